@@ -371,11 +371,13 @@ typedef struct mf_linear_cross_entropy_args {
     int64_t rows, d, vocab;
     mf_cast_type type;
     const void *x, *w;
-    const float *bias;     /* [vocab] or NULL */
-    const int32_t *target; /* [rows], below vocab */
-    const float *weight;   /* [rows] or NULL: 1 */
-    float *loss;           /* one number */
-    float *row_loss;       /* [rows] or NULL */
+    const mf_stored *stored; /* NULL, or the weight instead of w, as files have it; then type is
+                                f32, and dw is NULL */
+    const float *bias;       /* [vocab] or NULL */
+    const int32_t *target;   /* [rows], below vocab */
+    const float *weight;     /* [rows] or NULL: 1 */
+    float *loss;             /* one number */
+    float *row_loss;         /* [rows] or NULL */
     void *dx;
     float *dw, *dbias;
     void *work;

@@ -37,7 +37,7 @@ static bool is_f32_param(const mf_tensor *t)
 
 void *mf_tensor_data(const mf_tensor *t)
 {
-    return visible(t) ? t->data : NULL;
+    return visible(t) && !mf_tensor_is_stored(t) ? t->data : NULL;
 }
 
 /* Returns a copy of the values on the host; NULL on failure. Outputs of nodes are copied again
@@ -57,6 +57,7 @@ static const void *copy_of(mf_tensor *t)
 const void *mf_tensor_host(const mf_tensor *t)
 {
     if (!visible(t)) return NULL;
+    if (mf_tensor_is_stored(t)) return mf_param_host(t->param);
     if (!t->graph->options.device) return t->data;
     mf_tensor *owner = mf_owner(t);
     if (has_host_side(owner)) return owner->host;
@@ -97,7 +98,7 @@ int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes)
         memcpy(to, (const char *)owner->host + offset, bytes);
         return MF_OK;
     }
-    if (t->graph->options.device && is_f32_param(owner))
+    if (mf_tensor_is_stored(t) || (t->graph->options.device && is_f32_param(owner)))
         return mf_param_read(owner->param, to, offset, bytes);
     return mf_device_read_now(t->graph->options.device, to, (const char *)t->data + offset,
                               bytes);
@@ -109,7 +110,8 @@ int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes)
     if (rc != MF_OK || bytes == 0) return rc;
     mf_tensor *owner = mf_owner(t);
     mf_device *d = t->graph->options.device;
-    if (d && is_f32_param(owner)) return mf_param_write(owner->param, from, offset, bytes);
+    if (mf_tensor_is_stored(t) || (d && is_f32_param(owner)))
+        return mf_param_write(owner->param, from, offset, bytes);
     if (has_host_side(owner)) memcpy((char *)owner->host + offset, from, bytes);
     const bool sent_later = has_host_side(owner) && owner->kind != MF_TENSOR_CONST;
     if (!t->data || (d ? sent_later : t->data == owner->host)) return MF_OK;

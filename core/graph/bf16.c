@@ -6,6 +6,7 @@
  * be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many ops
  * read it, metrics excepted. So an op never gets a type that it does not accept, and code that
  * adds ops, such as plugins, need not handle types. */
+#include "graph/foreign.h"
 #include "graph/internal.h"
 
 bool mf_graph_set_bf16(mf_graph *g, bool on)
@@ -45,8 +46,36 @@ static mf_tensor *to_f32(mf_graph *g, mf_tensor *t)
     if (t->as_f32) return t->as_f32;
     mf_tensor *value = cast(g, t, MF_F32);
     if (!value || g->metrics) return value;
-    value->as_bf16 = t; /* no bits are lost, since the value was bf16 */
+    if (t->dtype == MF_BF16) value->as_bf16 = t; /* no bits are lost */
     return t->as_f32 = value;
+}
+
+bool mf_tensor_is_stored(const mf_tensor *t)
+{
+    return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->param->stored;
+}
+
+/* Whether the op reads input i as it is stored. */
+static bool reads_stored(const mf_opdef *op, int i)
+{
+    const uint32_t flag = i == 0 ? MF_OP_STORED_0 : i == 1 ? MF_OP_STORED_1 : 0;
+    return op->flags & flag && !mf_op_is_foreign(op);
+}
+
+/* Gives the op its inputs if one of them is a stored weight: all in f32. */
+static int fit_stored(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
+                      mf_tensor **out)
+{
+    for (int i = 0; i < n && g->status == MF_OK; i++) {
+        out[i] = in[i];
+        if (!in[i]) continue;
+        if (mf_tensor_is_stored(in[i])) {
+            if (!reads_stored(op, i)) out[i] = to_f32(g, in[i]);
+        } else if (in[i]->dtype == MF_BF16) {
+            out[i] = to_f32(g, in[i]);
+        }
+    }
+    return g->status;
 }
 
 mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t)
@@ -61,6 +90,8 @@ int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const 
     const bool in_bf16 = op->flags & MF_OP_GEMM && g->bf16;
     const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) ? op->bf16_in : 0;
     bool all = true; /* all inputs that may be bf16 are bf16 */
+    for (int i = 0; i < n; i++)
+        if (in[i] && mf_tensor_is_stored(in[i])) return fit_stored(g, op, n, in, out);
     for (int i = 0; i < n; i++) {
         out[i] = in[i];
         if (in[i] && may >> i & 1u) all &= in[i]->dtype == MF_BF16;

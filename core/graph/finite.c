@@ -35,6 +35,7 @@ static int64_t first_bad(const mf_graph *g, const mf_view *v, const mf_tensor *t
 {
     enum { PIECE = 4096 };
     float piece[PIECE];
+    if (v->reserved & MF_VIEW_STORED) return -1;
     if (!v->data || !t || !mf_dtype_is_float(v->dtype) || v->shape.rank < 0) return -1;
     const int64_t n = mf_shape_count(v->shape), size = v->dtype == MF_F32 ? 4 : 2;
     if (mf_device_is_host(g->options.device))

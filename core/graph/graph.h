@@ -286,6 +286,14 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
  * then has MF_VIEW_PANELS in `reserved`. */
 #define MF_OP_PANELS   (1u << 16)
 #define MF_VIEW_PANELS 1u
+/* mf_opdef.flags of core's ops: input 0, input 1 may be a stored weight (mf_store_bind). Its
+ * view then has MF_VIEW_STORED in `reserved`, and its data is the mf_stored. Other ops, and the
+ * other inputs of these, get f32 copies, which a node makes. */
+#define MF_OP_STORED_0 (1u << 17)
+#define MF_OP_STORED_1 (1u << 18)
+#define MF_VIEW_STORED 2u
+/* Whether t is a parameter in stored form. */
+bool mf_tensor_is_stored(const mf_tensor *t);
 /* mf_graph_profile turns the measurement of each op's time on or off for later runs of a
  * finished graph; mf_graph_profile_print prints the times as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);

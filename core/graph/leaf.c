@@ -108,7 +108,7 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
                 return g->tensors[i];
         return t;
     }
-    if (!param->value) {
+    if (!param->value && !param->stored) {
         mf_graph_fail(g, MF_EINVAL, "parameter %s has no values yet: seal its store first",
                       param->name);
         return NULL;
@@ -126,7 +126,7 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     *place_of(g, param) = t;
     g->n_by_param++;
     t->name = param->name;
-    t->data = param->value;
+    t->data = param->stored ? (void *)(uintptr_t)param->stored : param->value;
     t->needs_grad = g->options.training && !param->buffer && !param->frozen;
     return t;
 }

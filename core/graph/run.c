@@ -48,6 +48,7 @@ static mf_view view_of(const mf_tensor *t, bool data)
     if (t->kind == MF_TENSOR_PARAM && t->param->packed &&
         t->dtype == (t->param->bf16 ? MF_BF16 : MF_F32))
         v.reserved = MF_VIEW_PANELS;
+    if (mf_tensor_is_stored(t)) v.reserved = MF_VIEW_STORED;
     return v;
 }
 

@@ -53,6 +53,10 @@ typedef struct mf_model_options {
      * keeps (mf_store_want_moments); NULL: two of each parameter. arg: its argument */
     void (*moments)(const void *arg, mf_store *store);
     const void *moments_arg;
+    /* Called with bind_arg when all parameters are declared and none has memory: it may bind
+     * them to weights in files (mf_store_bind); NULL: none. */
+    int (*bind)(void *arg, struct mf_model *model);
+    void *bind_arg;
 } mf_model_options;
 
 typedef struct mf_model {

@@ -43,6 +43,11 @@ static inline bool mf_call_packed(const mf_call *call)
 {
     return call->in[1].reserved & MF_VIEW_PANELS;
 }
+/* The weight in input i as it is stored; NULL if it is not. */
+static inline const mf_stored *mf_call_stored(const mf_call *call, int i)
+{
+    return call->in[i].reserved & MF_VIEW_STORED ? call->in[i].data : NULL;
+}
 /* Data of an input; NULL if it is absent. */
 static inline const float *mf_call_f32(const mf_call *call, int i)
 {

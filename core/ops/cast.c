@@ -15,8 +15,15 @@ static int infer(mf_infer *in)
 static int forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->cast(&x, mf_shape_count(call->in[0].shape), (int)call->in[0].dtype,
-                                (int)call->out[0].dtype, call->in[0].data, call->out[0].data);
+    const mf_stored *w = mf_call_stored(call, 0);
+    const mf_stored_rows_args rows = {
+        .w = w, .count = w ? w->groups * w->out : 0, .y = mf_call_out(call, 0)};
+    if (w)
+        mf_call_kernels(call)->stored_rows(&x, &rows);
+    else
+        mf_call_kernels(call)->cast(&x, mf_shape_count(call->in[0].shape),
+                                    (int)call->in[0].dtype, (int)call->out[0].dtype,
+                                    call->in[0].data, call->out[0].data);
     return MF_OK;
 }
 
@@ -27,6 +34,7 @@ static int grad(mf_graph *g, const mf_gradient *at)
 }
 
 const mf_opdef mf_op_cast = {.size = sizeof(mf_opdef),
+                             .flags = MF_OP_STORED_0,
                              .name = "cast",
                              .formula = "y = x in another type",
                              .infer = infer,

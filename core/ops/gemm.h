@@ -46,4 +46,25 @@ static inline mf_gemm_result mf_call_result(const mf_call *call, int64_t ld)
         .data = call->out[0].data, .type = mf_call_type(&call->out[0]), .ld = ld};
 }
 
+/* Multiplies rows of input 0 with the stored weight in input 1: y = x W^T + bias, or y = x W.
+ * row, offset, bias: as in mf_stored_gemm_args. */
+static inline void mf_call_multiply_stored(const mf_call *call, bool back, const int32_t *row,
+                                           const int32_t *offset, const float *bias)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_stored *w = mf_call_stored(call, 1);
+    const mf_stored_gemm_args g = {.w = w,
+                                   .back = back,
+                                   .rows = mf_shape_rows(call->out[0].shape),
+                                   .x = mf_call_f32(call, 0),
+                                   .ldx = back ? w->out : w->in,
+                                   .row = row,
+                                   .offset = offset,
+                                   .alpha = 1,
+                                   .bias = bias,
+                                   .y = mf_call_out(call, 0),
+                                   .ldy = back ? w->in : w->out};
+    mf_call_kernels(call)->stored_gemm(&x, &g);
+}
+
 #endif

@@ -2,7 +2,8 @@
  *
  *   x [...,in], w [out,in], b [out] or absent -> y [...,out]; x, w f32 or bf16; i0: type of y
  *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
- */
+ *
+ * linear_dx is y = x w, for dx if w is stored: x [T,out], w [out,in], f32 -> y [T,in] */
 #include "ops/gemm.h"
 
 static int linear_infer(mf_infer *in)
@@ -25,6 +26,10 @@ static int linear_infer(mf_infer *in)
 
 static int linear_forward(const mf_call *call)
 {
+    if (mf_call_stored(call, 1)) {
+        mf_call_multiply_stored(call, false, NULL, NULL, mf_call_f32(call, 2));
+        return MF_OK;
+    }
     const mf_kctx x = mf_call_kctx(call);
     const mf_shape w = call->in[1].shape;
     mf_gemm g = {.m = mf_shape_rows(call->in[0].shape),
@@ -55,17 +60,19 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
      * needs memory. */
     if (at->wants[1])
         at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
-    if (at->wants[0])
-        at->din[0] =
-            mf_reshape(g, mf_matmul_as(g, dy, false, w, false, 1, mf_tensor_grad_type(x)),
-                       MF_HOST_SLOT->shape(x));
+    if (at->wants[0]) {
+        mf_tensor *dx = mf_tensor_is_stored(w)
+                            ? mf_op2(g, "linear_dx", dy, w, NULL)
+                            : mf_matmul_as(g, dy, false, w, false, 1, mf_tensor_grad_type(x));
+        at->din[0] = mf_reshape(g, dx, MF_HOST_SLOT->shape(x));
+    }
     if (at->wants[2]) at->din[2] = mf_sum(g, dy, 1u, false);
     return MF_HOST_SLOT->status(g);
 }
 
 const mf_opdef mf_op_linear = {
     .size = sizeof mf_op_linear,
-    .flags = MF_OP_GEMM | MF_OP_PANELS,
+    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1,
     .name = "linear",
     .formula = "y = x w^T + b",
     .infer = linear_infer,
@@ -74,4 +81,57 @@ const mf_opdef mf_op_linear = {
     .diff_in = 7,
     .bf16_in = 3,
     .role = MF_ROLE_LINEAR,
+};
+
+/* ---- linear_dx ---- */
+
+static int dx_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, 1, "w", MF_F32, 2, 2))
+        return MF_ESHAPE;
+    const mf_shape x = in->in[0].shape, w = in->in[1].shape;
+    if (w.dim[0] != x.dim[1])
+        return in->fail(in, "expected w [out,in] with out = %lld, found %s",
+                        (long long)x.dim[1], mf_shape_text(w, text));
+    in->flops = 2.0 * (double)x.dim[0] * (double)w.dim[0] * (double)w.dim[1];
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(x.dim[0], w.dim[1]));
+}
+
+static int dx_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_shape w = call->in[1].shape;
+    const mf_gemm g = {.m = call->in[0].shape.dim[0],
+                       .n = w.dim[1],
+                       .k = w.dim[0],
+                       .a = mf_call_operand(call, 0, w.dim[0]),
+                       .b = mf_call_operand(call, 1, w.dim[1]),
+                       .c = mf_call_result(call, w.dim[1]),
+                       .alpha = 1};
+    if (mf_call_stored(call, 1))
+        mf_call_multiply_stored(call, true, NULL, NULL, NULL);
+    else
+        mf_call_kernels(call)->gemm(&x, &g);
+    return MF_OK;
+}
+
+static int dx_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *x = at->in[0], *w = at->in[1], *dy = at->dout[0];
+    if (at->wants[1]) at->din[1] = mf_matmul(g, x, true, dy, false, 1);
+    if (at->wants[0]) at->din[0] = mf_linear(g, dy, w, NULL);
+    return MF_HOST_SLOT->status(g);
+}
+
+const mf_opdef mf_op_linear_dx = {
+    .size = sizeof mf_op_linear_dx,
+    .flags = MF_OP_GEMM | MF_OP_STORED_1,
+    .name = "linear_dx",
+    .formula = "y = x w",
+    .infer = dx_infer,
+    .forward = dx_forward,
+    .grad = dx_grad,
+    .diff_in = 3,
 };

@@ -165,8 +165,7 @@ static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due)
         if (rc != MF_OK) return rc;
     }
     if (!p->param || p->form != MF_FORM_PLAIN) return copy_skipped(x, w, due);
-    float *const values[2] = {mf_param_edit(p->param),
-                              p->other ? mf_param_edit(p->other) : NULL};
+    float *const values[2] = {mf_values_of(p->param), mf_values_of(p->other)};
     if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
     return mf_values_write(w, due, p, values);
 }

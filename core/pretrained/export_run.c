@@ -195,8 +195,7 @@ int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_sam
     mf_source s;
     const int rc = mf_export_packed(x, p, &s);
     if (rc != MF_OK) return rc;
-    float *const values[2] = {mf_param_edit(p->param),
-                              p->other ? mf_param_edit(p->other) : NULL};
+    float *const values[2] = {mf_values_of(p->param), mf_values_of(p->other)};
     if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
     return mf_values_compare(&s, p, values, ret_same);
 }
@@ -225,11 +224,19 @@ static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
 
 int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
 {
-    const mf_session_options o = {.no_data = true};
+    mf_session_options o = {.no_data = true};
     const mf_load_change change = {.step = -1};
     int64_t step;
     *ret = (mf_export_run){0};
     int rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
+    /* weights to which changes are added must not stay in their files */
+    if (rc == MF_OK && adapters == MF_EXPORT_MERGED && ret->session->config->n_adapters > 0 &&
+        ret->session->stored) {
+        mf_session_close(ret->session);
+        ret->session = NULL;
+        o.bind = MF_BIND_NONE;
+        rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
+    }
     if (rc == MF_OK) rc = mf_record_need(run, &ret->record);
     if (rc == MF_OK) rc = judge_settings(ret);
     if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);

@@ -14,6 +14,7 @@
 #include "generate/generation.h"
 #include "pretrained/folder.h"
 #include "pretrained/record.h"
+#include "pretrained/stored.h"
 #include "pretrained/upcycle.h"
 #include "pretrained/values.h"
 #include "train/checkpoint/checkpoint.h"
@@ -32,6 +33,8 @@ typedef struct import {
     mf_rundir *dir;
     bool made; /* the run directory was not there before */
     mf_session *session;
+    bool copy;               /* all weights are read to f32 */
+    mf_stored_files *stored; /* those that stay in the files of the folder */
     bool upcycled; /* the model is not that of the folder: the run keeps no record of it */
 } import;
 
@@ -119,6 +122,8 @@ static int open_session(import *im, bool bare, mf_session **ret)
                                   .bare = bare,
                                   .no_data = true,
                                   .dims = &dims,
+                                  .stored = bare ? NULL : im->stored,
+                                  .bind = MF_BIND_ALL,
                                   .tokenizer_file =
                                       im->tokenizer && !bare ? im->folder->path : NULL};
     mf_assignment given[MF_KEYS_SET_MAX];
@@ -140,6 +145,8 @@ static int match(import *im)
     if (rc == MF_OK)
         rc = mf_match_tensors(im->family, &im->keys, s->model->store, im->folder->path,
                               im->tensors, im->folder->n, &im->ledger);
+    if (rc == MF_OK && !im->copy)
+        rc = mf_stored_of_folder(im->folder, &im->ledger, s->model->store, &im->stored);
     mf_session_close(s);
     return rc;
 }
@@ -177,7 +184,8 @@ static int read_values(import *im)
             const mf_place *p = &im->ledger.places[i];
             bool same = true;
             if (!p->param || p->tied != (tied == 1)) continue;
-            float *const values[2] = {mf_param_edit(p->param),
+            if (p->param->stored && !tied) continue;
+            float *const values[2] = {tied ? mf_values_of(p->param) : mf_param_edit(p->param),
                                       p->other ? mf_param_edit(p->other) : NULL};
             const mf_source source = source_of(im, i);
             if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
@@ -260,7 +268,8 @@ static const char *main_dtype(const import *im)
 
 static int report(const import *im, mf_import_report *ret)
 {
-    *ret = (mf_import_report){.run = mf_strdup(im->dir->path),
+    *ret = (mf_import_report){.stored = mf_store_bound(im->session->model->store),
+                              .run = mf_strdup(im->dir->path),
                               .family = im->family->name,
                               .dtype = main_dtype(im),
                               .used = im->ledger.used,
@@ -292,15 +301,11 @@ static int upcycle(import *im, const char *text)
     return MF_OK;
 }
 
-int mf_import(const char *folder, const char *run, mf_import_report *ret)
+/* text: as in mf_import_upcycled. */
+static int import_as(const char *folder, const char *text, bool copy, const char *run,
+                     mf_import_report *ret)
 {
-    return mf_import_upcycled(folder, NULL, run, ret);
-}
-
-int mf_import_upcycled(const char *folder, const char *text, const char *run,
-                       mf_import_report *ret)
-{
-import im = {0 };
+    import im = {.copy = copy || text};
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);
@@ -314,8 +319,25 @@ import im = {0 };
     if (rc == MF_OK) rc = report(&im, ret);
     if (rc != MF_OK) undo(&im, run);
     mf_session_close(im.session);
+    mf_stored_files_free(im.stored);
     mf_rundir_close(im.dir);
     mf_free(im.ledger.places);
     mf_folder_close(im.folder);
     return rc;
+}
+
+int mf_import(const char *folder, const char *run, mf_import_report *ret)
+{
+    return import_as(folder, NULL, false, run, ret);
+}
+
+int mf_import_copied(const char *folder, const char *run, mf_import_report *ret)
+{
+    return import_as(folder, NULL, true, run, ret);
+}
+
+int mf_import_upcycled(const char *folder, const char *text, const char *run,
+                       mf_import_report *ret)
+{
+    return import_as(folder, text, true, run, ret);
 }

@@ -21,17 +21,23 @@ typedef struct mf_import_report {
     const char *family; /* of family.h */
     const char *dtype;  /* that of most values: "BF16" */
     int64_t params, params_active;
+    int64_t stored;        /* parameters that stay in the files of the folder */
     int64_t used, skipped; /* numbers of tensors */
     bool tokenizer;        /* the run has one */
 } mf_import_report;
 
-/* Imports a folder. run: the run directory, which must be new or empty; NULL: runs/NAME-N is
- * made. A folder with checksums.xxh128 must agree with it, and one that was imported to `run`
- * before with the checksums of that run. If an error occurs, no new run remains. MF_EINPUT with
- * file and tensor named; the errors of mf_rundir_create. The caller frees ret->run. */
+/* Imports a folder. Weights stay in its files, of which the run keeps a list (stored_files.h),
+ * so the files must stay where they are. run: the run directory, which must be new or empty;
+ * NULL: runs/NAME-N is made. A folder with checksums.xxh128 must agree with it, and one that
+ * was imported to `run` before with the checksums of that run. If an error occurs, no new run
+ * remains. MF_EINPUT with file and tensor named; the errors of mf_rundir_create. The caller
+ * frees ret->run. */
 int mf_import(const char *folder, const char *run, mf_import_report *ret);
-/* As mf_import, and makes a model of experts of the dense one (upcycle.h): "experts=4,top_k=2".
- * Such a run keeps no record, so it is not exported. text NULL: as mf_import. */
+/* As mf_import, and reads all weights to f32, so that the run does not need the folder. */
+int mf_import_copied(const char *folder, const char *run, mf_import_report *ret);
+/* As mf_import_copied, and makes a model of experts of the dense one (upcycle.h):
+ * "experts=4,top_k=2". Such a run keeps no record, so it is not exported. text NULL: as
+ * mf_import_copied. */
 int mf_import_upcycled(const char *folder, const char *text, const char *run,
                        mf_import_report *ret);
 

@@ -3,12 +3,20 @@
  * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing; writing rounds to
  * the nearest value, ties to even, so a value that came from a file goes back bit for bit.
  *
- * values: all values of place->param (mf_param_edit), and of place->other or NULL. Only
+ * values: all values of place->param (mf_values_of; to be changed: mf_param_edit), and of
+ * place->other or NULL. Only
  * mf_values_read changes them. */
 #ifndef MF_PRETRAINED_VALUES_H
 #define MF_PRETRAINED_VALUES_H
 
 #include "pretrained/match.h"
+
+/* Values of a parameter for the functions that do not change them. NULL if p is NULL, or if
+ * memory for a copy is missing. */
+static inline float *mf_values_of(const mf_param *p)
+{
+    return p ? (float *)(uintptr_t)mf_param_host(p) : NULL;
+}
 
 /* Reads a tensor, or a weight of several tensors, into its part of a parameter. MF_EINPUT,
  * MF_EIO, MF_ENOMEM. */

@@ -54,14 +54,15 @@ int moefw_run_on_metrics(moefw_run *run, moefw_metrics_fn metrics, void *arg)
 
 /* ---- start ---- */
 
-static int open_session(moefw_run *run, const char *tokenizer)
+static int open_session(moefw_run *run, const char *tokenizer, const char *stored)
 {
     mf_config *config;
     int rc = mf_run_config(run, &config);
     if (rc != MF_OK) return rc;
     const mf_session_options o = {.training = true,
                                   .no_data = strcmp(config->data.path, NO_DATA) == 0,
-                                  .tokenizer_file = tokenizer};
+                                  .tokenizer_file = tokenizer,
+                                  .stored_file = stored};
     mf_parallel_set_threads(run->threads);
     return mf_session_open(config, &o, &run->session);
 }
@@ -108,7 +109,7 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
     int rc = mf_run_expect(run, "start", MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc;
     /* Data and model are checked before any file is written. */
-    rc = open_session(run, NULL);
+    rc = open_session(run, NULL, NULL);
     if (rc == MF_OK && dir) rc = mf_rundir_create_at(dir, &run->dir);
     if (rc == MF_OK && parent)
         rc = mf_rundir_create(parent, run->session->config->name, &run->dir);
@@ -164,7 +165,8 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
     if (rc == MF_OK)
-        rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL);
+        rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,
+                          run->dir->stored);
     if (rc == MF_OK) rc = open_trainer(run, true);
     if (rc == MF_OK) tell_ignored(run, n, assignments);
     if (rc != MF_OK) mf_run_close(run);

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/resident.h"
 #include "train/optim/optim.h"
+#include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
  * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
@@ -74,12 +75,16 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     size_t graphs;
     mf_model_count(s->model, &ret->params, &ret->params_active);
     ret->n_modules = mf_model_modules(s->model, ret->module);
+    ret->stored = mf_store_bound(s->model->store);
+    ret->stored_bytes = mf_stored_files_bytes(s->stored, s->model->store);
+    mf_stored_files_types(s->stored, s->model->store, ret->stored_types,
+                          sizeof ret->stored_types);
     int rc = plan_both(s, &graphs);
     if (rc != MF_OK) return rc;
     const mf_resident after = mf_resident_read();
     const size_t own = after.now > before.now ? after.now : before.now;
-    ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
-                  BYTES_PER_THREAD * (size_t)mf_parallel_threads();
+    ret->memory = own + graphs + mf_store_bytes(s->model->store) + (size_t)ret->stored_bytes +
+                  BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     ret->memory += mf_optim_work_bytes(&s->config->train, s->model->store);
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */

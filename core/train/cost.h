@@ -10,6 +10,10 @@ typedef struct mf_cost {
     int n_modules;
     /* Largest resident memory during training in bytes, with program and data; 0: unknown. */
     size_t memory;
+    /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
+    int64_t stored;
+    uint64_t stored_bytes;
+    char stored_types[48];
 } mf_cost;
 
 /* Computes the cost of a bare session (session.h). Without training data the memory is unknown.

@@ -9,12 +9,18 @@ static double weight(const mf_linear_cross_entropy_args *p, int64_t i)
     return p->weight != NULL ? p->weight[i] : 1.0;
 }
 
+/* Weight (v, j). */
+static double weight_at(const mf_linear_cross_entropy_args *p, int64_t v, int64_t j)
+{
+    return p->stored ? mf_ref_stored_weight(p->stored, 0, v, j)
+                     : (double)ref_load((int)p->type, p->w, v * p->d + j);
+}
+
 static double logit(const mf_linear_cross_entropy_args *p, int64_t i, int64_t v)
 {
     double sum = p->bias != NULL ? p->bias[v] : 0;
     for (int64_t j = 0; j < p->d; j++)
-        sum += (double)ref_load((int)p->type, p->x, i * p->d + j) *
-               (double)ref_load((int)p->type, p->w, v * p->d + j);
+        sum += (double)ref_load((int)p->type, p->x, i * p->d + j) * weight_at(p, v, j);
     return sum;
 }
 
@@ -50,8 +56,7 @@ static void add_gradients(const mf_linear_cross_entropy_args *p, int64_t i, doub
     for (int64_t j = 0; j < p->d && p->dx != NULL; j++) {
         double sum = 0;
         for (int64_t v = 0; v < p->vocab; v++)
-            sum += g * (exp(logit(p, i, v) - lse) - (v == p->target[i])) *
-                   ref_load((int)p->type, p->w, v * p->d + j);
+            sum += g * (exp(logit(p, i, v) - lse) - (v == p->target[i])) * weight_at(p, v, j);
         ref_store((int)p->type, p->dx, i * p->d + j, (float)sum);
     }
 }

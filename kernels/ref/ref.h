@@ -26,6 +26,8 @@ static inline void ref_store(int type, void *to, int64_t i, float value)
         ((float *)to)[i] = value;
 }
 
+/* Weight (j, i) of group e (stored.c). */
+double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i);
 /* Weight (o, i) of a part of four bits (stored_packed.c). */
 double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i);
 

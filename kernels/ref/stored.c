@@ -30,7 +30,7 @@ static const mf_stored_part *part_of(const mf_stored *w, int64_t e, int64_t j, i
     return NULL;
 }
 
-static double weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
+double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
 {
     int64_t row = 0;
     const mf_stored_part *p = part_of(w, e, j, &row);
@@ -56,7 +56,7 @@ void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
             double sum = 0;
             for (int64_t q = 0; q < k && e >= 0 && from >= 0; q++)
                 sum += (double)g->x[from * g->ldx + q] *
-                       (g->back ? weight(w, e, q, j) : weight(w, e, j, q));
+                       mf_ref_stored_weight(w, e, g->back ? q : j, g->back ? j : q);
             sum *= (double)g->alpha;
             if (g->bias && e >= 0) sum += (double)g->bias[e * w->out + j];
             g->y[r * g->ldy + j] = (float)sum;
@@ -71,6 +71,6 @@ void mf_ref_stored_rows(const mf_kctx *x, const mf_stored_rows_args *a)
     for (int64_t r = 0; r < a->count; r++) {
         const int64_t id = a->ids ? a->ids[r] : r;
         for (int64_t i = 0; i < w->in; i++)
-            a->y[r * w->in + i] = (float)weight(w, id / w->out, id % w->out, i);
+            a->y[r * w->in + i] = (float)mf_ref_stored_weight(w, id / w->out, id % w->out, i);
     }
 }

@@ -134,6 +134,10 @@ static void print_cost(const mf_cost *cost)
     for (int i = 0; i < cost->n_modules; i++)
         print_row(cost->module[i].name, cost->module[i].params, cost->module[i].active);
     print_row("all", cost->params, cost->params_active);
+    if (cost->stored > 0)
+        printf("%.2f M of them stay in their files as %s: %.2f MiB\n",
+               (double)cost->stored / 1e6, cost->stored_types,
+               (double)cost->stored_bytes / MIB);
 }
 
 /* Reports an old key with its present name; this is a note, no error. */

@@ -18,6 +18,9 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "RUN",
      .help = "the run directory, new or empty (runs/FOLDER-N)"},
+    {.name = "copy",
+     .kind = MF_CLI_FLAG,
+     .help = "read the weights to f32, so that the run does not need the folder"},
     {.name = "upcycle",
      .kind = MF_CLI_TEXT,
      .arg = "KEYS",
@@ -43,6 +46,7 @@ static int print_json(const mf_import_report *r)
     mf_jw_kv_int(w, "skipped", r->skipped);
     mf_jw_kv_int(w, "unknown", 0);
     mf_jw_end(w);
+    mf_jw_kv_int(w, "params_in_files", r->stored);
     mf_jw_kv_bool(w, "tokenizer", r->tokenizer);
     mf_jw_kv_string(w, "run", r->run);
     mf_jw_end(w);
@@ -58,6 +62,7 @@ static int run(const mf_cli *cli)
                *onto = mf_cli_text(cli, "onto", NULL);
     mf_import_report r = {0};
     const char *upcycle = mf_cli_text(cli, "upcycle", NULL);
+    const bool copy = mf_cli_flag(cli, "copy");
     int rc = MF_OK;
     if (onto && upcycle)
         rc = mf_fail(MF_EUSAGE, "--onto and --upcycle exclude each other");
@@ -66,16 +71,19 @@ static int run(const mf_cli *cli)
                      "%s is an adapter of PEFT: expected --onto BASE, the run of its model",
                      folder);
     if (rc == MF_OK)
-        rc = onto ? mf_import_adapter(folder, onto, out, &r)
-                  : mf_import_upcycled(folder, upcycle, out, &r);
+        rc = onto      ? mf_import_adapter(folder, onto, out, &r)
+             : upcycle ? mf_import_upcycled(folder, upcycle, out, &r)
+             : copy    ? mf_import_copied(folder, out, &r)
+                       : mf_import(folder, out, &r);
     if (rc == MF_OK && mf_cli_json(cli)) {
         rc = print_json(&r);
     } else if (rc == MF_OK) {
         if (!mf_cli_quiet(cli))
             printf("%s: %lld parameters, %lld for each token; %lld tensors used, %lld "
-                   "skipped%s\n",
+                   "skipped%s%s\n",
                    r.family, (long long)r.params, (long long)r.params_active, (long long)r.used,
-                   (long long)r.skipped, r.tokenizer ? "" : "; no tokenizer");
+                   (long long)r.skipped, r.stored > 0 ? "; weights stay in the folder" : "",
+                   r.tokenizer ? "" : "; no tokenizer");
         puts(mf_shown_on(stdout, r.run));
     }
     mf_free(r.run);

@@ -69,6 +69,8 @@ int mf_st_open(const char *path, mf_st_file **ret);
 void mf_st_close(mf_st_file *file);
 
 const char *mf_st_path(const mf_st_file *file);
+/* Offset of the data in the file, in bytes. */
+uint64_t mf_st_data_start(const mf_st_file *file);
 size_t mf_st_count(const mf_st_file *file);
 /* Tensor i, in the order of the header; NULL past the end. */
 const mf_st_tensor *mf_st_at(const mf_st_file *file, size_t i);

@@ -268,6 +268,11 @@ void mf_st_close(mf_st_file *file)
     mf_arena_free(file->arena);
 }
 
+uint64_t mf_st_data_start(const mf_st_file *file)
+{
+    return file->data_start;
+}
+
 const char *mf_st_path(const mf_st_file *file)
 {
     return file->path;

@@ -137,9 +137,15 @@ static int64_t aligned(int64_t elements)
     return (elements + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
 }
 
+static void take_room(mf_store *s, mf_param *p)
+{
+    int64_t *size = p->buffer ? &s->buffer_size : &s->size;
+    p->offset = *size;
+    *size += aligned(p->count);
+}
+
 static mf_param *add(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer)
 {
-    int64_t *size = buffer ? &s->buffer_size : &s->size;
     mf_param *p;
     if (!grow(s)) return NULL;
     p = mf_arena_alloc(s->memory, sizeof *p);
@@ -154,9 +160,8 @@ static mf_param *add(mf_store *s, const char *name, mf_shape shape, mf_init init
     p->buffer = buffer;
     p->frozen = init.flags & MF_PARAM_FROZEN;
     p->lr_scale = 1;
-    p->offset = *size;
+    take_room(s, p);
     p->moment[0] = p->moment[1] = shape;
-    *size += aligned(p->count);
     if (!buffer) s->trained += p->count;
     s->params[s->n++] = p;
     return p;
@@ -197,6 +202,31 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
     return MF_OK;
 }
 
+int mf_store_bind(mf_store *s, mf_param *p, const mf_stored *w)
+{
+    const mf_shape d = p->shape;
+    const bool fits = d.rank == 2 ? w->groups == 1 && w->out == d.dim[0] && w->in == d.dim[1]
+                      : d.rank == 3
+                          ? w->groups == d.dim[0] && w->out == d.dim[1] && w->in == d.dim[2]
+                          : false;
+    if (s->sealed || s->device || p->buffer || !fits)
+        return mf_fail(MF_EINVAL, "%s cannot be read from a file as it is stored", p->name);
+    p->stored = w;
+    p->frozen = true;
+    s->size = s->buffer_size = 0;
+    for (int i = 0; i < s->n; i++)
+        if (!s->params[i]->stored) take_room(s, s->params[i]);
+    return MF_OK;
+}
+
+int64_t mf_store_bound(const mf_store *s)
+{
+    int64_t n = 0;
+    for (int i = 0; i < s->n; i++)
+        if (s->params[i]->stored) n += s->params[i]->count;
+    return n;
+}
+
 /* ---- sealing ---- */
 
 void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second)
@@ -208,7 +238,8 @@ void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second)
 
 int64_t mf_param_moment_count(const mf_param *p, int which)
 {
-    return p->buffer || p->moment[which].rank < 0 ? 0 : mf_shape_count(p->moment[which]);
+    const bool none = p->buffer || p->stored || p->moment[which].rank < 0;
+    return none ? 0 : mf_shape_count(p->moment[which]);
 }
 
 static void place_moments(mf_store *s)
@@ -261,12 +292,12 @@ static int draw_values(mf_store *s, uint64_t seed)
     int64_t most = 1;
     float *drawn = NULL;
     for (int i = 0; i < s->n; i++)
-        if (s->params[i]->count > most) most = s->params[i]->count;
+        if (s->params[i]->count > most && !s->params[i]->stored) most = s->params[i]->count;
     if (s->device && !(drawn = mf_alloc_raw((size_t)most * sizeof *drawn))) return MF_ENOMEM;
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < s->n; i++) {
         mf_param *p = s->params[i];
-        if (s->bare && !p->buffer) continue;
+        if ((s->bare && !p->buffer) || p->stored) continue;
         mf_param_draw(p, seed, drawn ? drawn : p->value);
         if (drawn)
             rc = mf_device_write_now(s->device, p->value, drawn,
@@ -292,6 +323,7 @@ static void place(mf_param *p)
     float *grads = s->block[MF_BLOCK_GRADS];
     uint16_t *bf16 = s->block[MF_BLOCK_BF16];
     const int64_t at = s->bare && !p->buffer ? 0 : p->offset;
+    if (p->stored) return;
     p->value = (float *)s->block[p->buffer ? MF_BLOCK_BUFFERS : MF_BLOCK_VALUES] + at;
     p->grad = grads && !p->buffer ? grads + at : NULL;
     p->bf16 = bf16 && !p->buffer ? bf16 + at : NULL;
@@ -446,7 +478,8 @@ void mf_store_pack(mf_store *s, mf_param *p)
     const mf_kernels *k = mf_device_kernels(s->device, NULL);
     const mf_kctx x = mf_device_context(s->device);
     const int rank = p->shape.rank;
-    if (!k || s->block[MF_BLOCK_GRADS] || p->buffer || p->packed || rank < 2 || rank > 3)
+    if (!k || s->block[MF_BLOCK_GRADS] || p->buffer || p->packed || p->stored || rank < 2 ||
+        rank > 3)
         return;
     if (mf_store_flush(s) != MF_OK) return;
     const int64_t *dim = p->shape.dim + rank - 2;
@@ -562,12 +595,50 @@ const void *mf_store_host(const mf_store *s, mf_block block)
     return own->copy[block];
 }
 
+/* Rows of a stored weight at a time, as f32. */
+static int read_stored(const mf_param *p, char *to, size_t offset, size_t bytes)
+{
+    const mf_kernels *k = mf_device_kernels(NULL, NULL);
+    const mf_kctx x = mf_device_context(NULL);
+    const size_t row = (size_t)p->stored->in * sizeof(float);
+    float *room = mf_alloc_raw(row);
+    if (!k || !room) {
+        mf_free(room);
+        return k ? MF_ENOMEM : mf_backend_init();
+    }
+    for (size_t n; bytes > 0; offset += n, to += n, bytes -= n) {
+        const int32_t id = (int32_t)(offset / row);
+        const mf_stored_rows_args a = {.w = p->stored, .count = 1, .ids = &id, .y = room};
+        n = row - offset % row < bytes ? row - offset % row : bytes;
+        k->stored_rows(&x, &a);
+        memcpy(to, (const char *)room + offset % row, n);
+    }
+    mf_free(room);
+    return MF_OK;
+}
+
+static const float *host_of_stored(mf_param *p)
+{
+    const size_t bytes = (size_t)p->count * sizeof(float);
+    if (p->host) return p->host;
+    p->host = mf_alloc_raw(bytes);
+    if (p->host && read_stored(p, (char *)p->host, 0, bytes) == MF_OK) return p->host;
+    mf_free(p->host);
+    return p->host = NULL;
+}
+
+static int refuse_write(const mf_param *p)
+{
+    return mf_fail(MF_EINVAL, "%s is read from a file and cannot be written", p->name);
+}
+
 static int check_param_range(const mf_param *p, size_t offset, size_t bytes)
 {
     const size_t size = (size_t)p->count * sizeof(float);
-    if (p->value && offset <= size && bytes <= size - offset) return MF_OK;
+    const bool there = p->value || p->stored;
+    if (there && offset <= size && bytes <= size - offset) return MF_OK;
     return mf_fail(MF_EINVAL, "%s: bytes %zu to %zu, but it has %zu", p->name, offset,
-                   offset + bytes, p->value ? size : 0);
+                   offset + bytes, there ? size : 0);
 }
 
 static mf_block home(const mf_param *p)
@@ -579,6 +650,7 @@ int mf_param_read(const mf_param *p, void *to, size_t offset, size_t bytes)
 {
     const size_t at = mf_param_offset(p, home(p)) + offset;
     const int rc = check_param_range(p, offset, bytes);
+    if (rc == MF_OK && p->stored) return read_stored(p, to, offset, bytes);
     return rc == MF_OK ? mf_store_read(p->store, home(p), to, at, bytes) : rc;
 }
 
@@ -586,6 +658,7 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes)
 {
     const size_t at = mf_param_offset(p, home(p)) + offset;
     const int rc = check_param_range(p, offset, bytes);
+    if (rc == MF_OK && p->stored) return refuse_write(p);
     return rc == MF_OK ? mf_store_write(p->store, home(p), from, at, bytes) : rc;
 }
 
@@ -605,11 +678,13 @@ static float *copy_of(mf_param *p)
 
 const float *mf_param_host(const mf_param *p)
 {
+    if (p->stored) return host_of_stored(p->store->params[p->index]);
     return p->store->device && p->value ? copy_of(p->store->params[p->index]) : p->value;
 }
 
 float *mf_param_edit(mf_param *p)
 {
+    if (p->stored) refuse_write(p);
     if (!p->store->device || !p->value) return p->value;
     float *copy = copy_of(p);
     if (!copy || p->sent) return copy;

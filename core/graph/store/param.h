@@ -48,6 +48,10 @@ typedef struct mf_param {
     bool f32_released; /* value must not be read (mf_store_release_f32); bf16 remains */
     bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */
     bool packed;       /* bf16, or value if there is none, is in panels (mf_store_pack) */
+    /* the values as a file has them (mf_store_bind): then value, grad and bf16 are NULL, and it
+     * is frozen; else NULL */
+    const struct mf_stored *stored;
+    bool given; /* its values came from a file, so a checkpoint may lack them */
 } mf_param;
 
 mf_store *mf_store_new(void);
@@ -66,6 +70,13 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
 /* Divides p into parts (see mf_param.part), all with the factor 1. Fails with MF_EINVAL if the
  * sizes do not divide it. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
+/* Binds a parameter to a weight in memory, of its shape ([out,in], or [groups,out,in]). The
+ * store allocates nothing for it. It cannot be trained or written; gemms and lookups of rows
+ * read it as it is, and all else copies in f32. w must outlive the store. Call this before
+ * sealing. MF_EINVAL: it is a buffer, w has another shape, or the store is on a device. */
+int mf_store_bind(mf_store *s, mf_param *p, const struct mf_stored *w);
+/* Elements of the parameters that are bound to weights. */
+int64_t mf_store_bound(const mf_store *s);
 /* Makes the store keep copies of its parameters in bf16, for gemms. Call this
  * before sealing. */
 void mf_store_want_bf16(mf_store *s);
@@ -104,7 +115,8 @@ int64_t mf_store_trained(const mf_store *s); /* elements of parameters, buffers 
 int mf_param_read(const mf_param *p, void *to, size_t offset, size_t bytes);
 int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
 /* A view of all values for reading, valid until the next run, optimizer step or write: on the
- * CPU the values themselves, else a copy. NULL: the store is not sealed, or the copy failed. */
+ * CPU the values themselves, else a copy, which the store keeps; so is that of a parameter that
+ * is bound to a weight. NULL: the store is not sealed, or the copy failed. */
 const float *mf_param_host(const mf_param *p);
 /* As mf_param_host, but the caller may change the values. Each run first sends the changes made
  * until then to the device, so the caller may also change values between runs. */

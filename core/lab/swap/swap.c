@@ -70,7 +70,8 @@ static int section_of(const swap *s, const char **ret)
 static int open_after(swap *s)
 {
     const mf_swap_options *o = s->options;
-    const mf_session_options session = {.training = true, .no_data = true};
+    /* only routers are fitted */
+    const mf_session_options session = {.training = true, .no_data = true, .bind = MF_BIND_ALL};
     const char *section = NULL, *layers = o->layers ? o->layers : "all";
     int rc = section_of(s, &section);
     mf_assignment *set = mf_arena_alloc(s->arena, ((size_t)o->n_set + 1) * sizeof *set);

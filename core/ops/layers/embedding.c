@@ -24,9 +24,15 @@ static int embedding_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     mf_shape table = call->in[0].shape;
     mf_call_check(call, 1, MF_WHAT_ID, 0, table.dim[0]);
-    mf_call_kernels(call)->embedding(&x, table.dim[0], table.dim[1],
-                                     mf_shape_count(call->in[1].shape), mf_call_f32(call, 0),
-                                     mf_call_i32(call, 1), mf_call_out(call, 0));
+    const mf_stored_rows_args rows = {.w = mf_call_stored(call, 0),
+                                      .count = mf_shape_count(call->in[1].shape),
+                                      .ids = mf_call_i32(call, 1),
+                                      .y = mf_call_out(call, 0)};
+    if (rows.w)
+        mf_call_kernels(call)->stored_rows(&x, &rows);
+    else
+        mf_call_kernels(call)->embedding(&x, table.dim[0], table.dim[1], rows.count,
+                                         mf_call_f32(call, 0), rows.ids, rows.y);
     return MF_OK;
 }
 
@@ -43,7 +49,7 @@ static int embedding_backward(const mf_call *call)
 
 const mf_opdef mf_op_embedding = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_ROWS | MF_OP_CHEAP,
+    .flags = MF_OP_ROWS | MF_OP_CHEAP | MF_OP_STORED_0,
     .name = "embedding",
     .formula = "y[i] = table[ids[i]]",
     .infer = embedding_infer,

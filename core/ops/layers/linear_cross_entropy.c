@@ -65,6 +65,7 @@ static int loss_forward(const mf_call *call)
                                          .type = mf_call_type(&call->in[X]),
                                          .x = call->in[X].data,
                                          .w = call->in[W].data,
+                                         .stored = mf_call_stored(call, W),
                                          .bias = mf_call_f32(call, BIAS),
                                          .target = mf_call_i32(call, TARGET),
                                          .weight = mf_call_f32(call, WEIGHT),
@@ -130,7 +131,7 @@ mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_t
 
 const mf_opdef mf_op_linear_cross_entropy = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_GEMM,
+    .flags = MF_OP_GEMM | MF_OP_STORED_1,
     .name = "linear_cross_entropy",
     .formula = "loss = mean of -ln softmax(x w^T + b)[target]",
     .infer = loss_infer,

@@ -96,6 +96,10 @@ static int linear_forward(const mf_call *call)
     const int64_t rows = call->in[X].shape.dim[0];
     mf_gemm g = by_rows(call, rows, w);
     mf_call_check_offset(call, OFFSET, rows);
+    if (mf_call_stored(call, W)) {
+        mf_call_multiply_stored(call, false, NULL, g.offset, mf_call_f32(call, BIAS));
+        return MF_OK;
+    }
     g.n = g.c.ld = g.step_bias = w.dim[1];
     g.k = g.a.ld = w.dim[2];
     g.b.trans = true;
@@ -122,7 +126,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_grouped_linear = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_GEMM | MF_OP_PANELS,
+    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1,
     .name = "grouped_linear",
     .formula = "y[r] = w[e] x[r] + b[e]",
     .infer = linear_infer,
@@ -161,6 +165,10 @@ static int dx_forward(const mf_call *call)
     mf_gemm g = by_rows(call, rows, w);
     mf_call_check_offset(call, OFFSET, rows);
     check_rows(call, ROW, MF_WHAT_ROW, X);
+    if (mf_call_stored(call, W)) {
+        mf_call_multiply_stored(call, true, rows_of(call, ROW), g.offset, NULL);
+        return MF_OK;
+    }
     g.n = g.c.ld = w.dim[2];
     g.k = g.a.ld = w.dim[1];
     g.a.row = rows_of(call, ROW);
@@ -196,7 +204,7 @@ static int dx_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_grouped_linear_dx = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_GEMM,
+    .flags = MF_OP_GEMM | MF_OP_STORED_1,
     .name = "grouped_linear_dx",
     .formula = "y[r] = w[e]^T x[r]",
     .infer = dx_infer,

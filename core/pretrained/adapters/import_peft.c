@@ -253,7 +253,8 @@ static int open_new(import *im)
         .training = true,
         .no_data = true,
         .dims = &dims,
-        .tokenizer_file = mf_exists(im->base->tokenizer) ? im->base->tokenizer : NULL};
+        .tokenizer_file = mf_exists(im->base->tokenizer) ? im->base->tokenizer : NULL,
+        .stored_file = im->base->stored};
     int rc = mf_provenance_read_dims(im->base->manifest, &dims);
     if (rc == MF_OK) rc = mf_config_load(im->base->config, im->n_set, im->set, &c);
     if (rc == MF_OK) rc = mf_session_open(c, &o, &im->session);

@@ -68,6 +68,7 @@ int mf_ckpt_write_model(const char *path, const mf_store *store)
     int n = mf_store_count(store), code = open_parts(&p, (size_t)n);
     for (int i = 0; i < n && code == MF_OK; i++) {
         const mf_param *x = mf_store_at(store, i);
+        if (x->stored) continue;
         code =
             add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim, mf_param_host(x));
     }
@@ -181,6 +182,7 @@ static int fit_part(const char *path, const char *file, const mf_st_file *f, con
                     const mf_param *x)
 {
     const mf_st_tensor *t = find_part(f, prefix, x->name);
+    if (t == NULL && (x->stored || x->given)) return MF_OK;
     if (t == NULL)
         return mf_fail(MF_ECHECKPOINT,
                        "%s/%s: no tensor %s%s, which the model that the "
@@ -195,6 +197,7 @@ static int fit_moment(const char *path, const mf_st_file *f, const mf_param *x, 
     const char *prefix = which == 0 ? moment1 : moment2;
     const mf_st_tensor *t = find_part(f, prefix, x->name);
     const bool kept = mf_param_moment_count(x, which) > 0;
+    if (t == NULL && x->given) return MF_OK;
     if (kept == (t != NULL) && (!kept || has_shape(t, &x->moment[which]))) return MF_OK;
     char *expected = kept ? shape_text(x->moment[which].rank, x->moment[which].dim) : NULL;
     char *found = t != NULL ? shape_text(t->rank, t->shape) : NULL;
@@ -256,7 +259,7 @@ static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x,
                           : block == MF_BLOCK_MOMENT2 ? mf_param_moment_count(x, 1)
                                                       : x->count;
     const size_t bytes = (size_t)count * sizeof(float);
-    if (count == 0) return MF_OK;
+    if (count == 0 || x->stored || (t == NULL && x->given)) return MF_OK;
     if (t == NULL)
         return mf_fail(MF_ECHECKPOINT, "%s: no tensor %s%s", mf_st_path(f), prefix, x->name);
     char *room = mf_alloc_raw(bytes < piece ? bytes : piece);
@@ -312,8 +315,8 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
             mf_param *x = mf_store_at(store, i);
             const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);
             if (pass == 0) {
-                *ret_missing += t == NULL && !x->buffer;
-                *ret_read += t != NULL;
+                *ret_missing += t == NULL && !x->buffer && !x->stored && !x->given;
+                *ret_read += t != NULL || x->stored || x->given;
                 if (t != NULL && !same_shape(t, x)) code = misfit(path, MF_CKPT_MODEL, t, x);
             } else if (t != NULL) {
                 code = read_value(f, x);

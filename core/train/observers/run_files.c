@@ -8,6 +8,7 @@
 #include "train/checkpoint/weights.h"
 #include "train/observers/observers.h"
 #include "train/run/provenance.h"
+#include "train/run/stored_files.h"
 
 static int write_config(const mf_config *c, const char *path)
 {
@@ -43,6 +44,8 @@ static int write_weights(const mf_store *store, const char *path)
 int mf_run_files_write(mf_session *s, const mf_rundir *dir)
 {
     int rc = write_config(s->config, dir->config);
+    if (rc == MF_OK && mf_store_bound(s->model->store) > 0)
+        rc = mf_stored_files_write(s->stored, s->model->store, dir->stored);
     if (rc == MF_OK) rc = write_weights(s->model->store, dir->weights);
     if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s);
     if (rc == MF_OK && s->tokenizer) rc = mf_tokenizer_save(s->tokenizer, dir->tokenizer);

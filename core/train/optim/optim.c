@@ -70,7 +70,7 @@ int mf_optim_refresh(mf_optim *o)
     o->n = 0;
     for (int i = 0; rc == MF_OK && i < mf_store_count(o->store); i++) {
         const mf_param *p = mf_store_at(o->store, i);
-        if (p->buffer) continue;
+        if (p->buffer || p->stored) continue;
         const int64_t n = p->part ? p->count / p->part_size : 1;
         const mf_param *whole = o->method->whole && o->method->whole(p) ? p : NULL;
         for (int64_t j = 0; rc == MF_OK && j < n; j++) {
@@ -113,7 +113,7 @@ void mf_optim_want_moments(const void *config, mf_store *store)
     for (int i = 0; i < mf_store_count(store); i++) {
         mf_param *p = mf_store_at(store, i);
         mf_shape shape[2];
-        if (p->buffer) continue;
+        if (p->buffer || p->stored) continue;
         moments_of(m, p, shape);
         mf_store_want_moments(p, shape[0], shape[1]);
     }
@@ -126,7 +126,7 @@ size_t mf_optim_work_bytes(const mf_train_config *config, const mf_store *store)
     for (int i = 0; m->work && i < mf_store_count(store); i++) {
         const mf_param *p = mf_store_at(store, i);
         mf_matrices all;
-        if (p->buffer || !m->whole(p)) continue;
+        if (p->buffer || p->stored || !m->whole(p)) continue;
         for (int j = 0; mf_optim_matrices(p, j, &all); j++)
             if (m->work(&all) > most) most = m->work(&all);
     }
@@ -146,7 +146,7 @@ static int judge(const mf_optim *o)
                        k->name, mf_device_name(o->device));
     for (int i = 0; i < mf_store_count(o->store); i++) {
         const mf_param *p = mf_store_at(o->store, i);
-        if (!p->buffer && !moments_of(o->method, p, shape))
+        if (!p->buffer && !p->stored && !moments_of(o->method, p, shape))
             return mf_fail(MF_EINVAL,
                            "%s: the parameters were made for another train.optimizer", p->name);
     }

@@ -127,6 +127,8 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         o.n_class_names = n_classes;
         o.more_names = more;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
+        o.stored_file = dir->stored;
+        o.bind_but = change->router ? ".router." : NULL;
         rc = mf_session_open(config, &o, &s);
     }
     if (rc == MF_OK && dir->step >= 0 && change->step >= 0 && change->step != dir->step)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
+#include "train/run/stored_files.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -108,11 +109,13 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->sample = mf_path_join(path, "routing_sample.json");
     dir->samples = mf_path_join(path, "samples");
     dir->weights = mf_path_join(path, "weights.json");
+    dir->stored = mf_path_join(path, MF_STORED_FILES);
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
     dir->best = mf_path_join(path, "best");
     if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->memory ||
         !dir->tokenizer || !dir->report || !dir->sample || !dir->samples || !dir->weights ||
+        !dir->stored ||
         !dir->ckpt || !dir->trace || !dir->best) {
         mf_rundir_close(dir);
         return MF_ENOMEM;
@@ -135,6 +138,7 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir->sample);
     mf_free(dir->samples);
     mf_free(dir->weights);
+    mf_free(dir->stored);
     mf_free(dir->ckpt);
     mf_free(dir->trace);
     mf_free(dir->best);

@@ -12,6 +12,7 @@
 #include "plugin/load/backend.h"
 #include "train/optim/optim.h"
 #include "train/run/rundir.h"
+#include "train/run/stored_files.h"
 
 static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
 {
@@ -205,6 +206,66 @@ static int open_tokenizer(mf_session *s, const mf_session_options *o)
     return rc;
 }
 
+/* ---- weights in files of others ---- */
+
+static int open_stored(mf_session *s, const mf_session_options *o)
+{
+    const char *from = s->config->train.from;
+    mf_rundir *dir = NULL;
+    int rc = MF_OK;
+    s->stored = o->stored;
+    s->stored_given = o->stored != NULL;
+    if (o->stored) return MF_OK;
+    if (o->stored_file)
+        return mf_exists(o->stored_file) ? mf_stored_files_read(o->stored_file, &s->stored)
+                                         : MF_OK;
+    if (from[0] == '\0' || !o->training) return MF_OK;
+    rc = mf_rundir_read(from, &dir);
+    if (rc == MF_OK && mf_exists(dir->stored))
+        rc = mf_stored_files_read(dir->stored, &s->stored);
+    mf_rundir_close(dir);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "train.from");
+}
+
+/* What `bind` needs to know. */
+typedef struct binding {
+    const mf_session *session;
+    const mf_session_options *options;
+} binding;
+
+static int bind(void *arg, mf_model *m)
+{
+    const binding *b = arg;
+    const mf_session_options *o = b->options;
+    const bool frozen_only = o->bind == MF_BIND_FITTING && (o->training || o->gradients);
+    const int rc = mf_model_freeze(m, b->session->config->train.freeze);
+    if (rc != MF_OK || o->bind == MF_BIND_NONE) return rc;
+    return mf_stored_files_bind(b->session->stored, m->store, frozen_only, o->bind_but);
+}
+
+/* Makes the model, with parameters in files where there are any. */
+static int new_model(mf_session *s, const mf_session_options *o, const mf_model_dims *dims)
+{
+    const mf_model_settings settings = mf_config_model(s->config);
+    binding b = {s, o};
+    mf_model_options options;
+    mf_session_model_options(s->config, o->training || o->gradients, &options);
+    options.no_moments = !o->training;
+    options.moments = mf_optim_want_moments;
+    options.moments_arg = &s->config->train;
+    options.device = s->device;
+    if (s->stored) options.bind = bind;
+    options.bind_arg = &b;
+    int rc = mf_model_new(&settings, dims, &options, &s->model);
+    if (rc == MF_OK) rc = mf_model_freeze(s->model, s->config->train.freeze);
+    if (rc == MF_OK && s->stored && !o->bare)
+        rc = mf_stored_files_fill(s->stored, s->model->store);
+    if (rc == MF_OK && options.bf16 && !s->model->options.bf16)
+        mf_log(MF_LOG_INFO, "weights are multiplied as their files have them, in f32: "
+                            "train.dtype = bf16 is not used");
+    return rc;
+}
+
 /* Whether a code means unreadable data, not a wrong configuration. */
 static bool no_data(int rc)
 {
@@ -214,10 +275,10 @@ static bool no_data(int rc)
 static int open_parts(mf_session *s, const mf_session_options *o)
 {
     mf_model_dims dims;
-    mf_model_options options;
     mf_session_options without;
     int rc = open_device(s, o);
     if (rc == MF_OK) rc = open_tokenizer(s, o);
+    if (rc == MF_OK) rc = open_stored(s, o);
     const bool opened = rc == MF_OK;
     if (opened && !o->no_data) rc = load_corpus(s, o);
     if (opened && no_data(rc) && o->spare) {
@@ -234,14 +295,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     count_steps(s);
     rc = dims_of(s, o, &dims);
     dims.bare = o->bare;
-    const mf_model_settings settings = mf_config_model(s->config);
-    mf_session_model_options(s->config, o->training || o->gradients, &options);
-    options.no_moments = !o->training;
-    options.moments = mf_optim_want_moments;
-    options.moments_arg = &s->config->train;
-    options.device = s->device;
-    if (rc == MF_OK) rc = mf_model_new(&settings, &dims, &options, &s->model);
-    return rc == MF_OK ? mf_model_freeze(s->model, s->config->train.freeze) : rc;
+    return rc == MF_OK ? new_model(s, o, &dims) : rc;
 }
 
 /* RMSNorm gives all vectors the same length while its weights are near 1. */
@@ -278,6 +332,7 @@ void mf_session_close(mf_session *s)
     if (!s) return;
     mf_batcher_free(s->train);
     mf_model_free(s->model);
+    if (!s->stored_given) mf_stored_files_free(s->stored);
     mf_tokenizer_free(s->own_tokenizer);
     mf_corpus_free(s->corpus);
     mf_config_free(s->config);

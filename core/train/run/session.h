@@ -10,18 +10,22 @@
 #include "model/model.h"
 #include "train/run_config.h"
 
+struct mf_stored_files;
+
 typedef struct mf_session {
     mf_config *config;
     mf_corpus *corpus; /* NULL if opened without data */
     /* tokenizer of the run or of the corpus; NULL if neither has one, as for files of
      * token ids */
     const mf_tokenizer *tokenizer;
-    mf_tokenizer *own_tokenizer; /* read from the file of a run, else NULL */
-    struct mf_device *device;    /* where the model lives; NULL: the host */
+    mf_tokenizer *own_tokenizer;    /* read from the file of a run, else NULL */
+    struct mf_stored_files *stored; /* weights in files of others (stored_files.h), or NULL */
+    bool stored_given;              /* `stored` is the caller's */
+    struct mf_device *device;       /* where the model lives; NULL: the host */
     mf_model *model;
     int64_t steps;     /* optimizer steps of the whole run; 0: not planned */
     mf_batcher *train; /* NULL without training or data */
-    bool other_data; /* options.data was given */
+    bool other_data;   /* options.data was given */
     /* why the data could not be read, if options.spare replaced them; else NULL */
     char *no_data;
 } mf_session;
@@ -30,6 +34,13 @@ typedef struct mf_names {
     const char **name; /* NULL: unknown */
     int32_t n;
 } mf_names;
+
+/* Which parameters read weights from files of others as they are; the rest read them to f32. */
+typedef enum mf_bind {
+    MF_BIND_FITTING, /* all of a model that is not trained, frozen ones of one that is */
+    MF_BIND_ALL,
+    MF_BIND_NONE
+} mf_bind;
 
 typedef struct mf_session_options {
     /* allocate gradients and moments, make training batches; without data (no_data) the trainer
@@ -43,7 +54,14 @@ typedef struct mf_session_options {
      * opening fails. */
     const mf_model_dims *spare;
     const char *tokenizer_file; /* of the run; NULL: that of train.from, or of the data */
-    const char *data;           /* replaces data.path; the whole file is the val split */
+    /* Weights in files of others: the caller's list, which must outlive the session; or the
+     * list of the run, which may be missing. Both NULL: that of train.from, if there is one.
+     * `bind` says which parameters read them as they are. */
+    struct mf_stored_files *stored;
+    const char *stored_file;
+    mf_bind bind;
+    const char *bind_but; /* not those whose names contain this text; NULL: none */
+    const char *data;     /* replaces data.path; the whole file is the val split */
     /* class names of the run, in order; NULL: those of the data */
     const char *const *class_names;
     int32_t n_class_names;

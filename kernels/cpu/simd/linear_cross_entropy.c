@@ -97,6 +97,22 @@ static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 
 /* ---- gemms ---- */
 
+/* y = x W^T + bias, or y = x W, of n rows, if the weight is stored. */
+static void multiply_stored(const head *h, bool back, int64_t n, const float *x, int64_t ldx,
+                            const float *bias, float *y, int64_t ldy)
+{
+    const mf_stored_gemm_args g = {.w = h->p->stored,
+                                   .back = back,
+                                   .rows = n,
+                                   .x = x,
+                                   .ldx = ldx,
+                                   .alpha = 1,
+                                   .bias = bias,
+                                   .y = y,
+                                   .ldy = ldy};
+    MF_SIMD(stored_gemm)(h->x, &g);
+}
+
 static void make_logits(const head *h, const void *x, int64_t n)
 {
     const mf_linear_cross_entropy_args *p = h->p;
@@ -108,7 +124,10 @@ static void make_logits(const head *h, const void *x, int64_t n)
                        .c = {.data = h->s.logits, .ld = p->vocab},
                        .alpha = 1,
                        .bias = p->bias};
-    MF_SIMD(gemm)(h->x, &g);
+    if (p->stored)
+        multiply_stored(h, false, n, x, p->d, p->bias, h->s.logits, p->vocab);
+    else
+        MF_SIMD(gemm)(h->x, &g);
 }
 
 static void add_dw(const head *h, const void *x, int64_t n, float beta)
@@ -135,7 +154,10 @@ static void make_dx(const head *h, int64_t n, void *dx)
                        .b = {.data = p->w, .type = p->type, .ld = p->d},
                        .c = {.data = dx, .type = p->type, .ld = p->d},
                        .alpha = 1};
-    MF_SIMD(gemm)(h->x, &g);
+    if (p->stored)
+        multiply_stored(h, true, n, h->s.logits, p->vocab, NULL, dx, p->d);
+    else
+        MF_SIMD(gemm)(h->x, &g);
 }
 
 static void add_weight_gradients(const head *h, const void *x, int64_t n, bool first)

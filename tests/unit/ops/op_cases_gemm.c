@@ -17,6 +17,17 @@ static void right_linear(ot_run *r)
     }
 }
 
+static void right_linear_dx(ot_run *r)
+{
+    int64_t k = r->in[1].shape.dim[0], n = r->in[1].shape.dim[1];
+    for (int64_t i = 0; i < r->out[0].count; i++) {
+        double sum = 0;
+        for (int64_t p = 0; p < k; p++)
+            sum += at(r, 0, i / n, k, p) * at(r, 1, p, n, i % n);
+        r->out[0].want[i] = sum;
+    }
+}
+
 /* Element [row, column] of matrix b in the last two dimensions of input `in`, transposed if the
  * attribute says so. */
 static double of_matrix(const ot_run *r, int in, int64_t b, int64_t row, int64_t column)
@@ -130,6 +141,16 @@ const mf_op_row mf_op_cases_gemm[] = {
      .in = {OT_F(5, 7), OT_F(3, 7), OT_F(7)},
      .refuse = "expected b of shape [3]"},
     {.op = "linear", .in = {OT_F(5, 7), OT_F(7), OT_NO}, .refuse = "expected w of rank 2"},
+
+    {.op = "linear_dx",
+     .in = {OT_F(5, 3), OT_F(3, 7)},
+     .right = right_linear_dx,
+     .exact = true},
+    {.op = "linear_dx",
+     .in = {OT_F(70, 140), OT_F(140, 90)},
+     .right = right_linear_dx,
+     .exact = true},
+    {.op = "linear_dx", .in = {OT_F(5, 4), OT_F(3, 7)}, .refuse = "out = 4, found [3,7]"},
 
     {.op = "matmul",
      .in = {OT_F(4, 6), OT_F(6, 5)},

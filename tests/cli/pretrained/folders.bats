@@ -48,7 +48,9 @@ replace() {
     mv trained/ckpt trained/best
     "$MOEFW" export hf trained/best -o back
     "$MOEFW" import back -o again -q
-    cmp again/ckpt/step-0/model.safetensors run/ckpt/step-0/model.safetensors && false
+    "$MOEFW" eval again --tokens "$MOE/golden.safetensors" --save after
+    "$MOEFW" eval run --tokens "$MOE/golden.safetensors" --save before
+    cmp before after && false
     diff <(ls back) <(echo checksums.xxh128; ls folder)
 }
 

@@ -1,0 +1,37 @@
+/* base/file/map.c: maps regular files. The descriptor is closed at once; the mapping holds
+ * the file. */
+#include "base/file/map.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+
+int mf_map_open(const char *path, mf_map *ret)
+{
+    struct stat st;
+    uint64_t size;
+    int fd, rc = mf_file_open(path, &fd, &size);
+    *ret = (mf_map){0};
+    if (rc != MF_OK) return rc;
+    if (fstat(fd, &st) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot be examined", path);
+    if (rc == MF_OK && size > SIZE_MAX / 2)
+        rc = mf_fail(MF_EINPUT, "%s: too large to be mapped", path);
+    void *data = NULL;
+    if (rc == MF_OK && size > 0) {
+        data = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) rc = mf_fail_errno(MF_EIO, "%s: cannot be mapped", path);
+    }
+    mf_file_close(fd);
+    if (rc != MF_OK) return rc;
+    *ret = (mf_map){data, (size_t)size,
+                    (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+    return MF_OK;
+}
+
+void mf_map_close(mf_map *map)
+{
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (mf_map){0};
+}

@@ -1,0 +1,20 @@
+/* base/file/map.h: files mapped into memory, for reading. Pages are read when they are used,
+ * and the system may drop them again. A file that is cut while it is mapped ends the process
+ * with a bus error where a lost page is read; sizes are those at the time of mapping. */
+#ifndef MF_BASE_MAP_H
+#define MF_BASE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mf_map {
+    const void *data; /* NULL for an empty file */
+    size_t size;
+    int64_t changed; /* time of the last change, in nanoseconds since 1970 */
+} mf_map;
+
+/* Maps a regular file. Errors as of mf_file_open; MF_EIO. The caller closes it. */
+int mf_map_open(const char *path, mf_map *ret);
+void mf_map_close(mf_map *map);
+
+#endif
