@@ -431,6 +431,7 @@ EXTRA_DIST += tests/plugin-sections.sh
 EXTRA_DIST += tests/regenerate.sh
 EXTRA_DIST += tests/fuzz/corpus
 EXTRA_DIST += tests/fuzz/run.sh
+EXTRA_DIST += tests/memcheck.sh
 EXTRA_DIST += tests/draw-comments.sh
 EXTRA_DIST += tests/lint/lib.sh
 EXTRA_DIST += tests/lint/comments.awk

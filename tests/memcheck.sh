@@ -1,0 +1,56 @@
+#!/bin/sh
+# memcheck.sh [PROGRAM]: one run of each verb under valgrind's memcheck, with the kernels of AVX2,
+# which valgrind knows. Prints a line for each; the exit status is 1 if one has an error. The
+# program starts itself anew, so children are followed, but not compilers and shells.
+set -u
+program=${1:-build/moefw}
+[ -x "$program" ] || { echo "memcheck.sh: $program: expected the built program" >&2; exit 2; }
+program=$(cd "$(dirname "$program")" && pwd)/$(basename "$program")
+command -v valgrind >/dev/null || { echo "memcheck.sh: needs valgrind" >&2; exit 6; }
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export MOEFW_ISA=avx2 OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=1 XDG_CONFIG_HOME="$folder"
+failed=0
+
+# check ARGUMENT...: the exit status of valgrind for errors is 99
+check() {
+    timeout 600 valgrind -q --trace-children=yes --trace-children-skip='*/sh,*/cc,*/gcc' \
+        --error-exitcode=99 "$program" "$@" >out 2>log </dev/null
+    status=$?
+    if [ "$status" -eq 0 ]; then
+        echo "ok    $*"
+    else
+        echo "FAIL  $* (status $status)"
+        grep -m 8 '^==' log
+        failed=1
+    fi
+}
+
+small='--set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.seq=8 --set expert.hidden=4
+    --set moe.experts=2 --set moe.top_k=1 --set train.batch=2 --set train.eval_context=0
+    --set data.path=builtin:topics?bytes=4000'
+# The words of $small are arguments.
+# shellcheck disable=SC2086
+{
+    check train default -q -t 1 --steps 2 --out run $small
+    check compare default -q -t 1 --steps 1 --seeds 2 --routers linear,hash --out cmp $small
+    check config check default $small
+    check bench routers --routers linear --repetitions 1 --no-layer
+}
+check eval run -t 1
+check generate run -p a -n 4 -t 1
+check report run
+check runs .
+check presets
+check trace record run -o run.trace --batches 1
+check ckpt ls run
+check ckpt verify run
+check export csv run -o run.csv
+check plugin list
+check plugin info linear
+check data info builtin:topics?bytes=4000
+check config show run
+check graph run
+check doctor
+exit $failed
