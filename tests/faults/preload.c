@@ -260,12 +260,13 @@ OPENER(memfd_create, int, -1, (const char *name, unsigned flags), (name, flags))
 OPENER(pipe2, int, -1, (int fds[2], int flags), (fds, flags))
 OPENER(mkstemp, int, -1, (char *name), (name))
 
-/* Memory in use differs between runs, so it is not told. */
+/* Memory in use differs between runs, so it is not told. Streams are for files of the system
+ * and of the build, whose opening nothing interrupts. */
 static void *real_fopen;
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
     if (plan && strcmp(path, "/proc/self/status") == 0) return REAL(fopen)("/dev/null", mode);
-    return fails(FAULT_OPEN, CALLER) ? NULL : REAL(fopen)(path, mode);
+    return fails(FAULT_OPEN, CALLER) && errno != EINTR ? NULL : REAL(fopen)(path, mode);
 }
 
 static void *real_read;

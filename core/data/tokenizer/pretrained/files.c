@@ -248,10 +248,12 @@ int mf_pretrained_read_text(const char *source, const char *text, size_t n,
 
 static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
 {
+    const unsigned long before = mf_faults();
     char *path = mf_strf("%s/%s", folder, mf_pt_file_name[file]);
     if (!path) return MF_ENOMEM;
-    int rc =
-        mf_exists(path) ? mf_read_file(path, FILE_MAX, &f->text[file], &f->n[file]) : MF_OK;
+    int rc = mf_exists(path)         ? mf_read_file(path, FILE_MAX, &f->text[file], &f->n[file])
+             : mf_faults() != before ? mf_fail(MF_EIO, "%s: cannot look at it", path)
+                                     : MF_OK;
     if (rc == MF_OK && f->text[file]) {
         const size_t valid = mf_utf8_check(f->text[file], f->n[file]);
         if (valid < f->n[file])
