@@ -9,7 +9,7 @@ import os
 import sys
 
 import numpy as np
-from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.util import tensor_util
 
 
@@ -36,7 +36,7 @@ def main(run):
     compared = 0
     for split, steps in sorted(records.items()):
         folder = os.path.join(run, "tensorboard", split)
-        acc = event_accumulator.EventAccumulator(folder, {"tensors": 0})
+        acc = plugin_event_accumulator.EventAccumulator(folder, tensor_size_guidance={"scalars": 0, "histograms": 0})
         acc.Reload()
         seen = set()
         for tag in acc.Tags()["tensors"]:

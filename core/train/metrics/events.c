@@ -261,14 +261,15 @@ int mf_events_put(mf_events *e)
     return end_event(e);
 }
 
-/* The first event says that the format is version 2; after a resume, another one tells where
- * the run continues. */
+/* The first event says that the format is version 2, the second where the run begins or
+ * continues. TensorBoard takes the first such event of a run for its start, so a new run has
+ * one, too; later ones drop what earlier files say of the step and those after it. */
 static int introduce(mf_events *e, int64_t resumed_at)
 {
     begin_event(e, 0);
     put_text(&e->event, EVENT_VERSION, "brain.Event:2");
     int rc = end_event(e);
-    if (rc != MF_OK || resumed_at < 0) return rc;
+    if (rc != MF_OK) return rc;
     begin_event(e, resumed_at + 1);
     put_int(&e->inner, SESSION_STATUS, SESSION_START);
     put_message(&e->event, EVENT_SESSION, &e->inner);

@@ -207,6 +207,9 @@ START_TEST(every_field_is_read_back)
     const bytes first = next_record(&file);
     ck_assert(is(only(first, 3).text, "brain.Event:2"));
     ck_assert(real(only(first, 1).value) > 1.6e9); /* a time of this century */
+    const bytes start = next_record(&file);
+    ck_assert_uint_eq(only(start, 2).value, 0);
+    ck_assert_uint_eq(only(only(start, 7).text, 1).value, 1); /* SessionLog.START */
     const bytes second = next_record(&file);
     ck_assert_uint_eq(only(second, 2).value, 300);
     bytes summary = only(second, 5).text;
