@@ -36,7 +36,8 @@ static bool of_batches(const char *text)
 static int open_before(swap *s)
 {
     const mf_swap_options *o = s->options;
-    const mf_session_options session = {0};
+    /* old and new routers are multiplied by the same kernel, so that equal ones give zeros */
+    const mf_session_options session = {.bind_but = ".router."};
     mf_assignment *set = mf_arena_alloc(s->arena, ((size_t)o->n_set + 1) * sizeof *set);
     if (!set) return MF_ENOMEM;
     mf_load_change change = {.step = -1, .set = set};

@@ -128,7 +128,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         o.more_names = more;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         o.stored_file = dir->stored;
-        o.bind_but = change->router ? ".router." : NULL;
+        if (change->router) o.bind_but = ".router.";
         rc = mf_session_open(config, &o, &s);
     }
     if (rc == MF_OK && dir->step >= 0 && change->step >= 0 && change->step != dir->step)
