@@ -12,6 +12,7 @@ extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_import;
 extern const mf_verb mf_verb_swap;
+extern const mf_verb mf_verb_quantize;
 extern const mf_verb mf_verb_runs;
 extern const mf_verb mf_verb_presets;
 extern const mf_verb mf_verb_export;
@@ -36,6 +37,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_report,
     &mf_verb_import,
     &mf_verb_swap,
+    &mf_verb_quantize,
     &mf_verb_export,
     &mf_verb_plugin,
     &mf_verb_data,

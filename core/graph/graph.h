@@ -277,6 +277,11 @@ int mf_graph_nodes(const mf_graph *g);                 /* number of nodes added 
 const mf_node *mf_tensor_producer(const mf_tensor *t); /* NULL: a leaf */
 /* Returns the first node from index `from` on whose op has that role; NULL: there is none. */
 const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from);
+/* Node i, 0 .. mf_graph_nodes(g) - 1, in the order in which nodes were added. */
+const mf_node *mf_graph_node_at(const mf_graph *g, int i);
+/* The parameter that a node of the forward pass multiplies with: input 1 of an op that accepts
+ * panels. NULL: the node is no such one. */
+const struct mf_param *mf_node_weight(const mf_node *node);
 /* Whether runs of a finished graph read the f32 values of a parameter. */
 bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
 /* Whether ops that accept panels (MF_OP_PANELS) are the only readers of a parameter's bf16

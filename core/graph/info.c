@@ -40,6 +40,18 @@ int mf_graph_nodes(const mf_graph *g)
     return g ? g->n_nodes : 0;
 }
 
+const mf_node *mf_graph_node_at(const mf_graph *g, int i)
+{
+    return g->nodes[i];
+}
+
+const mf_param *mf_node_weight(const mf_node *node)
+{
+    const mf_tensor *w = node->n_in > 1 ? node->in[1] : NULL;
+    const bool multiplies = node->op->flags & MF_OP_PANELS && !node->backward && w;
+    return multiplies && w->kind == MF_TENSOR_PARAM ? w->param : NULL;
+}
+
 const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from)
 {
     for (int i = from; g && i < g->n_nodes; i++)

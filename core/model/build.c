@@ -228,6 +228,19 @@ static void build_adapted(mf_model *m, mf_model_graph *mg)
     mf_free(env.values);
 }
 
+/* Keeps what the gemms of the forward pass multiply with parameters: rows, and the offsets of
+ * their groups. */
+static void keep_inputs(mf_graph *g)
+{
+    for (int i = 0; i < mf_graph_nodes(g); i++) {
+        const mf_node *node = mf_graph_node_at(g, i);
+        if (!mf_node_weight(node)) continue;
+        mf_graph_keep(node->in[0]);
+        if (node->n_in > 2 && node->in[2] && node->in[2]->dtype == MF_I32)
+            mf_graph_keep(node->in[2]);
+    }
+}
+
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret)
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
@@ -258,6 +271,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
         rc = mf_graph_status(mg->g);
     }
     if (rc == MF_OK) rc = mf_adapters_all_met(m);
+    if (rc == MF_OK && shape->want_inputs) keep_inputs(mg->g);
     if (rc == MF_OK) rc = mf_graph_finish(mg->g);
     if (rc != MF_OK) {
         mf_model_graph_free(mg);

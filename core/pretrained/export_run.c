@@ -222,9 +222,10 @@ static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
     return rc;
 }
 
-int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
+static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
+                   mf_export_run *ret)
 {
-    mf_session_options o = {.no_data = true};
+    mf_session_options o = {.no_data = true, .bind = bind};
     const mf_load_change change = {.step = -1};
     int64_t step;
     *ret = (mf_export_run){0};
@@ -242,6 +243,16 @@ int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *
     if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);
     if (rc == MF_OK) rc = settle_adapters(ret, adapters);
     return rc == MF_OK ? open_skipped(ret) : rc;
+}
+
+int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
+{
+    return open_as(run, adapters, MF_BIND_FITTING, ret);
+}
+
+int mf_export_open_values(const char *run, mf_export_run *ret)
+{
+    return open_as(run, MF_EXPORT_MERGED, MF_BIND_NONE, ret);
 }
 
 void mf_export_close(mf_export_run *x)

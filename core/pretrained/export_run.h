@@ -17,6 +17,8 @@ typedef struct mf_export_run {
  * plugin lora are added to the weights in memory. MF_EINPUT, with the setting, section or
  * tensor named; errors of mf_load_run_as. The caller closes *ret, also after an error. */
 int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret);
+/* As mf_export_open with MERGED, and reads all weights to f32, so that they can be changed. */
+int mf_export_open_values(const char *run, mf_export_run *ret);
 void mf_export_close(mf_export_run *x);
 
 /* The tensor of x->skipped with the name, type and shape of t. MF_EINPUT: it is missing. */

@@ -1,8 +1,8 @@
 /* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) for few rows, straight from
  * memory, and unpacked to f32 for many.
  *
- * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights whose
- * inputs are in no order of groups, or in groups of other sizes, are converted to f32 in
+ * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights
+ * whose inputs are in no order of groups, or in groups of other sizes, are converted to f32 in
  * registers; so are all with instruction sets that do not multiply bytes. */
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/stored/four_bits.h"

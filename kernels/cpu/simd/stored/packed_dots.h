@@ -66,7 +66,7 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 
 #define PAIR_WORDS 4 /* word rows of 32 inputs, whose sums of pairs fit into 16 bits */
 
-/* What one call of gptq_unit multiplies: the inputs of `words` word rows, which share a group of
+/* What one call of gptq_run multiplies: the inputs of `words` word rows, which share a group of
  * weights and a span, with vectors of outputs. */
 typedef struct gptq_unit {
     const uint32_t *q; /* first word row, first output */

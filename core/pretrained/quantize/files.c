@@ -1,0 +1,218 @@
+/* pretrained/quantize/files.c: writes the folder of a quantized model: the small files of the
+ * record, config.json with what loaders read about four bits, and all tensors in one file. */
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "pretrained/beside.h"
+#include "pretrained/checksums.h"
+#include "pretrained/quantize/quantize_parts.h"
+#include "pretrained/values.h"
+
+enum { PARTS = 4 };
+static const char *const endings[PARTS] = {".g_idx", ".qweight", ".qzeros", ".scales"};
+
+#define WEIGHTS  "model.safetensors"
+#define SETTINGS "quantize_config.json"
+
+typedef struct target {
+    mf_quantize_work *w;
+    const char *to;
+} target;
+
+/* ---- small files ---- */
+
+static char *settings_text(const mf_quantize_work *w, const char *indent)
+{
+    const mf_quantize_options *o = w->options;
+    return mf_strf("{\n%s  \"bits\": 4,\n%s  \"group_size\": %lld,\n%s  \"damp_percent\": %g,\n"
+                   "%s  \"desc_act\": %s,\n%s  \"static_groups\": false,\n%s  \"sym\": true,\n"
+                   "%s  \"true_sequential\": true,\n%s  \"checkpoint_format\": \"gptq\",\n"
+                   "%s  \"quant_method\": \"gptq\"\n%s}",
+                   indent, indent, (long long)o->group, indent, o->damp, indent,
+                   o->act_order && o->calibrate > 0 ? "true" : "false", indent, indent, indent,
+                   indent, indent, indent);
+}
+
+/* config.json, with the settings as its first key. */
+static int write_config(const target *f, const char *from, const char *to)
+{
+    char *data = NULL, *text = NULL, *settings = settings_text(f->w, "  ");
+    size_t size = 0;
+    int rc = settings ? mf_read_file(from, 0, &data, &size) : MF_ENOMEM;
+    const char *brace = rc == MF_OK ? strchr(data, '{') : NULL;
+    if (rc == MF_OK && !brace) rc = mf_fail(MF_EINPUT, "%s: expected an object", from);
+    if (rc == MF_OK &&
+        !(text = mf_strf("{\n  \"quantization_config\": %s,%s", settings, brace + 1)))
+        rc = MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_write_file_atomic(to, text, strlen(text));
+    mf_free(settings);
+    mf_free(data);
+    mf_free(text);
+    return rc;
+}
+
+static bool is_left_out(const char *name)
+{
+    return strcmp(name, MF_PRETRAINED_LEDGER) == 0 ||
+           strcmp(name, MF_PRETRAINED_SKIPPED) == 0 || strcmp(name, MF_CHECKSUMS) == 0 ||
+           strcmp(name, MF_FOLDER_INDEX) == 0 || strcmp(name, SETTINGS) == 0;
+}
+
+static int write_small(const target *f)
+{
+    const char *folder = f->w->x.record->folder;
+    char **names = NULL, *settings = settings_text(f->w, ""),
+         *path = mf_path_join(f->to, SETTINGS);
+    int n = 0, rc = settings && path ? mf_list_dir(folder, &names, &n) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_write_file_atomic(path, settings, strlen(settings));
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        char *data = NULL;
+        size_t size = 0;
+        if (is_left_out(names[i])) continue;
+        char *from = mf_path_join(folder, names[i]), *to = mf_path_join(f->to, names[i]);
+        rc = from && to ? MF_OK : MF_ENOMEM;
+        if (rc == MF_OK && strcmp(names[i], MF_FOLDER_CONFIG) == 0) {
+            rc = write_config(f, from, to);
+        } else if (rc == MF_OK) {
+            rc = mf_read_file(from, 0, &data, &size);
+            if (rc == MF_OK) rc = mf_write_file_atomic(to, data, size);
+        }
+        mf_free(data);
+        mf_free(from);
+        mf_free(to);
+    }
+    mf_list_free(names, n);
+    mf_free(settings);
+    mf_free(path);
+    return rc;
+}
+
+/* ---- tensors ---- */
+
+/* Name of part i of the weight that t was. out: MF_ST_NAME_MAX bytes. */
+static void part_name(const mf_st_tensor *t, int i, char *out)
+{
+    snprintf(out, MF_ST_NAME_MAX, "%.*s%s", (int)(strlen(t->name) - strlen(".weight")), t->name,
+             endings[i]);
+}
+
+static int declare_parts(mf_st_writer *out, const mf_st_tensor *t, const mf_int4 *w)
+{
+    static const mf_st_dtype types[] = {MF_ST_I32, MF_ST_I32, MF_ST_I32, MF_ST_F16};
+    const int64_t shapes[PARTS][2] = {
+        {w->in, 0}, {w->in / 8, w->out}, {w->groups, w->out / 8}, {w->groups, w->out}};
+    char name[MF_ST_NAME_MAX];
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < PARTS; i++) {
+        part_name(t, i, name);
+        rc = mf_st_writer_add(out, name, types[i], i == 0 ? 1 : 2, shapes[i]);
+    }
+    return rc;
+}
+
+static int declare(const target *f, mf_st_writer *out)
+{
+    const mf_record *r = f->w->x.record;
+    const mf_json *meta = r->shards[0].metadata, *value;
+    const char *key;
+    int rc = MF_OK;
+    for (size_t i = 0; rc == MF_OK && mf_json_member(meta, i, &key, &value); i++) {
+        const char *text = mf_json_string(value, NULL);
+        if (text) rc = mf_st_writer_meta(out, key, text);
+    }
+    for (int64_t i = 0; rc == MF_OK && i < r->n; i++) {
+        const mf_st_tensor *t = r->tensors[i];
+        rc = f->w->weights[i] ? declare_parts(out, t, f->w->weights[i])
+                              : mf_st_writer_add(out, t->name, t->dtype, t->rank, t->shape);
+    }
+    return rc;
+}
+
+/* Copies a tensor that no parameter holds. */
+static int copy_tensor(const target *f, mf_st_writer *out, const mf_st_tensor *t)
+{
+    enum { PIECE = 1 << 20 };
+    const mf_st_tensor *from;
+    int rc = mf_export_skipped(&f->w->x, t, &from);
+    if (rc != MF_OK) return rc;
+    char *room = mf_alloc_raw(PIECE);
+    if (!room) return MF_ENOMEM;
+    for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
+        const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
+        rc = mf_st_read_part(f->w->x.skipped, from, room, (size_t)n, at);
+        if (rc == MF_OK) rc = mf_st_writer_put(out, room, (size_t)n);
+    }
+    mf_free(room);
+    return rc;
+}
+
+static int put_part(mf_st_writer *out, const mf_int4 *w, int part)
+{
+    const void *const from[PARTS] = {w->group_of, w->words, w->zeros, w->scales};
+    const int64_t bytes[PARTS] = {4 * w->in, w->in / 2 * w->out, w->groups * w->out / 2,
+                                  2 * w->groups * w->out};
+    return mf_st_writer_put(out, from[part], (size_t)bytes[part]);
+}
+
+/* Writes the tensor that is due, which is tensor i of the record, or part of its weight. */
+static int put_tensor(const target *f, mf_st_writer *out, int64_t i, const char *due)
+{
+    const mf_place *p = &f->w->x.record->ledger.places[i];
+    const mf_st_tensor *t = f->w->x.record->tensors[i];
+    char name[MF_ST_NAME_MAX];
+    for (int part = 0; f->w->weights[i] && part < PARTS; part++) {
+        part_name(t, part, name);
+        if (strcmp(name, due) == 0) return put_part(out, f->w->weights[i], part);
+    }
+    if (!p->param || p->form != MF_FORM_PLAIN) return copy_tensor(f, out, t);
+    float *const values[2] = {mf_param_edit(p->param),
+                              p->other ? mf_param_edit(p->other) : NULL};
+    if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
+    return mf_values_write(out, t, p, values);
+}
+
+static int write_tensors(const target *f)
+{
+    const mf_record *r = f->w->x.record;
+    mf_st_writer *out = mf_st_writer_new();
+    char *path = mf_path_join(f->to, WEIGHTS);
+    const mf_st_tensor *due;
+    size_t index;
+    int rc = out && path ? declare(f, out) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_st_writer_begin(out, path);
+    while (rc == MF_OK && (due = mf_st_writer_due(out, &index))) {
+        int64_t i = 0; /* tensor of the record that has the declared tensor `index` */
+        for (size_t before = 0;; i++) {
+            before += f->w->weights[i] ? PARTS : 1;
+            if (before > index || i + 1 == r->n) break;
+        }
+        rc = put_tensor(f, out, i, due->name);
+    }
+    if (rc == MF_OK) rc = mf_st_writer_end(out, true);
+    mf_st_writer_free(out);
+    mf_free(path);
+    return rc;
+}
+
+static int write_sums(const target *f)
+{
+    char **names = NULL, *list = mf_path_join(f->to, MF_CHECKSUMS);
+    int n = 0, rc = list ? mf_list_dir(f->to, &names, &n) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_checksums_write(f->to, (const char *const *)names, n, list);
+    mf_list_free(names, n);
+    mf_free(list);
+    return rc;
+}
+
+static int write_all(void *arg, const char *to)
+{
+    target f = {arg, to};
+    int rc = write_small(&f);
+    if (rc == MF_OK) rc = write_tensors(&f);
+    return rc == MF_OK ? write_sums(&f) : rc;
+}
+
+int mf_quantize_write(mf_quantize_work *w, const char *folder)
+{
+    return mf_write_beside(folder, write_all, w);
+}

@@ -1,0 +1,73 @@
+# moefw quantize: a run in four bits, its folder, what it tells of the cost, and what it refuses.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive XDG_CONFIG_HOME="$BATS_FILE_TMPDIR"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" -o imported -q -t 1 >&2
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    cp -r "$BATS_FILE_TMPDIR/imported" run
+    small=(-t 1 -q --set data.path='builtin:topics?bytes=40000' --set model.seq=32 --set train.batch=4 --batches 2)
+}
+
+# value KEY: the number with this key in the JSON in $output
+value() {
+    printf '%s\n' "$output" | grep -oE "\"$1\":[^],}]*" | head -1 | cut -d: -f2
+}
+
+@test "a run in four bits: the loss that quantize tells is the loss of the new run" {
+    run "$MOEFW" quantize run -o new --group 32 --json -t 1 -q --batches 2
+    [ "$status" -eq 0 ]
+    # 2 blocks: q, k, v, o, and three matrices in each expert
+    [ "$(value quantized)" -gt 8 ] && [ "$(value rounded)" = "$(value quantized)" ]
+    after=$(value loss_after)
+    [ "$(value loss_before)" != "$after" ]
+    [ "$(printf '%s' "$output" | grep -o '"changed"' | wc -l)" -eq 2 ]
+    "$MOEFW" ckpt verify new
+    run "$MOEFW" eval new --json -t 1 -q --batches 2
+    [ "$status" -eq 0 ]
+    awk -v a="$after" -v b="$(value loss)" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }'
+}
+
+@test "the folder has GPTQ's tensors and settings, and export gives it back" {
+    "$MOEFW" quantize run -o new --group 64 --gptq 2 --act-order "${small[@]}"
+    strings -n 8 new.hf/model.safetensors | head -200 >names
+    for part in qweight qzeros scales g_idx; do grep -q "q_proj.$part" names; done
+    grep -q 'gate.weight' names
+    grep -q '"desc_act": true' new.hf/quantize_config.json
+    grep -q '"group_size": 64' new.hf/config.json
+    "$MOEFW" export hf new -o back
+    for file in new.hf/*; do cmp "$file" "back/${file##*/}"; done
+}
+
+@test "routers, norms, embedding and head stay as they are" {
+    "$MOEFW" quantize run -o new "${small[@]}"
+    run "$MOEFW" swap new --router linear -o same --json "${small[@]}"
+    [ "$(value kl_next_token)" = 0 ]
+    "$MOEFW" quantize run -o other --gptq 2 "${small[@]}"
+    # the same tensors, but for those of four bits
+    cmp new.hf/model.safetensors other.hf/model.safetensors && false
+    [ "$(wc -c <new.hf/model.safetensors)" -eq "$(wc -c <other.hf/model.safetensors)" ]
+}
+
+@test "what cannot be quantized is refused with one line, and nothing is left" {
+    refuse() {
+        run "$MOEFW" quantize "$@"
+        echo "$output"
+        [ "${#lines[@]}" -eq 1 ] && [ ! -e new ] && [ ! -e new.hf ]
+    }
+    refuse run -o new --group 12 "${small[@]}"
+    [ "$status" -eq 2 ] && [[ "$output" == *"multiple of 8"* ]]
+    refuse run -o new --act-order "${small[@]}"
+    [ "$status" -eq 2 ] && [[ "$output" == *"--gptq N"* ]]
+    refuse nowhere -o new "${small[@]}"
+    [ "$status" -eq 3 ]
+    "$MOEFW" quantize run -o once "${small[@]}"
+    refuse once -o new "${small[@]}"
+    [ "$status" -eq 2 ] && [[ "$output" == *"four bits already"* ]]
+    mkdir new.hf
+    run "$MOEFW" quantize run -o new "${small[@]}"
+    [ "$status" -eq 2 ] && [[ "$output" == *"new.hf: exists already"* ]] && [ ! -e new ]
+}

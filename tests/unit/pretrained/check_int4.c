@@ -1,0 +1,181 @@
+/* int4: rounding of matrices to four bits, against the reader of such weights (packed.h), and
+ * GPTQ against rounding to nearest by the error that it lowers: sum over rows of d H d^T, d the
+ * difference of old and new values. */
+#include "check_main.h"
+
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "pretrained/packed.h"
+#include "pretrained/quantize/int4.h"
+
+enum { OUT = 40, IN = 200, TOKENS = 400 };
+
+static float drawn(uint64_t stream, int64_t i)
+{
+    return 2 * mf_rng_uniform(3, stream, 0, (uint64_t)i) - 1;
+}
+
+static void draw(float *w)
+{
+    for (int64_t i = 0; i < OUT * IN; i++)
+        w[i] = drawn(1, i) * (i % 37 == 0 ? 3 : 1);
+}
+
+/* Inputs whose neighbours are alike, with sizes that differ. Only the lower half is written. */
+static void hessian_of(double *h)
+{
+    static float x[IN];
+    memset(h, 0, (size_t)(IN * IN) * sizeof *h);
+    for (int t = 0; t < TOKENS; t++) {
+        float last = 0;
+        for (int i = 0; i < IN; i++) {
+            last = 0.7f * last + drawn(2, t * IN + i);
+            x[i] = last * (float)(1 + i * 7 % 11);
+        }
+        for (int i = 0; i < IN; i++)
+            for (int j = 0; j <= i; j++)
+                h[i * IN + j] += (double)x[i] * (double)x[j];
+    }
+}
+
+static double error_of(const double *h, const float *a, const float *b)
+{
+    double sum = 0;
+    for (int o = 0; o < OUT; o++)
+        for (int i = 0; i < IN; i++)
+            for (int j = 0; j < IN; j++)
+                sum += (double)(a[o * IN + i] - b[o * IN + i]) *
+                       (double)(a[o * IN + j] - b[o * IN + j]) *
+                       (i > j ? h[i * IN + j] : h[j * IN + i]);
+    return sum;
+}
+
+/* What readers of the layout make of the words must be the values, bit for bit. */
+static void same_as_read(const mf_int4 *w, const float *values)
+{
+    const mf_packed p = {.form = MF_FORM_GPTQ,
+                         .out = w->out,
+                         .in = w->in,
+                         .groups = w->groups,
+                         .part = {w->words, w->zeros, w->scales, w->group_of}};
+    ck_assert_int_eq(mf_packed_judge(&p, "w"), MF_OK);
+    for (int o = 0; o < OUT; o++)
+        for (int i = 0; i < IN; i++)
+            ck_assert_msg(mf_packed_at(&p, 0, o, i) == values[o * IN + i], "at %d, %d", o, i);
+}
+
+static const int64_t groups[] = {32, 64, 128, IN, 8};
+
+START_TEST(values_are_rounded_to_the_nearest)
+{
+    static float old[OUT * IN], new[OUT * IN];
+    const int64_t group = groups[_i];
+    mf_int4 *w = mf_int4_new(OUT, IN, group);
+    draw(old);
+    memcpy(new, old, sizeof new);
+    memset(new + 5 * IN, 0, IN * sizeof *new); /* a row of zeros stays one */
+    mf_int4_round(w, new);
+    same_as_read(w, new);
+    for (int o = 0; o < OUT; o++)
+        for (int i = 0; i < IN; i++) {
+            float largest = 0;
+            for (int64_t j = i / group * group; j < IN && j < (i / group + 1) * group; j++)
+                largest = fmaxf(largest, fabsf(old[o * IN + j]));
+            /* half a step; the largest positive value may miss by a whole half step more */
+            const float off = fabsf(new[o * IN + i] - (o == 5 ? 0 : old[o * IN + i]));
+            ck_assert_msg(off <= (o == 5 ? 0 : largest / 15 * 1.01f), "at %d, %d: %g", o, i,
+                          (double)off);
+        }
+    mf_int4_free(w);
+}
+END_TEST
+
+START_TEST(gptq_has_the_lower_error)
+{
+    static float old[OUT * IN], near[OUT * IN], new[OUT * IN], again[OUT * IN];
+    static double h[IN * IN], used[IN * IN];
+    const bool act_order = _i % 2;
+    const int64_t group = groups[_i / 2];
+    mf_int4_inputs x;
+    mf_int4 *w = mf_int4_new(OUT, IN, group);
+    draw(old);
+    hessian_of(h);
+    memcpy(near, old, sizeof near);
+    memcpy(new, old, sizeof new);
+    memcpy(again, old, sizeof again);
+    mf_int4_round(w, near);
+    memcpy(used, h, sizeof used);
+    ck_assert_int_eq(mf_int4_inputs_of(IN, used, 0.01, act_order, &x), MF_OK);
+    ck_assert_int_eq(mf_int4_gptq(w, &x, new), MF_OK);
+    same_as_read(w, new);
+    const double rounded = error_of(h, old, near), balanced = error_of(h, old, new);
+    ck_assert_msg(balanced < 0.8 * rounded, "GPTQ %g, to nearest %g", balanced, rounded);
+    /* the same bits at another number of threads */
+    mf_parallel_set_threads(3);
+    ck_assert_int_eq(mf_int4_gptq(w, &x, again), MF_OK);
+    ck_assert_mem_eq(again, new, sizeof new);
+    mf_int4_inputs_free(&x);
+    mf_int4_free(w);
+}
+END_TEST
+
+/* U^T U must be the inverse of H with its diagonal raised. */
+START_TEST(the_inverse_is_one)
+{
+    enum { N = 24 };
+    static double h[N * N], used[N * N];
+    mf_int4_inputs x;
+    double mean = 0;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j <= i; j++) {
+            h[i * N + j] = 0;
+            for (int t = 0; t < 50; t++)
+                h[i * N + j] += (double)drawn(4, t * N + i) * (double)drawn(4, t * N + j);
+        }
+    for (int i = 0; i < N; i++)
+        mean += h[i * N + i] / N;
+    memcpy(used, h, sizeof h);
+    ck_assert_int_eq(mf_int4_inputs_of(N, used, 0.1, _i, &x), MF_OK);
+    for (int a = 0; a < N; a++)
+        for (int b = 0; b < N; b++) {
+            double sum = 0; /* of (H U^T U)[a,b] */
+            for (int c = 0; c < N; c++) {
+                const int p = x.order[a], q = x.order[c];
+                const double own =
+                    (p > q ? h[p * N + q] : h[q * N + p]) + (p == q ? 0.1 * mean : 0);
+                for (int k = 0; k < N; k++)
+                    sum += own * (double)x.upper[k * N + c] * (double)x.upper[k * N + b];
+            }
+            ck_assert_double_eq_tol(sum, a == b, 1e-4);
+        }
+    mf_int4_inputs_free(&x);
+}
+END_TEST
+
+START_TEST(sums_that_are_not_finite_have_no_inverse)
+{
+    double h[4] = {NAN, 0, 0, 1};
+    mf_int4_inputs x;
+    ck_assert_int_eq(mf_int4_inputs_of(2, h, 0.01, false, &x), MF_ENONFINITE);
+    ck_assert_ptr_null(x.order);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("int4");
+    TCase *c = tcase_create("int4");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, values_are_rounded_to_the_nearest, 0, 5);
+    tcase_add_loop_test(c, gptq_has_the_lower_error, 0, 10);
+    tcase_add_loop_test(c, the_inverse_is_one, 0, 2);
+    tcase_add_test(c, sums_that_are_not_finite_have_no_inverse);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
