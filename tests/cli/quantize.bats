@@ -45,7 +45,7 @@ value() {
 @test "routers, norms, embedding and head stay as they are" {
     "$MOEFW" quantize run -o new "${small[@]}"
     run "$MOEFW" swap new --router linear -o same --json "${small[@]}"
-    [ "$(value kl_next_token)" = 0 ]
+    awk -v kl="$(value kl_next_token)" 'BEGIN { exit !(kl < 1e-6 && kl > -1e-6) }'
     "$MOEFW" quantize run -o other --gptq 2 "${small[@]}"
     # the same tensors, but for those of four bits
     cmp new.hf/model.safetensors other.hf/model.safetensors && false
