@@ -28,7 +28,7 @@ values() {
     after=$(printf '%s' "$output" | grep -oE '"load_after":[^]]*' | cut -d: -f2)
     [ -n "$before" ]
     [ "$before" = "$after" ]
-    cmp run/ckpt/step-0/model.safetensors new/ckpt/step-0/model.safetensors
+    "$MOEFW" export hf run -o one && "$MOEFW" export hf new -o two && diff -r one two
     "$MOEFW" ckpt verify new
     # the record of the import comes along
     "$MOEFW" export hf new -o back
@@ -223,7 +223,7 @@ refused() {
     refused 2 "the new router has no parameters that could be fitted" run --router hash --match 1
     refused 2 "looking at the whole sequence" run --router expert_choice
     refused 3 "there is no such run" nothing --router mlp
-    refused 3 "the model that the configuration describes has" run --router mlp --set moe.experts=2
+    refused 3 "cannot be read from a file as it is stored" run --router mlp --set moe.experts=2
     "$MOEFW" import "$srcdir/tests/golden/pretrained/gpt2/hf" -o dense -q -t 1
     small=(-t 1)
     refused 2 "dense: the model has no routers" dense --router mlp
