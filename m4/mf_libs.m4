@@ -114,7 +114,6 @@ $PACKAGE_STRING
     BLAS          $BLAS_LIBS ($mf_cv_blas)
     CPU kernels   $mf_isas
     oneDNN        $mf_with_onednn
-    libcurl       $mf_with_curl
     libedit       $mf_with_edit (lines of generate -i)
     tests         $mf_tests
     plugins       $mf_plugins, installed in `mf_expand "$plugindir"`

@@ -1,5 +1,5 @@
 /* plugin: how plugins are found, checked and instantiated, and checked while they run. The
- * plugins here are descriptors in this program; tests/cli/plugin_refuse.bats tests files. */
+ * plugins here are descriptors in this program; tests/cli/plugins/refuse.bats tests files. */
 #define MF_HOST_SLOT mf_slot
 #include <moefw/host.h>
 static const mf_host *mf_slot;
