@@ -4,7 +4,7 @@
 #define MF_CLI_LOOK_H
 
 #include "base/text/json.h"
-#include "cli/talker.h"
+#include "cli/talk/talker.h"
 
 /* Fail with MF_EUSAGE if the heads have no gates, or if no adapter has a switch. */
 int mf_look_needs_gates(const mf_model *m);

@@ -4,7 +4,7 @@
 #define MF_CLI_SAMPLES_H
 
 #include "base/text/json.h"
-#include "cli/talker.h"
+#include "cli/talk/talker.h"
 
 typedef struct mf_samples {
     const char *prompt;

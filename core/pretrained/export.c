@@ -9,7 +9,7 @@
 #include "pretrained/checksums.h"
 #include "pretrained/export_run.h"
 #include "pretrained/import.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 typedef struct export
 {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "pretrained/adapters/lora.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 #include "train/run/load.h"
 #include "train/run/rundir.h"
 

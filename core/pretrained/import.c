@@ -16,7 +16,7 @@
 #include "pretrained/record.h"
 #include "pretrained/stored.h"
 #include "pretrained/upcycle.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/observers/observers.h"
 #include "train/run/load.h"

@@ -10,7 +10,7 @@
 #include "data/safetensors/safetensors.h"
 #include "graph/store/param.h"
 #include "pretrained/family.h"
-#include "pretrained/packed.h"
+#include "pretrained/weights/packed.h"
 
 enum { MF_PLACE_RANK = 4 };
 

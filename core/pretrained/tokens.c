@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "data/safetensors/safetensors.h"
 #include "pretrained/record.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 enum { IGNORED = -100, POSITIONS_MAX = 1 << 24 };
 

@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "pretrained/packed.h"
+#include "pretrained/weights/packed.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/look.h"
 #include "cli/samples.h"
-#include "cli/talker.h"
+#include "cli/talk/talker.h"
 #include "run/run_internal.h"
 
 static const mf_cli_form forms[] = {

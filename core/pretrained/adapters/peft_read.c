@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 enum { CONFIG_MAX = 16 << 20, FITS_MAX = 8 };
 

@@ -10,7 +10,7 @@
 #include "model/rope.h"
 #include "pretrained/gguf/gguf_arch.h"
 #include "pretrained/gguf/gguf_tokens.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 /* Bytes of 32 weights in the files of Hugging Face, and in GGUF with their scale. */
 enum { GROUP = 32, GROUP_BYTES = 16, BLOCK_BYTES = 17 };

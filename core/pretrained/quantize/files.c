@@ -6,7 +6,7 @@
 #include "pretrained/beside.h"
 #include "pretrained/checksums.h"
 #include "pretrained/quantize/quantize_parts.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 enum { PARTS = 4 };
 static const char *const endings[PARTS] = {".g_idx", ".qweight", ".qzeros", ".scales"};

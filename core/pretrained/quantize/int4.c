@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/parallel.h"
-#include "pretrained/types.h"
+#include "pretrained/weights/types.h"
 
 enum { MIDDLE = 8, MOST = 15, ROWS = 16, BLOCK = 128 };
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "pretrained/quantize/quantize_parts.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 /* The sum of x x^T for the inputs of one weight, or of one expert. */
 typedef struct hessian {

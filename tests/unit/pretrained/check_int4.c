@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/rng.h"
-#include "pretrained/packed.h"
+#include "pretrained/weights/packed.h"
 #include "pretrained/quantize/int4.h"
 
 enum { OUT = 40, IN = 200, TOKENS = 400 };

@@ -18,7 +18,7 @@
 #include "pretrained/family.h"
 #include "pretrained/import.h"
 #include "pretrained/tokens.h"
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "train/run/load.h"

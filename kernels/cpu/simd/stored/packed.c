@@ -1,5 +1,5 @@
-/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) for few rows, straight from
- * memory, and unpacked to f32 for many.
+/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) for few rows, straight
+ * from memory, and unpacked to f32 for many.
  *
  * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights
  * whose inputs are in no order of groups, or in groups of other sizes, are converted to f32 in

@@ -1,14 +1,14 @@
-/* pretrained/packed.c: names, shapes and values of weights of four bits.
+/* pretrained/weights/packed.c: names, shapes and values of weights of four bits.
  *
  * Only g_idx is an index that comes from a file; it is checked once, when it is read. */
-#include "pretrained/packed.h"
+#include "pretrained/weights/packed.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "pretrained/types.h"
+#include "pretrained/weights/types.h"
 
 enum { QWEIGHT, QZEROS, SCALES, G_IDX, BLOCKS = 0, EXPONENTS = 1, BLOCK = 32 };
 

@@ -1,4 +1,4 @@
-/* pretrained/packed.h: weights of four bits, which are stored as several tensors.
+/* pretrained/weights/packed.h: weights of four bits, which are stored as several tensors.
  *
  *   GPTQ   of a weight [out, in] (in and out divisible by 8, G groups of inputs):
  *          qweight I32 [in/8, out], qzeros I32 [G, out/8], scales F16 [G, out], g_idx I32 [in]

@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
-#include "cli/line_edit.h"
+#include "cli/talk/line_edit.h"
 #include "cli/look.h"
-#include "cli/talker.h"
+#include "cli/talk/talker.h"
 
 #define MAX_WORDS 4
 

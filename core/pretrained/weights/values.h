@@ -1,4 +1,4 @@
-/* pretrained/values.h: values of tensors between files and parameters.
+/* pretrained/weights/values.h: values of tensors between files and parameters.
  *
  * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing; writing rounds to
  * the nearest value, ties to even, so a value that came from a file goes back bit for bit.

@@ -1,13 +1,13 @@
-/* pretrained/values.c: the walk over a tensor's elements, and what is done at each.
+/* pretrained/weights/values.c: the walk over a tensor's elements, and what is done at each.
  *
  * A tensor is walked in the order of its file, in pieces of bounded size; the place says where
  * each element lies in the parameter. */
-#include "pretrained/values.h"
+#include "pretrained/weights/values.h"
 
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "pretrained/types.h"
+#include "pretrained/weights/types.h"
 
 enum { PIECE = 1 << 16 };
 

@@ -1,7 +1,7 @@
 /* A trained run that continues texts. Only the run's generator, sampler and count of drawn
  * tokens have state, so a text depends on the run, the settings, the text before it and
  * the seed. */
-#include "cli/talker.h"
+#include "cli/talk/talker.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* Reads lines through libedit, which is opened when the first line is read, so that programs
  * with the library need not have it. Without libedit or a terminal, plain lines are read. */
-#include "cli/line_edit.h"
+#include "cli/talk/line_edit.h"
 
 #include <config.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* cli/talker.h: a trained run that continues texts on standard output. */
+/* cli/talk/talker.h: a trained run that continues texts on standard output. */
 #ifndef MF_CLI_TALKER_H
 #define MF_CLI_TALKER_H
 

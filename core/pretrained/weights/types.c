@@ -1,7 +1,7 @@
-/* pretrained/types.c: conversion between f32 and the 16-bit types of files.
+/* pretrained/weights/types.c: conversion between f32 and the 16-bit types of files.
  *
  * To f32 all bits stay, also those of NaN; from f32 it rounds to the nearest, ties to even. */
-#include "pretrained/types.h"
+#include "pretrained/weights/types.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* cli/line_edit.h: lines that a person types, with editing and a history on a terminal. */
+/* cli/talk/line_edit.h: lines that a person types, with editing and a history on a terminal. */
 #ifndef MF_CLI_LINE_EDIT_H
 #define MF_CLI_LINE_EDIT_H
 
