@@ -244,12 +244,14 @@ static void __attribute__((noinline)) back_group(const mf_stored_gemm_args *g, i
                                                  int64_t r0, int64_t r1, int64_t i0, int64_t i1)
 {
     float room[ROWS * INPUTS] __attribute__((aligned(64)));
+    bool first = true; /* parts may have no rows */
     for (int64_t q = 0; q < g->w->parts; q++) {
         const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
         const int64_t step = lies(p) ? p->rows : ROWS;
         for (int64_t o = 0; o < p->rows; o += step) {
             const block b = block_of(p, g->w->in, o, min64(o + step, p->rows), i0, i1, room);
-            add_back(g, p, r0, r1, &b, q == 0 && o == 0);
+            add_back(g, p, r0, r1, &b, first);
+            first = false;
         }
     }
 }
