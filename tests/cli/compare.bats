@@ -363,22 +363,22 @@ search() {
 
 @test "a search that is killed continues with the same result" {
     call=(--routers linear --grid train.lr=1e-5,1e-3,1e-2 --seeds 2 --steps 30)
-    search "${call[@]}" --out whole --json >whole.json
+    search "${call[@]}" --out unbroken --json >unbroken.json
     # the program itself, not a subshell, is killed
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 \
-        --set train.warmup=2 "${call[@]}" --out part --json >/dev/null 2>&1 &
+        --set train.warmup=2 "${call[@]}" --out broken --json >/dev/null 2>&1 &
     pid=$!
     for _ in $(seq 300); do
-        ls part/search/rung-0/*/seed-1/metrics.jsonl >/dev/null 2>&1 && break
+        ls broken/search/rung-0/*/seed-1/metrics.jsonl >/dev/null 2>&1 && break
         sleep 0.1
     done
     kill -KILL $pid
     wait $pid || true
-    run --separate-stderr "$MOEFW" compare part -t 1 --json
+    run --separate-stderr "$MOEFW" compare broken -t 1 --json
     echo "$stderr"
     [ "$status" -eq 0 ]
-    diff <(echo "$output" | timeless | sed 's/,/,\n/g') <(timeless <whole.json | sed 's/,/,\n/g')
+    diff <(echo "$output" | timeless | sed 's/,/,\n/g') <(timeless <unbroken.json | sed 's/,/,\n/g')
 }
 
 @test "what cannot be searched is refused before anything runs" {

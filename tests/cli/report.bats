@@ -338,7 +338,8 @@ END
 # begin_run FOLDER: starts a run that would take hours, and waits for its first measurements;
 # its process id is in $pid
 begin_run() {
-    "$MOEFW" train -q --out "$1" --steps 1000000 --set model.layers=1 --set model.dim=32 --set model.seq=32 \
+    # a shell that is not interactive starts background commands with SIGINT ignored
+    env --default-signal=INT "$MOEFW" train -q --out "$1" --steps 1000000 --set model.layers=1 --set model.dim=32 --set model.seq=32 \
         --set train.eval_context=0 --set train.batch=2 --set moe.experts=2 --set expert.hidden=32 --set train.log_every=1 \
         --set train.schedule=constant --set train.eval_every=0 2>err &
     pid=$!

@@ -337,6 +337,7 @@ END
     rm -r folder
     cp -r "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf" folder
     chmod -R u+w folder
+    rm folder/tokenizer* folder/vocab.json folder/merges.txt # it has more ids than the model, a warning
     replace folder/model.safetensors layers.1.self_attn.q_proj.g_idx layers.1.self_attn.q_proj.h_idx
     refused "tensor 'model.layers.1.self_attn.q_proj.g_idx' is missing"
     cp "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf/model.safetensors" folder
