@@ -126,7 +126,8 @@ keys() {
     small a
     for signal in TERM INT; do
         rm -rf b
-        "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err &
+        # a shell that is not interactive starts background commands with SIGINT ignored
+        env --default-signal=INT "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err &
         pid=$!
         for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
         kill -$signal $pid
