@@ -115,7 +115,7 @@ train.seed 1 7" ]
         sleep 0.1
     done
     run "$MOEFW" runs runs/default-1 --remove --yes
-    kill -INT $!
+    kill -TERM $!
     wait $! || true
     [ "$status" -eq 1 ]
     [[ "$output" == *"is writing to this run"* ]]
