@@ -14,6 +14,8 @@ static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local int last_code;
 
 static _Thread_local unsigned long faults;
+static _Thread_local int last_fault_code;
+static _Thread_local char last_fault[MESSAGE_MAX];
 static struct {
     pthread_mutex_t lock;
     int code; /* MF_OK: there was none */
@@ -23,6 +25,8 @@ static struct {
 static void count_fault(int code, const char *text)
 {
     faults++;
+    last_fault_code = code;
+    memcpy(last_fault, text, strlen(text) + 1);
     pthread_mutex_lock(&first_fault.lock);
     if (first_fault.code == MF_OK) {
         first_fault.code = code;
@@ -101,6 +105,12 @@ void mf_fault_errno(const char *path)
 unsigned long mf_faults(void)
 {
     return faults;
+}
+
+const char *mf_fault_last(int *ret_code)
+{
+    *ret_code = faults > 0 ? last_fault_code : MF_OK;
+    return faults > 0 ? last_fault : NULL;
 }
 
 const char *mf_fault_first(int *ret_code)

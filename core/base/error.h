@@ -43,6 +43,8 @@ void mf_error_clear(void);
  * they are recorded, whatever becomes of the error: a caller that takes an error for a missing
  * file, or does without an optional part, asks here whether the machine was the cause. */
 unsigned long mf_faults(void); /* of this thread so far */
+/* The newest fault of this thread, and its code; NULL: none. Valid until the next one. */
+const char *mf_fault_last(int *ret_code);
 /* Counts a fault that errno describes, if it is one; errno stays. */
 void mf_fault_errno(const char *path);
 /* The first fault of the process, and its code; NULL: none. Valid until the process ends. */

@@ -364,8 +364,8 @@ static int write_page(const mf_report *p, unsigned long faults, const char *out)
     page(p);
     /* What a run lacks is noted on the page, but not what the machine could not read. */
     int code = MF_EIO;
-    const char *first = mf_faults() != faults ? mf_fault_first(&code) : NULL;
-    if (first) return mf_fail(code, "%s: not written: %s", out, first);
+    const char *why = mf_faults() != faults ? mf_fault_last(&code) : NULL;
+    if (why) return mf_fail(code, "%s: not written: %s", out, why);
     const char *text = mf_doc_string(p->d, &n);
     /* If memory runs out, figures are omitted, so the page would be incomplete. */
     if (!text || mf_error_code() == MF_ENOMEM)

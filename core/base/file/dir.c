@@ -46,7 +46,7 @@ int mf_sync_dir(const char *path)
 }
 
 /* The directory that has the entry of path. */
-static char *parent_of(const char *path)
+char *mf_parent_of(const char *path)
 {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
@@ -60,7 +60,7 @@ static char *parent_of(const char *path)
 
 int mf_sync_parent(const char *path)
 {
-    char *parent = parent_of(path);
+    char *parent = mf_parent_of(path);
     const int rc = parent ? mf_sync_dir(parent) : MF_ENOMEM;
     mf_free(parent);
     return rc;

@@ -145,12 +145,18 @@ static int open_beside(const char *path, char **ret_name, int *ret_fd)
 int mf_write_file_atomic(const char *path, const void *data, size_t size)
 {
     struct stat st;
-    char *name = NULL;
+    char *name = NULL, *parent = NULL;
     int fd = -1, rc;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return mf_fail(MF_EIO, "%s: cannot write: not a regular file", path);
     rc = open_beside(path, &name, &fd);
     if (rc != MF_OK) goto done;
+    /* before the rename: behind it, only the disk can fail */
+    parent = mf_parent_of(path);
+    if (!parent) {
+        rc = MF_ENOMEM;
+        goto fail;
+    }
     if (mf_raw_write(fd, data, size) != 0) {
         rc = mf_fail_errno(MF_EIO, "%s: cannot write", path);
         goto fail;
@@ -169,12 +175,13 @@ int mf_write_file_atomic(const char *path, const void *data, size_t size)
         rc = mf_fail_errno(MF_EIO, "%s: cannot rename into place", path);
         goto fail;
     }
-    rc = mf_sync_parent(path);
+    rc = mf_sync_dir(parent);
     goto done;
 fail:
     if (fd >= 0) mf_raw_close(fd);
     mf_io()->unlink(name); /* a failure is ignored: the first error is already recorded */
 done:
+    mf_free(parent);
     mf_free(name);
     return rc;
 }

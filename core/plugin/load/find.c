@@ -281,9 +281,8 @@ static int make_catalog(catalog *c, mf_arena *arena)
     if (c->failed) return mf_fail(MF_ENOMEM, "out of memory while looking for plugins");
     if (mf_faults() == faults) return MF_OK;
     int code = MF_EIO;
-    const char *first = mf_fault_first(&code);
-    return first ? mf_fail(code, "while looking for plugins: %s", first)
-                 : mf_fail(MF_EIO, "a folder of plugins cannot be read");
+    const char *why = mf_fault_last(&code);
+    return mf_fail(code, "while looking for plugins: %s", why);
 }
 
 static int by_kind_and_name(const void *a_, const void *b_)

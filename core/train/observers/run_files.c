@@ -19,8 +19,10 @@ static int write_config(const mf_config *c, const char *path)
     const unsigned long faults = mf_faults();
     int rc = mf_config_write(c, f);
     /* The writer does without the options of a plugin that is gone, but for no other cause. */
-    if (rc == MF_OK && mf_faults() != faults)
-        rc = mf_fail(MF_EIO, "%s: the options of a plugin cannot be read", path);
+    if (rc == MF_OK && mf_faults() != faults) {
+        const char *why = mf_fault_last(&rc);
+        rc = mf_fail(rc, "%s: the options of a plugin cannot be read: %s", path, why);
+    }
     /* A stream that could not grow has lost text, which fclose does not tell. */
     const bool lost = ferror(f) != 0;
     if ((fclose(f) != 0 || lost) && rc == MF_OK)

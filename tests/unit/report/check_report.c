@@ -97,7 +97,7 @@ START_TEST(a_report_without_memory)
             break;
         }
         ck_assert_msg(rc == MF_ENOMEM, "allocation %ld: %d, %s", n, rc, mf_error_message());
-        ck_assert(!exists(out));
+        ck_assert_msg(!exists(out), "allocation %ld: %s", n, mf_error_message());
     }
     ck_assert(exists(out));
 }
