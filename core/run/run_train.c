@@ -315,7 +315,10 @@ static int finish(moefw_run *run)
     rc = mf_trainer_finish(run->trainer);
     run->failed = rc != MF_OK;
     run->finished = rc == MF_OK;
-    if (rc == MF_OK && run->dir && run->session->config->report.enabled) write_report(run);
+    if (rc == MF_OK && run->dir && run->session->config->report.enabled) {
+        write_report(run);
+        rc = mf_rundir_judge(run->dir);
+    }
     return rc;
 }
 

@@ -461,16 +461,6 @@ static int put_all(const mf_trace_recorder *r, mf_st_writer *w, const char *path
     return rc == MF_OK ? mf_st_writer_end(w, true) : rc;
 }
 
-static int make_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash || slash == path) return MF_OK;
-    char *folder = mf_strndup(path, (size_t)(slash - path));
-    int rc = folder ? mf_mkdirs(folder) : MF_ENOMEM;
-    mf_free(folder);
-    return rc;
-}
-
 int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step)
 {
     if (r->n == 0)
@@ -479,7 +469,7 @@ int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step
     if (mf_is_dir(path)) return mf_fail(MF_EUSAGE, "%s is a directory; expected a file", path);
     char *beside = mf_strf("%s.tmp", path);
     mf_st_writer *w = mf_st_writer_new();
-    int rc = beside && w ? make_folder(path) : MF_ENOMEM;
+    int rc = beside && w ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(beside))
         mf_io()->unlink(beside); /* left by a process that was killed */
     if (rc == MF_OK) {

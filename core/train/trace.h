@@ -33,7 +33,7 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
                           const mf_model_graph *mg);
 int64_t mf_trace_recorder_batches(const mf_trace_recorder *r);
 /* Writes the collected batches and forgets them. step: number of updates of the weights.
- * Replaces a file at path and creates missing folders. MF_EINPUT if there are no batches,
+ * Replaces a file at path, whose folder must exist. MF_EINPUT if there are no batches,
  * MF_EUSAGE if path is a directory. */
 int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step);
 

@@ -172,7 +172,7 @@ int mf_trainer_begin(mf_trainer *t)
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
     t->tokens_before = t->tokens;
-    return rc;
+    return mf_trainer_judge(t, rc);
 }
 
 /* ---- one step ---- */
@@ -426,6 +426,7 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
     const double before = mf_clock();
     MF_TELL(t, rc, between, t);
     t->apart += mf_clock() - before;
+    if (rc != MF_OK) rc = mf_trainer_judge(t, rc);
     if (rc == MF_OK && t->stop != MF_OK && !mf_trainer_done(t)) rc = end_early(t);
     if (ret) *ret = &t->now;
     return rc;
@@ -445,6 +446,7 @@ int mf_trainer_finish(mf_trainer *t)
     const double took = mf_trainer_elapsed(t) - t->apart;
     r->tokens_per_s = took > 0 ? (double)(t->tokens - t->tokens_before) / took : 0;
     MF_TELL(t, rc, end, t);
+    rc = mf_trainer_judge(t, rc);
     r->step = t->step;
     r->tokens = t->tokens;
     r->loss = t->now.loss;
@@ -499,7 +501,7 @@ int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret)
     if (rc == MF_OK) rc = mf_evaluation_val(t->evaluation, t, batches, &r);
     MF_TELL(t, rc, after_eval, t, &r);
     if (rc == MF_OK && ret) *ret = r;
-    return rc;
+    return rc == MF_OK ? rc : mf_trainer_judge(t, rc);
 }
 
 /* ---- access ---- */

@@ -58,6 +58,10 @@ int mf_trainer_rebuild(mf_trainer *t);
  * that verifies, and rebuilds graphs if this is necessary. The state of observers remains
  * in t->resumed. */
 int mf_trainer_resume(mf_trainer *t);
+/* Checks after files of the run were written, with the result rc, that its folder is still the
+ * one that is locked. MF_ERUN if not, also in place of the error of a file, and if a file of
+ * the run was not read back; else rc. */
+int mf_trainer_judge(const mf_trainer *t, int rc);
 /* Passes t->resumed and the earlier metrics to the observers, and frees t->resumed. */
 int mf_trainer_recall(mf_trainer *t);
 

@@ -11,6 +11,8 @@
 #include "train/run/provenance.h"
 #include "train/trainer_internal.h"
 
+enum { MESSAGE = 2048 };
+
 /* ---- saving ---- */
 
 static void frozen_name(char *out, size_t size, const mf_param *p)
@@ -58,12 +60,32 @@ static int collect_model(const mf_model *m, mf_state *s)
     return rc;
 }
 
+/* Errors that a folder which is no longer there may have caused. */
+static bool of_files(int rc)
+{
+    return rc == MF_EIO || rc == MF_EINPUT || rc == MF_ENOTFOUND || rc == MF_ECHECKPOINT;
+}
+
+int mf_trainer_judge(const mf_trainer *t, int rc)
+{
+    char why[MESSAGE];
+    if (!t->options.dir || (rc != MF_OK && !of_files(rc))) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    const int judged = mf_rundir_judge(t->options.dir);
+    if (rc == MF_OK || judged == MF_ERUN) return judged;
+    if (rc == MF_EIO) return mf_fail(rc, "%s", why);
+    /* The files are the run's own, so no input is bad: somebody removes or changes them now. */
+    return mf_fail(MF_ERUN,
+                   "%s: a file that the run has just written is missing or damaged: %s",
+                   t->options.dir->path, why);
+}
+
 int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
 {
     const mf_model *m = t->session->model;
     mf_state *s = mf_state_new();
     int rc = s ? mf_trainer_begin(t) : MF_ENOMEM;
-    if (rc == MF_OK && t->options.dir) rc = mf_rundir_judge(t->options.dir);
+    if (rc == MF_OK) rc = mf_trainer_judge(t, rc);
     if (rc == MF_OK) rc = collect_position(t, s);
     if (rc == MF_OK) rc = collect_options(m->plugins, s);
     if (rc == MF_OK) rc = collect_model(m, s);
@@ -71,6 +93,7 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
     if (rc == MF_OK)
         rc = mf_ckpt_save(folder, t->step, m->store, s, mf_provenance_now(m), keep);
     mf_state_free(s);
+    rc = mf_trainer_judge(t, rc);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
 }
 

@@ -21,7 +21,7 @@ begin() {
 }
 
 @test "a run folder that is renamed or removed while training is an error" {
-    begin
+    begin --set train.keep_best=yes --set trace.every=1
     mv run elsewhere
     status=0
     wait "$pid" || status=$?

@@ -66,8 +66,8 @@ int mf_sync_parent(const char *path)
     return rc;
 }
 
-/* Makes one level. An existing directory is no error: another process may have made it. */
-static int make_one(const char *path)
+/* An existing directory is no error: another process may have made it. */
+int mf_mkdir(const char *path)
 {
     if (mf_io()->mkdir(path, 0777) == 0) return mf_sync_parent(path);
     if (errno == EEXIST) {
@@ -94,10 +94,10 @@ int mf_mkdirs(const char *path)
     for (char *s = copy + 1; rc == MF_OK && *s; s++) {
         if (*s != '/' || s[-1] == '/') continue;
         *s = '\0';
-        rc = make_one(copy);
+        rc = mf_mkdir(copy);
         *s = '/';
     }
-    if (rc == MF_OK) rc = make_one(copy);
+    if (rc == MF_OK) rc = mf_mkdir(copy);
     mf_free(copy);
     return rc;
 }

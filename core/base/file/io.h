@@ -80,6 +80,9 @@ int mf_writer_flush(mf_writer *w);
  * closed again. */
 int mf_writer_close(mf_writer *w, bool sync);
 
+/* Makes a directory unless it exists. Its parent must exist: a folder that somebody has removed
+ * or renamed stays away. */
+int mf_mkdir(const char *path);
 /* Like mkdir -p; each directory that it makes is on disk before it returns. */
 int mf_mkdirs(const char *path);
 /* like rm -rf: the path may be missing, links are not followed; MF_EIO if directories are

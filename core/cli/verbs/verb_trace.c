@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/text/json.h"
 #include "base/log.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/text/shown.h"
@@ -83,6 +84,14 @@ static const mf_cli_option options[] = {
 
 /* ---- record ---- */
 
+static int write_trace(mf_trace_recorder *r, const char *path, int64_t step)
+{
+    char *folder = mf_parent_of(path);
+    int rc = folder ? mf_mkdirs(folder) : MF_ENOMEM;
+    mf_free(folder);
+    return rc == MF_OK ? mf_trace_recorder_write(r, path, step) : rc;
+}
+
 static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int64_t step)
 {
     const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
@@ -107,7 +116,7 @@ static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int
         mf_log(MF_LOG_INFO, "%lld batches of %s after %lld steps, loss %.4f",
                (long long)mf_trace_recorder_batches(r), about.split, (long long)step,
                metrics.task_loss);
-        rc = mf_trace_recorder_write(r, path, step);
+        rc = write_trace(r, path, step);
     }
     if (rc == MF_OK) rc = mf_cli_put_name(cli, "trace", path);
     mf_evaluator_free(e);

@@ -58,11 +58,11 @@ typedef struct mf_provenance {
 
 /* ---- writing and reading ---- */
 
-/* Saves a checkpoint of `step` in folder (RUN/ckpt), which is created if missing. Replaces an
- * earlier checkpoint of the same step. Keeps the newest `keep` checkpoints up to this step (0:
- * all), and those of later steps. MF_EINVAL if the store has no moments; MF_EIO; MF_ENOMEM;
- * MF_ECHECKPOINT if the checkpoint does not read back; then `latest` and an earlier checkpoint
- * of the step stay as they were. */
+/* Saves a checkpoint of `step` in folder (RUN/ckpt), which is created if missing, in a run
+ * that exists. Replaces an earlier checkpoint of the same step. Keeps the newest `keep`
+ * checkpoints up to this step (0: all), and those of later steps. MF_EINVAL if the store has no
+ * moments; MF_EIO; MF_ENOMEM; MF_ECHECKPOINT if the checkpoint does not read back; then
+ * `latest` and an earlier checkpoint of the step stay as they were. */
 int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const mf_state *state,
                  const mf_provenance *identity, int keep);
 

@@ -178,7 +178,7 @@ static int read_back(const char *path)
 static int save(const char *folder, const char *path, const char *beside, int64_t step,
                 const mf_store *store, const mf_state *state, const mf_provenance *identity)
 {
-    int code = mf_mkdirs(folder);
+    int code = mf_mkdir(folder);
     if (code == MF_OK) code = write_files(beside, step, store, state, identity);
     if (code == MF_OK) code = read_back(beside);
     if (code == MF_OK) code = put_in_place(folder, beside, path);

@@ -279,7 +279,7 @@ static int introduce(mf_events *e, int64_t resumed_at)
 static int create(mf_events *e, const char *folder)
 {
     char host[65] = "host";
-    int rc = mf_mkdirs(folder);
+    int rc = mf_mkdir(folder);
     if (rc != MF_OK) return rc;
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') strcpy(host, "host");
     for (char *c = host; *c; c++)

@@ -104,9 +104,12 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return scheduled(t, step) ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS : 0;
 }
 
-static int put(metrics_log *o, const mf_metrics_record *r)
+/* The file stays open, so a line is written even if the folder has another name by now. */
+static int put(metrics_log *o, const mf_trainer *t, const mf_metrics_record *r)
 {
-    return o->file ? mf_metrics_put(o->file, r) : MF_OK;
+    if (!o->file) return MF_OK;
+    const int rc = mf_metrics_put(o->file, r);
+    return rc == MF_OK ? mf_rundir_judge(mf_trainer_dir(t)) : rc;
 }
 
 static double lap(const metrics_log *o, const mf_trainer *t)
@@ -138,7 +141,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *s)
     begin_lap(o, t);
     fill(o, t, s, logged);
     o->tokens = o->dropped = o->reassigned = 0;
-    const int rc = put(o, &o->record);
+    const int rc = put(o, t, &o->record);
     mf_changes_clear(plugins);
     s->record = logged ? &o->record : NULL;
     return rc;
@@ -146,8 +149,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *s)
 
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
-    (void)t;
-    return put(self, r);
+    return put(self, t, r);
 }
 
 /* ---- the file ---- */

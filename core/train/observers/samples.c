@@ -35,7 +35,7 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
                          mf_evaluations(s->steps, every)))
         return MF_OK;
     char *path = mf_sample_path(dir->samples, step);
-    int rc = path ? mf_mkdirs(dir->samples) : MF_ENOMEM;
+    int rc = path ? mf_mkdir(dir->samples) : MF_ENOMEM;
     if (rc == MF_OK) rc = take(t, path, false);
     mf_free(path);
     return rc;

@@ -119,7 +119,9 @@ static int begin(void *self, mf_trainer *t)
 {
     tensorboard *o = self;
     o->resumed_at = mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1;
-    return put_config(o, mf_trainer_dir(t)->config) == MF_OK ? MF_OK : failed(o);
+    int rc = mf_mkdir(o->folder);
+    if (rc == MF_OK) rc = put_config(o, mf_trainer_dir(t)->config);
+    return rc == MF_OK ? MF_OK : failed(o);
 }
 
 static void free_tensorboard(void *self)

@@ -1,5 +1,6 @@
 /* train/observers/traces.c: with [trace] every = N, records the routing of each N-th validation
  * batch in RUN/trace/step-S.safetensors after each evaluation. */
+#include "base/file/io.h"
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
@@ -9,7 +10,8 @@ static int write_trace(mf_trace_recorder *recorder, const mf_trainer *t)
 {
     char *path = mf_strf("%s/step-%lld.safetensors", mf_trainer_dir(t)->trace,
                          (long long)mf_trainer_steps(t));
-    int rc = path ? mf_trace_recorder_write(recorder, path, mf_trainer_steps(t)) : MF_ENOMEM;
+    int rc = path ? mf_mkdir(mf_trainer_dir(t)->trace) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_trace_recorder_write(recorder, path, mf_trainer_steps(t));
     mf_free(path);
     return rc;
 }

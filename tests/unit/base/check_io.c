@@ -435,6 +435,10 @@ START_TEST(directories)
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/zeta/x")), MF_EIO);
     ck_assert_int_eq(mf_mkdirs(""), MF_EIO);
     ck_assert_int_eq(mf_mkdirs("/"), MF_OK);
+    ck_assert_int_eq(mf_mkdir(scratch_path("dirs/a/one")), MF_OK);
+    ck_assert_int_eq(mf_mkdir(scratch_path("dirs/a/one")), MF_OK);
+    ck_assert_int_eq(mf_mkdir(scratch_path("dirs/gone/one")), MF_EIO);
+    ck_assert(!mf_exists(scratch_path("dirs/gone")));
     fault_io(1, FAULT_FROM, EACCES); /* not accessible, but it exists */
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b")), MF_OK);
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);

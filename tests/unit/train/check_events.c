@@ -187,6 +187,9 @@ START_TEST(every_field_is_read_back)
     const char *folder = folder_of("run/train");
     mf_events *e;
     size_t n;
+    ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_EIO); /* no folder above it is made */
+    ck_assert_int_eq(mf_mkdir(folder_of("run")), MF_OK);
+    folder = folder_of("run/train");
     ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_OK);
     mf_events_begin(e, 3);
     mf_events_scalar(e, "dropped", 9); /* never put */
