@@ -45,6 +45,7 @@ repeat_SCRIPTS += share/repeat/routers.sh
 repeat_SCRIPTS += share/repeat/sentinel.sh
 repeat_SCRIPTS += share/repeat/swap.sh
 repeat_SCRIPTS += share/repeat/switch.sh
+repeat_SCRIPTS += share/repeat/switch_readings.sh
 repeat_SCRIPTS += share/repeat/tagat.sh
 
 template_DATA =

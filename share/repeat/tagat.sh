@@ -24,6 +24,9 @@ usage='usage: tagat.sh --data DIR --vocab FILE [OPTION]...
   --tasks LIST     sst2,sick (both; SICK without entropy1 and the as-run models)
   --epochs N       (20)
   --seeds LIST     (1,2,3)
+  --test-sentences FILE  held-out sentences for sst2 (the lines of train.tsv that
+                         no run is trained on: all but the first 4,000)
+  --test-pairs FILE  held-out pairs for sick (none: no such table)
   --jobs N         runs at a time (1)
   --threads N      of each run (0: cores / jobs)
   --set KEY=VALUE  further keys of every run (repeatable)
@@ -31,12 +34,12 @@ usage='usage: tagat.sh --data DIR --vocab FILE [OPTION]...
 
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
-data='' vocab='' out=repeat-tagat tasks=sst2,sick epochs=20 seeds=1,2,3 jobs=1 threads=0 extra=''
+data='' test_sentences='' test_pairs='' vocab='' out=repeat-tagat tasks=sst2,sick epochs=20 seeds=1,2,3 jobs=1 threads=0 extra=''
 models=tagat-balanced,tagat-balanced-entropy1,tagat-specialised,tagat-balanced-as-run,tagat-specialised-as-run,vanilla,vanilla-as-run
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-options 'data vocab out models tasks epochs seeds jobs threads' "$@"
+options 'data vocab out models tasks epochs seeds test-sentences test-pairs jobs threads' "$@"
 if [ -z "$data" ] || [ -z "$vocab" ]; then usage_and_exit 2; fi
 whole --epochs "$epochs"
 for seed in $(list "$seeds"); do
@@ -60,8 +63,22 @@ mkdir -p "$out/data" || die 1 "cannot make $out"
 link "$vocab" vocab.txt
 for task in $(list "$tasks"); do
     case $task in
-    sst2) link "$data/sst2/train.tsv" sst2-train.tsv && link "$data/sst2/dev.tsv" sst2-dev.tsv ;;
-    sick) link "$data/sick/SICK_train.txt" sick-train.tsv && link "$data/sick/SICK_trial.txt" sick-dev.tsv ;;
+    sst2)
+        link "$data/sst2/train.tsv" sst2-train.tsv
+        link "$data/sst2/dev.tsv" sst2-dev.tsv
+        rm -f "$out/data/sst2-test.tsv"
+        if [ -n "$test_sentences" ]; then
+            link "$test_sentences" sst2-test.tsv
+        else
+            sed '1,4000d' "$data/sst2/train.tsv" >"$out/data/sst2-test.tsv" || exit 1
+        fi
+        ;;
+    sick)
+        link "$data/sick/SICK_train.txt" sick-train.tsv
+        link "$data/sick/SICK_trial.txt" sick-dev.tsv
+        rm -f "$out/data/sick-test.tsv"
+        [ -z "$test_pairs" ] || link "$test_pairs" sick-test.tsv
+        ;;
     *) die 2 "--tasks: '$task' is none of sst2, sick" ;;
     esac
 done
@@ -264,6 +281,57 @@ gains() {
     echo "the last epoch is not chosen."
 }
 
+# ---- held-out sentences ----
+
+# held_out TASK RUN: accuracy of the last epoch's weights on data/TASK-test.tsv, measured once
+held_out() {
+    told=$out/runs/$2.held-out
+    if [ ! -s "$told" ]; then
+        # shellcheck disable=SC2154 # begin of lib.sh sets threads
+        "$MOEFW" eval "$out/runs/$2" --data "data/$1-test.tsv" --json -t "$threads" >"$told.new" 2>>"$out/runs/$2.log" ||
+            die 1 "$2: cannot evaluate it on the held-out sentences: see $out/runs/$2.log"
+        sed -n 's/.*"accuracy": *\([0-9.e-]*\).*/\1/p' "$told.new" | head -n 1 >"$told"
+        rm -f "$told.new"
+    fi
+    cat "$told"
+}
+
+held_out_all() { # TASK MODEL: of each seed, one a line
+    for s in $(list "$seeds"); do
+        held_out "$1" "$1-$2-$s"
+    done
+}
+
+held_out_table() { # TASK LIMIT
+    echo "Held-out data of $1: no run was trained on them, nothing was chosen by them; the last epoch's weights"
+    echo
+    "$here/baselines.sh" --train "data/$1-train.tsv" --test "data/$1-test.tsv" --train-limit "$2" >baselines.new || exit 1
+    sed -n 's/^\([0-9a-f]\{64\}\)  .*-test.*/sha256 \1/p; s/^.* to train on, \([0-9]* to test\).*/\1/p' baselines.new | tr '\n' ' '
+    echo
+    echo
+    echo "| model | accuracy | difference from vanilla |"
+    echo "|---|---|---|"
+    sed -n 's/^the most frequent class *\(.*\)/| the most frequent class | \1 | |/p
+        s/^linear model of words *\(.*\)/| linear model of words (baselines.sh) | \1 | |/p' baselines.new
+    rm -f baselines.new
+    for m in $(list "$models"); do
+        has "$1" "$m" || continue
+        held_out_all "$1" "$m" >held-out.1 || exit 1
+        gain=''
+        case $m,$models, in
+        vanilla,* | vanilla-as-run,*) ;;
+        *,vanilla,*)
+            held_out_all "$1" vanilla >held-out.2 || exit 1
+            gain=$(paste held-out.1 held-out.2 | awk '{ print $1 - $2 }' | interval |
+                awk '{ printf "%+.4f%s", $1, $2 == "-" ? "" : " ± " $2 }')
+            ;;
+        esac
+        echo "| $m | $(interval <held-out.1 | awk '{ print $2 == "-" ? $1 : $1 " ± " $2 }') | $gain |"
+        rm -f held-out.1 held-out.2
+    done
+    echo
+}
+
 {
     echo "# Token-Adaptive Gated Attention Transformer: $epochs epochs, seeds $seeds"
     echo
@@ -274,6 +342,14 @@ gains() {
         esac
     done
     gains
+    for task in $(list "$tasks"); do
+        [ -s "data/$task-test.tsv" ] || continue
+        echo
+        case $task in
+        sst2) held_out_table sst2 4000 ;;
+        *) held_out_table "$task" 0 ;;
+        esac
+    done
 } >tables.md.new || exit 1
 mv tables.md.new tables.md
 cat tables.md

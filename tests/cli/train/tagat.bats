@@ -197,6 +197,16 @@ holds() { awk "BEGIN { exit !($1) }"; }
     again >out2 2>log
     [ "$(grep -c 'val loss' log)" -eq 0 ]
     cmp out out2
+    # held-out sentences: with a file, or with more than 4,000 lines to train on
+    if grep -q Held-out out; then return 1; fi
+    sentences heldout.tsv 40 123
+    again --test-sentences heldout.tsv >out3 2>log
+    grep -q "^sha256 $(sha256sum <heldout.tsv | cut -c1-64) 40 to test" out3
+    grep -q '^| linear model of words (baselines.sh) | [01]\.[0-9]*' out3
+    [ "$(grep -cE '^\| (tagat-balanced|vanilla) \| [01]\.[0-9]* ± ' out3)" -eq 2 ]
+    accuracy=$("$MOEFW" eval "my tables/runs/sst2-vanilla-1" --data heldout.tsv --json |
+        sed 's/.*"accuracy": *\([0-9.]*\).*/\1/')
+    [ "$accuracy" = "$(cat "my tables/runs/sst2-vanilla-1.held-out")" ]
     run again --tasks mnli
     [ "$status" -eq 2 ]
     [[ "$output" == *"'mnli' is none of sst2, sick"* ]]
