@@ -245,7 +245,6 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
                                       .recompute = m->options.recompute,
-                                      .accumulate = shape->accumulate,
                                       .bare = m->dims.bare,
                                       .no_reuse = shape->no_reuse,
                                       .arena_of = shape->arena_of,

@@ -240,6 +240,26 @@ void mf_head_tally_add(mf_head_tally *t, const mf_model_graph *mg)
     }
 }
 
+int64_t mf_head_tally_numbers(const mf_head_tally *t)
+{
+    return t ? 1 + (int64_t)t->layers * t->heads : 0;
+}
+
+void mf_head_tally_put(const mf_head_tally *t, double *out)
+{
+    if (!t) return;
+    out[0] = (double)t->runs;
+    memcpy(out + 1, t->entropy, (size_t)t->layers * (size_t)t->heads * sizeof *out);
+}
+
+void mf_head_tally_take(mf_head_tally *t, const double *in)
+{
+    if (!t) return;
+    t->runs += (int64_t)in[0];
+    for (int64_t i = 0; i < (int64_t)t->layers * t->heads; i++)
+        t->entropy[i] += in[1 + i];
+}
+
 static double square(const float *v, int64_t n)
 {
     double sum = 0;

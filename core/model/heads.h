@@ -65,6 +65,10 @@ void mf_head_tally_free(mf_head_tally *t);
 void mf_head_tally_reset(mf_head_tally *t);
 void mf_head_tally_add(mf_head_tally *t,
                        const mf_model_graph *mg); /* call this after a run with metrics */
+/* The sums as numbers, as mf_moe_tally_put and mf_moe_tally_take; none if t is NULL. */
+int64_t mf_head_tally_numbers(const mf_head_tally *t);
+void mf_head_tally_put(const mf_head_tally *t, double *out);
+void mf_head_tally_take(mf_head_tally *t, const double *in);
 
 /* Norm of the gradients of each head's parts of the query, key and value weights and biases and
  * of the output weights, times scale: out [H]. Where n active heads share keys and values, each

@@ -149,7 +149,6 @@ typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
     bool masked;      /* some tokens are padding: adds the mask input */
-    bool accumulate;  /* gradients are added to those already there */
     bool want_logits; /* keep the logits, which MF_MODE_GENERATE always keeps */
     bool want_hidden; /* keep the residual stream behind the first and the last block */
     bool want_prob;   /* keep prob, chosen, admitted, gate of each MoE layer */

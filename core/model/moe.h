@@ -127,6 +127,12 @@ void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
 /* Adds the values of the last run, which must have been a run with metrics. */
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out);
+/* The sums as numbers: mf_moe_tally_put writes them to out [mf_moe_tally_numbers];
+ * mf_moe_tally_take adds such numbers, of a tally with `labels`, to the sums. So runs of
+ * several processes are added in one order, as if one process had made them. */
+int64_t mf_moe_tally_numbers(const mf_moe_tally *t);
+void mf_moe_tally_put(const mf_moe_tally *t, double *out);
+void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in);
 /* Computes the statistics. shares: [MF_MOE_SHARES, E] floats, owned by the caller, to which
  * *ret points; *ret also points into the tally. */
 #define MF_MOE_SHARES 4

@@ -67,6 +67,40 @@ void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
     t->rows += scalars[3];
 }
 
+/* ---- as numbers: the arrays, which lie one after another, and the scalars ---- */
+
+enum { SCALARS = 7 };
+
+static int64_t in_arrays(const mf_moe_tally *t, int32_t labels)
+{
+    return (int64_t)t->experts * (MF_MOE_SHARES + labels);
+}
+
+int64_t mf_moe_tally_numbers(const mf_moe_tally *t)
+{
+    return in_arrays(t, t->labels) + SCALARS;
+}
+
+void mf_moe_tally_put(const mf_moe_tally *t, double *out)
+{
+    const double scalars[SCALARS] = {t->tokens, t->entropy,  t->top_prob,    t->rows,
+                                     t->moved,  t->max_prob, t->gate_entropy};
+    const int64_t n = in_arrays(t, t->labels);
+    memcpy(out, t->chosen, (size_t)n * sizeof *out);
+    memcpy(out + n, scalars, sizeof scalars);
+}
+
+void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in)
+{
+    double *const scalars[SCALARS] = {&t->tokens, &t->entropy,  &t->top_prob,    &t->rows,
+                                      &t->moved,  &t->max_prob, &t->gate_entropy};
+    const int64_t n = in_arrays(t, t->labels < labels ? t->labels : labels);
+    for (int64_t i = 0; i < n; i++)
+        t->chosen[i] += in[i];
+    for (int i = 0; i < SCALARS; i++)
+        *scalars[i] += in[in_arrays(t, labels) + i];
+}
+
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved)
 {
     const int32_t *chosen = out->limited ? mf_tensor_host(out->routing.chosen) : NULL,

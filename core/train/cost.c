@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/resident.h"
 #include "train/optim/optim.h"
+#include "train/parallel/gradient_sum.h"
 #include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
@@ -34,8 +35,7 @@ static int plan_both(mf_session *s, size_t *ret_bytes)
     const mf_model_shape train = {.mode = MF_MODE_TRAIN,
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
-                                  .masked = s->corpus && s->corpus->spans != NULL,
-                                  .accumulate = c->train.accumulate > 1};
+                                  .masked = s->corpus && s->corpus->spans != NULL};
     mf_model_shape eval = {.mode = MF_MODE_EVAL,
                            .batch = train.batch,
                            .seq = train.seq,
@@ -86,6 +86,8 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     ret->memory += mf_optim_work_bytes(&s->config->train, s->model->store);
+    ret->memory += mf_gradient_sum_bytes(s->model->store, s->config->train.accumulate,
+                                         mf_tree_share(s->config->train.accumulate, 0, 1));
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;

@@ -1,6 +1,7 @@
 /* train/evaluate.c: runs batches of a split through evaluation graphs and sums losses, routing
- * and predictions. The memory of the sums is allocated once, when the evaluator is created;
- * graphs of shorter lengths are built when a batch first needs them. */
+ * and predictions. What is measured of a batch is a list of numbers, and these are added in the
+ * order of the batches. The memory of lists and sums is allocated once, when the evaluator is
+ * created; graphs of shorter lengths are built when a batch first needs them. */
 #include "train/evaluate.h"
 #include <math.h>
 #include "base/error.h"
@@ -21,10 +22,13 @@ struct mf_evaluator {
     mf_model_graph *graph;
     const mf_graph *arena_of;     /* graph whose arena is reused; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
+    mf_moe_tally *one;            /* of one layer in one batch; NULL without MoE layers */
+    double *numbers;              /* of one batch */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
-    mf_head_tally *head_tally;    /* this and the next: NULL if heads cannot be switched off */
+    /* these three: NULL if heads cannot be switched off */
+    mf_head_tally *head_tally, *head_one;
     mf_head_record *head_record;
     mf_predictions *predictions; /* NULL for language models */
     mf_trace_recorder *recorder; /* NULL: no trace is recorded */
@@ -62,6 +66,23 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
     return mf_evaluator_rebuild(e, e->arena_of);
 }
 
+/* What is measured of a batch, before regularizers, predictions, heads and MoE layers. */
+enum { TARGETS, TASK_LOSS, LOSS, BYTES, TOKENS, DROPPED, MOVED, FIRST };
+
+static int64_t rows_of(const mf_evaluator *e)
+{
+    return e->session->config->train.batch;
+}
+
+static int64_t numbers_of(const mf_evaluator *e)
+{
+    const mf_model *m = e->session->model;
+    return FIRST + m->config->n_regularizers +
+           mf_predictions_numbers(e->predictions, rows_of(e)) +
+           mf_head_tally_numbers(e->head_tally) +
+           (e->one ? m->n_moe * mf_moe_tally_numbers(e->one) : 0);
+}
+
 static int allocate(mf_evaluator *e)
 {
     const mf_model *m = e->session->model;
@@ -82,8 +103,15 @@ static int allocate(mf_evaluator *e)
     for (int i = 0; i < m->config->n_regularizers; i++)
         if (mf_model_has_regularizer(m, i))
             e->regularizers[i].name = m->config->regularizers[i].label;
-    rc = mf_head_tally_new(m, &e->head_tally);
-    return rc == MF_OK ? mf_head_record_new(m, &e->head_record) : rc;
+    if (m->n_moe > 0)
+        rc = mf_moe_tally_new(0, (int32_t)experts, (int32_t)m->config->moe.top_k,
+                              m->dims.labels, &e->one);
+    if (rc == MF_OK) rc = mf_head_tally_new(m, &e->head_tally);
+    if (rc == MF_OK) rc = mf_head_tally_new(m, &e->head_one);
+    if (rc == MF_OK) rc = mf_head_record_new(m, &e->head_record);
+    if (rc != MF_OK) return rc;
+    e->numbers = mf_alloc((size_t)numbers_of(e), sizeof *e->numbers);
+    return e->numbers ? MF_OK : MF_ENOMEM;
 }
 
 int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
@@ -119,6 +147,9 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->regularizers);
     mf_predictions_free(e->predictions);
     mf_head_tally_free(e->head_tally);
+    mf_head_tally_free(e->head_one);
+    mf_moe_tally_free(e->one);
+    mf_free(e->numbers);
     mf_head_record_free(e->head_record);
     mf_length_buckets_free(e->buckets);
     mf_batcher_free(e->batcher);
@@ -132,13 +163,13 @@ static double scalar(const mf_tensor *t)
 }
 
 static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task,
-                   double weight, double targets, double bytes)
+                   double targets, double bytes)
 {
     const mf_model *m = e->session->model;
     const int32_t experts = (int32_t)m->config->moe.experts;
     r->split = mf_split_name(e->split);
-    r->loss = weight > 0 ? loss / weight : 0;
-    r->task_loss = weight > 0 ? task / weight : 0;
+    r->loss = targets > 0 ? loss / targets : 0;
+    r->task_loss = targets > 0 ? task / targets : 0;
     r->tokens = (int64_t)targets;
     int64_t all;
     mf_model_count(m, &all, &r->params_active);
@@ -147,7 +178,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
         if (bytes > 0) r->bits_per_byte = task / log(2.0) / bytes;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
-        e->regularizers[i].value /= weight > 0 ? weight : 1;
+        e->regularizers[i].value /= targets > 0 ? targets : 1;
     r->regularizers = e->regularizers;
     r->n_regularizers = m->config->n_regularizers;
     if (e->head_record) {
@@ -170,8 +201,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
 static int find_floor(mf_evaluator *e, mf_metrics_record *r)
 {
     int rc = MF_OK;
-    if (r->tokens != e->floor_targets)
-        rc = mf_batcher_floor(e->batcher, r->tokens, &e->floor);
+    if (r->tokens != e->floor_targets) rc = mf_batcher_floor(e->batcher, r->tokens, &e->floor);
     if (rc != MF_OK) return rc;
     e->floor_targets = r->tokens;
     r->floor = r->tokens > 0 ? e->floor : (double)NAN;
@@ -191,61 +221,122 @@ void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, in
     e->each_arg = arg;
 }
 
-int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)
+/* ---- one batch ---- */
+
+/* Runs batch b and writes its numbers to out [numbers_of]. If it has no targets, it is not run,
+ * and TARGETS is 0. */
+static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
 {
-    const int64_t n = mf_evaluator_batches(e, batches);
     const mf_model *m = e->session->model;
-    const mf_run run = {.seed = (uint64_t)e->session->config->train.seed,
-                        .step = (uint64_t)step,
-                        .metrics = true,
-                        .forward_only = true};
-    double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0, ppl = 0, measured = 0;
-    double tokens = 0, dropped = 0, moved = 0;
+    int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
+    out[TARGETS] = rc == MF_OK ? (double)e->batch->n_targets : 0;
+    if (rc != MF_OK || e->batch->n_targets == 0) return rc;
+    rc = mf_graph_run(e->graph->g, run);
+    if (rc != MF_OK) return rc;
+    out[TASK_LOSS] = scalar(e->graph->task_loss);
+    out[LOSS] = scalar(e->graph->loss);
+    out[BYTES] = e->batch->n_bytes < 0 ? (double)NAN : (double)e->batch->n_bytes;
+    out[TOKENS] = (double)e->batch->n_tokens;
+    out[DROPPED] = out[MOVED] = 0;
+    double *at = out + FIRST;
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        *at++ = scalar(e->graph->regularizers[i]);
+    mf_predictions_put(e->predictions, e->batch, e->graph, at);
+    at += mf_predictions_numbers(e->predictions, rows_of(e));
+    mf_head_tally_reset(e->head_one);
+    mf_head_tally_add(e->head_one, e->graph);
+    mf_head_tally_put(e->head_one, at);
+    at += mf_head_tally_numbers(e->head_one);
+    for (int32_t i = 0; i < m->n_moe; i++, at += mf_moe_tally_numbers(e->one)) {
+        double dropped, moved;
+        mf_moe_tally_reset(e->one);
+        mf_moe_tally_add(e->one, &e->graph->moe[i]);
+        mf_moe_tally_put(e->one, at);
+        e->tallies[i]->top_k = e->one->top_k;
+        mf_moe_overflow(&e->graph->moe[i], &dropped, &moved);
+        out[DROPPED] += dropped;
+        out[MOVED] += moved;
+    }
+    if (e->recorder && b % e->record_every == 0)
+        rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
+    return rc;
+}
+
+/* Sums over the batches of a run; the rest is in the evaluator. */
+typedef struct sums {
+    double loss, task, targets, bytes, ppl, measured, tokens, dropped, moved;
+} sums;
+
+static void clear(mf_evaluator *e)
+{
+    const mf_model *m = e->session->model;
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(e->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
     mf_head_tally_reset(e->head_tally);
     mf_predictions_clear(e->predictions);
+}
+
+/* Adds the numbers of a batch. Called in the order of the batches. */
+static void fold(mf_evaluator *e, const double *in, sums *s)
+{
+    const mf_model *m = e->session->model;
+    const double w = in[TARGETS];
+    s->ppl += exp(in[TASK_LOSS]);
+    s->measured++;
+    s->task += w * in[TASK_LOSS];
+    s->loss += w * in[LOSS];
+    s->targets += w;
+    s->bytes += in[BYTES];
+    s->tokens += in[TOKENS];
+    s->dropped += in[DROPPED];
+    s->moved += in[MOVED];
+    in += FIRST;
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        e->regularizers[i].value += w * *in++;
+    mf_predictions_take(e->predictions, rows_of(e), in);
+    in += mf_predictions_numbers(e->predictions, rows_of(e));
+    mf_head_tally_take(e->head_tally, in);
+    in += mf_head_tally_numbers(e->head_tally);
+    for (int32_t i = 0; i < m->n_moe; i++, in += mf_moe_tally_numbers(e->one))
+        mf_moe_tally_take(e->tallies[i], e->one->labels, in);
+}
+
+/* ---- a run ---- */
+
+static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s)
+{
+    int rc = MF_OK;
+    for (int64_t b = 0; rc == MF_OK && b < n; b++) {
+        rc = measure(e, run, b, e->numbers);
+        if (rc != MF_OK || e->numbers[TARGETS] == 0) continue;
+        fold(e, e->numbers, s);
+        if (e->each) rc = e->each(e->each_arg, b + 1, n);
+    }
+    return rc;
+}
+
+int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)
+{
+    const mf_model *m = e->session->model;
+    const mf_run run = {.seed = (uint64_t)e->session->config->train.seed,
+                        .step = (uint64_t)step,
+                        .metrics = true,
+                        .forward_only = true};
+    sums s = {0};
+    clear(e);
     mf_metrics_record_init(ret);
     ret->step = step;
     ret->dtype = mf_dtype_text(e->session->config->train.dtype);
-    for (int64_t b = 0; b < n; b++) {
-        int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
-        if (rc == MF_OK && e->batch->n_targets == 0) continue;
-        if (rc == MF_OK) rc = mf_graph_run(e->graph->g, &run);
-        if (rc != MF_OK) return rc;
-        const double w = (double)e->batch->n_targets;
-        ppl += exp(scalar(e->graph->task_loss));
-        measured++;
-        task += w * scalar(e->graph->task_loss);
-        loss += w * scalar(e->graph->loss);
-        for (int i = 0; i < m->config->n_regularizers; i++)
-            e->regularizers[i].value += w * scalar(e->graph->regularizers[i]);
-        weight += w;
-        targets += w;
-        bytes += e->batch->n_bytes < 0 ? NAN : (double)e->batch->n_bytes;
-        mf_predictions_add(e->predictions, e->batch, e->graph);
-        tokens += (double)e->batch->n_tokens;
-        mf_head_tally_add(e->head_tally, e->graph);
-        for (int32_t i = 0; i < m->n_moe; i++) {
-            double d, n_moved;
-            mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);
-            mf_moe_overflow(&e->graph->moe[i], &d, &n_moved);
-            dropped += d;
-            moved += n_moved;
-        }
-        if (e->recorder && b % e->record_every == 0)
-            rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
-        if (rc == MF_OK && e->each) rc = e->each(e->each_arg, b + 1, n);
-        if (rc != MF_OK) return rc;
-    }
-    finish(e, ret, loss, task, weight, targets, bytes);
-    if (m->config->model.task == MF_TASK_LM && measured > 0)
-        ret->ppl_batch_mean = ppl / measured;
+    const int rc = run_batches(e, &run, mf_evaluator_batches(e, batches), &s);
+    if (rc != MF_OK) return rc;
+    finish(e, ret, s.loss, s.task, s.targets, s.bytes);
+    if (m->config->model.task == MF_TASK_LM && s.measured > 0)
+        ret->ppl_batch_mean = s.ppl / s.measured;
     if (m->n_moe > 0 && e->graph->moe[0].limited) {
-        ret->drop_rate = tokens > 0 ? dropped / tokens : 0;
-        ret->reassigned = moved;
+        ret->drop_rate = s.tokens > 0 ? s.dropped / s.tokens : 0;
+        ret->reassigned = s.moved;
     }
     return find_floor(e, ret);
 }

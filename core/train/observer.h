@@ -7,9 +7,10 @@
  * of a step on through mf_step_result: each reads the fields that earlier observers have
  * filled in.
  *
- *  In step s:   wants -> before_step -> (after_batch for each micro-batch) -> after_step ->
- *               after_rebuild, if a plugin or a live option requested a rebuild of graphs ->
- *               between, which may evaluate (after_eval) and save checkpoints (save, on_save)
+ *  In step s:   wants -> before_step -> (after_batch, measure for each micro-batch) ->
+ *               (fold for each micro-batch, in order) -> after_step -> after_rebuild, if a
+ *               plugin or a live option requested a rebuild of graphs -> between, which may
+ *               evaluate (after_eval) and save checkpoints (save, on_save)
  */
 #ifndef MF_TRAIN_OBSERVER_H
 #define MF_TRAIN_OBSERVER_H
@@ -77,6 +78,12 @@ typedef struct mf_observer {
     /* Called after the forward and backward pass of a micro-batch, while its graph still has
      * the values. Losses are known only after the step. */
     int (*after_batch)(void *self, mf_trainer *t, mf_step_result *r);
+    /* What is measured of a micro-batch is a list of numbers, because another process may have
+     * run it. `numbers` returns how many `measure` writes in this step, right after the
+     * micro-batch; `fold` gets those of each micro-batch of the step, in order. */
+    int64_t (*numbers)(void *self, const mf_trainer *t, const mf_step_result *r);
+    int (*measure)(void *self, mf_trainer *t, mf_step_result *r, double *out);
+    int (*fold)(void *self, mf_trainer *t, mf_step_result *r, const double *in);
     int (*after_step)(void *self, mf_trainer *t, mf_step_result *r);
     int (*after_rebuild)(void *self, mf_trainer *t);
     /* Called when the step is complete, for work that does not belong to a step, such as

@@ -3,7 +3,6 @@
  * A step changes only parameters, buffers, moments and the position (step, tokens, skipped);
  * all other state belongs to observers. The batches of a step depend only on the step number,
  * unless the caller passes them. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -12,10 +11,7 @@
 #include "base/mem.h"
 #include "graph/device/device.h"
 #include "train/run/start.h"
-#include "train/schedule.h"
 #include "train/trainer_internal.h"
-
-#define MAX_SKIPPED 3
 
 /* ---- construction ---- */
 
@@ -27,7 +23,6 @@ static int build_graph(mf_trainer *t)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = mf_session_masked(t->session),
                                   .want_logits = mf_model_tasks(t->session->model) > 0,
-                                  .accumulate = c->train.accumulate > 1,
                                   .passengers = {.in = sizeof(mf_update_now),
                                                  .out = sizeof(double),
                                                  .slots = (int)c->train.accumulate}};
@@ -41,10 +36,14 @@ static int new_step(mf_trainer *t)
 {
     const mf_session *s = t->session;
     void *sum = NULL;
+    t->share = mf_tree_share(s->config->train.accumulate, 0, 1);
     t->graphs = mf_alloc((size_t)s->config->train.accumulate, sizeof *t->graphs);
     if (!t->graphs) return MF_ENOMEM;
-    const int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
+    int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
     t->loss_sum = sum;
+    if (rc == MF_OK)
+        rc = mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share,
+                                 &t->sum);
     return rc;
 }
 
@@ -136,6 +135,8 @@ void mf_trainer_free(mf_trainer *t)
     mf_length_buckets_free(t->buckets);
     mf_free(t->now.regularizers);
     mf_free(t->graphs);
+    mf_free(t->numbers);
+    mf_gradient_sum_free(t->sum);
     mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
     mf_free(t);
 }
@@ -176,175 +177,6 @@ int mf_trainer_begin(mf_trainer *t)
 }
 
 /* ---- one step ---- */
-
-/* Copies micro-batch j of the present step into the graph of its length. */
-static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
-{
-    const int64_t micro = t->session->config->train.accumulate;
-    mf_step_result *r = &t->now;
-    if (own) return mf_length_buckets_feed(t->buckets, own[j], &r->batch, &r->graph);
-    return mf_length_buckets_take(t->buckets, t->session->train, t->step * micro + j, &r->batch,
-                                  &r->graph);
-}
-
-static mf_optim_step optimizer_step(const mf_trainer *t)
-{
-    const mf_train_config *c = &t->session->config->train;
-    return (mf_optim_step){.step = t->step,
-                           .lr = mf_schedule_lr(c, t->lr, t->step, t->session->steps),
-                           .weight_decay = t->weight_decay,
-                           .clip = t->clip,
-                           .grad_scale = 1.0 / (double)c->accumulate};
-}
-
-/* Avoids two copies between host and device: the graph of the last micro-batch sends the
- * numbers of the optimizer step with its inputs, and returns the sum of squares with
- * its results. */
-static void exchange(mf_trainer *t)
-{
-    const mf_graph *g = t->now.graph->g;
-    const mf_optim_step s = optimizer_step(t);
-    mf_optim_now(t->optim, &s, mf_graph_sent(g));
-    mf_optim_exchange(t->optim, mf_graph_sent_at(g), mf_graph_returned_at(g));
-}
-
-/* Adds the loss of micro-batch j on the device. If the loss of any micro-batch is not finite,
- * neither is their sum, and the kernel skips the optimizer step. */
-static void sum_losses(mf_trainer *t, int64_t j)
-{
-    mf_device *d = mf_store_device(t->session->model->store);
-    const mf_kernels *k = mf_device_kernels(d, NULL);
-    const mf_kctx x = mf_device_context(d);
-    const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
-    const float *loss = mf_tensor_data(t->now.graph->loss);
-    if (j == 0)
-        k->copy4(&x, one, stride, stride, loss, t->loss_sum);
-    else
-        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, one, stride, stride, t->loss_sum, loss,
-                t->loss_sum);
-}
-
-/* Runs micro-batch j. Its results are read by collect, at the end of the step. */
-static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
-{
-    const int64_t micro = t->session->config->train.accumulate;
-    mf_step_result *r = &t->now;
-    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
-                        .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
-                        .metrics = r->wanted != 0,
-                        .queued = true};
-    int rc = feed(t, own, j);
-    if (rc != MF_OK) return rc;
-    t->graphs[j] = r->graph;
-    if (j == micro - 1) exchange(t);
-    rc = mf_graph_run(r->graph->g, &run);
-    if (rc != MF_OK) return rc;
-    sum_losses(t, j);
-    r->tokens += r->batch->n_tokens;
-    t->tokens += r->batch->n_tokens;
-    return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
-}
-
-/* Warns, once and after the first micro-batches, of steps that take minutes. */
-static void foretell(mf_trainer *t, double began, int64_t done)
-{
-    const int64_t micro = t->session->config->train.accumulate;
-    const double now = mf_clock() - began, step = now / (double)done * (double)micro;
-    if (t->foretold || (done < 8 && now < 1)) return;
-    t->foretold = true;
-    if (step > 60)
-        mf_log(MF_LOG_WARN,
-               "a step will take about %.0f s: train.accumulate = %lld runs of %.4f s", step,
-               (long long)micro, now / (double)done);
-}
-
-/* Runs forward and backward passes of all micro-batches; their gradients are summed in
- * the store. */
-static int gradients(mf_trainer *t, const mf_batch *const *own)
-{
-    const int64_t micro = t->session->config->train.accumulate;
-    const double began = mf_clock();
-    int rc = micro > 1 ? mf_store_zero(t->session->model->store, MF_BLOCK_GRADS) : MF_OK;
-    for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
-        rc = run_batch(t, own, j);
-        if (rc == MF_OK) foretell(t, began, j + 1);
-        MF_TELL(t, rc, after_batch, t, &t->now);
-    }
-    return rc;
-}
-
-static double scalar(const mf_tensor *x, int64_t slot)
-{
-    const float *v = x ? mf_tensor_collected(x, (int)slot) : NULL;
-    return v ? (double)*v : 0;
-}
-
-/* Waits for the step, and reads its results. */
-static int collect(mf_trainer *t)
-{
-    const int64_t micro = t->session->config->train.accumulate;
-    mf_step_result *r = &t->now;
-    int rc = mf_graph_fetch(r->graph->g, (int)micro - 1);
-    for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
-        const mf_model_graph *mg = t->graphs[j];
-        rc = mf_graph_collect(mg->g, (int)j);
-        if (rc != MF_OK) return rc;
-        r->loss += scalar(mg->loss, j) / (double)micro;
-        r->task_loss += scalar(mg->task_loss, j) / (double)micro;
-        for (int i = 0; i < r->n_regularizers; i++)
-            r->regularizers[i].value += scalar(mg->regularizers[i], j) / (double)micro;
-    }
-    return rc;
-}
-
-/* Repeats the micro-batches of the step with a check of every value, to name the first op whose
- * result is not finite. */
-static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
-{
-    const mf_config *c = t->session->config;
-    for (int64_t j = 0; j < c->train.accumulate; j++) {
-        const mf_run run = {.seed = (uint64_t)c->train.seed,
-                            .step =
-                                (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
-                            .check_finite = true};
-        int rc = feed(t, own, j);
-        if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);
-        if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
-    }
-    return mf_fail(
-        MF_ENONFINITE,
-        "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
-        "squares of the gradient is not; a smaller train.lr or train.clip may help",
-        (long long)t->step + 1, t->now.loss, t->now.grad_norm);
-}
-
-/* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
- * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
- * of the search for the value, as of memory or of the device, always ends the run. */
-static int update(mf_trainer *t, const mf_batch *const *own)
-{
-    const mf_train_config *c = &t->session->config->train;
-    mf_optim_step s = optimizer_step(t);
-    s.loss = t->loss_sum;
-    t->now.lr = s.lr;
-    int rc = mf_optim_measure(t->optim);
-    if (rc == MF_OK) rc = mf_optim_update(t->optim, &s);
-    if (rc == MF_OK) rc = collect(t);
-    if (rc != MF_OK) return rc;
-    const double *sumsq = mf_graph_returned(t->now.graph->g, (int)c->accumulate - 1);
-    t->now.grad_norm = mf_optim_norm(*sumsq, &s);
-    if (isfinite(t->now.loss) && isfinite(t->now.grad_norm)) {
-        t->skipped = 0;
-        return MF_OK;
-    }
-    t->now.skipped = true;
-    rc = trace_nonfinite(t, own);
-    if (rc != MF_ENONFINITE || c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
-    mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
-           (int)t->skipped);
-    mf_error_clear();
-    return MF_OK;
-}
 
 int mf_trainer_rebuild(mf_trainer *t)
 {
@@ -417,8 +249,8 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
     if (rc != MF_OK) return rc;
     clear(t);
     MF_TELL(t, rc, before_step, t, &t->now);
-    if (rc == MF_OK) rc = gradients(t, own);
-    if (rc == MF_OK) rc = update(t, own);
+    if (rc == MF_OK) rc = mf_trainer_gradients(t, own);
+    if (rc == MF_OK) rc = mf_trainer_update(t, own);
     if (rc != MF_OK) return rc;
     t->step++;
     MF_TELL(t, rc, after_step, t, &t->now);

@@ -1,11 +1,12 @@
-/* train/trainer_internal.h: the struct of the trainer, only for trainer.c and trainer_state.c.
- * Observers use train/trainer.h. */
+/* train/trainer_internal.h: the struct of the trainer, only for trainer.c, trainer_step.c and
+ * trainer_state.c. Observers use train/trainer.h. */
 #ifndef MF_TRAIN_TRAINER_INTERNAL_H
 #define MF_TRAIN_TRAINER_INTERNAL_H
 
 #include "train/length_buckets.h"
 #include "train/observers/observers.h"
 #include "train/optim/optim.h"
+#include "train/parallel/gradient_sum.h"
 #include "train/trainer.h"
 
 typedef struct mf_observed {
@@ -41,6 +42,10 @@ struct mf_trainer {
     mf_step_result now;      /* the present step */
     mf_model_graph **graphs; /* [accumulate] the graph that ran each micro-batch of the step */
     float *loss_sum;         /* on the device: sum of the losses of these micro-batches */
+    mf_piece share;          /* the micro-batches that this process runs */
+    mf_gradient_sum *sum;
+    double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
+    int64_t n_numbers, numbers_room;
     mf_train_result result;
 };
 
@@ -51,6 +56,10 @@ struct mf_trainer {
         if ((t)->observers[i_].ops->hook)                                                      \
     (rc) = (t)->observers[i_].ops->hook((t)->observers[i_].self, __VA_ARGS__)
 
+/* The two parts of a step: runs the micro-batches of this process; then sums what they gave,
+ * takes the optimizer step and fills t->now. own: the caller's batches, or NULL. */
+int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own);
+int mf_trainer_update(mf_trainer *t, const mf_batch *const *own);
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);

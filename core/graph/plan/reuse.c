@@ -7,10 +7,8 @@
  * (frozen parameters, parameters of other graphs) and the gaps between parameters, which must
  * hold zeros, are not used.
  *
- * If runs add to gradients (train.accumulate > 1), no storage is reused: from the second run of
- * a step on the storage holds the sum of the earlier runs, and one plan has to fit every run.
- * Then the arena is larger, and later graphs that reuse it, such as evaluation, find enough
- * memory there. */
+ * If runs add to gradients (mf_graph_options.accumulate), no storage is reused: from the second
+ * run on the storage holds the sum of the earlier ones, and one plan has to fit every run. */
 #include "graph/internal.h"
 
 #include <limits.h>

@@ -33,21 +33,18 @@ void mf_confusion_clear(mf_confusion *g)
     memset(g->count, 0, (size_t)g->classes * (size_t)g->classes * sizeof *g->count);
 }
 
-int32_t mf_confusion_add(mf_confusion *g, int32_t rows, const int32_t *truth,
-                         const float *logits)
+int32_t mf_confusion_class(const mf_confusion *g, int32_t truth, const float *logits)
 {
-    const int32_t C = g->classes;
-    int32_t counted = 0;
-    for (int32_t b = 0; b < rows; b++) {
-        const float *row = logits + (int64_t)b * C;
-        int32_t predicted_class = 0;
-        if (truth[b] < 0 || truth[b] >= C) continue;
-        for (int32_t c = 1; c < C; c++)
-            if (row[c] > row[predicted_class]) predicted_class = c;
-        g->count[truth[b] * C + predicted_class] += 1;
-        counted++;
-    }
-    return counted;
+    int32_t predicted = 0;
+    if (truth < 0 || truth >= g->classes) return -1;
+    for (int32_t c = 1; c < g->classes; c++)
+        if (logits[c] > logits[predicted]) predicted = c;
+    return predicted;
+}
+
+void mf_confusion_add(mf_confusion *g, int32_t truth, int32_t predicted)
+{
+    g->count[truth * g->classes + predicted] += 1;
 }
 
 void mf_confusion_count(const mf_confusion *g, double *ret_rows, double *ret_hits)

@@ -12,11 +12,11 @@ typedef struct mf_confusion {
 int mf_confusion_new(int32_t classes, mf_confusion **ret);
 void mf_confusion_free(mf_confusion *g);
 void mf_confusion_clear(mf_confusion *g);
-/* Adds a batch of `rows` examples. truth [rows]: their classes; a value outside of [0, classes)
- * does not count. logits [rows, classes]: the class with the largest logit is the prediction,
- * the lower one of two equal ones. Returns the number of examples counted. */
-int32_t mf_confusion_add(mf_confusion *g, int32_t rows, const int32_t *truth,
-                         const float *logits);
+/* The class with the largest of the logits [classes], the lower one of two equal ones; -1 if
+ * the true class is outside of [0, classes), so that the example does not count. */
+int32_t mf_confusion_class(const mf_confusion *g, int32_t truth, const float *logits);
+/* Counts one example. Both classes must be in [0, classes). */
+void mf_confusion_add(mf_confusion *g, int32_t truth, int32_t predicted);
 /* Number of examples counted, and of correct predictions. */
 void mf_confusion_count(const mf_confusion *g, double *ret_rows, double *ret_hits);
 /* Share of correct predictions, and the mean over classes of F1 = 2 hits / (true + predicted).

@@ -90,33 +90,75 @@ void mf_predictions_clear(mf_predictions *a)
     }
 }
 
-static int add_numbers(tally *t, int room, int32_t rows, const float *truth,
-                       const float *predicted)
+/* ---- one run as numbers: for each task the loss, and (label, prediction) of each example; a
+ * label that is NaN does not count ---- */
+
+int64_t mf_predictions_numbers(const mf_predictions *a, int64_t rows)
 {
-    int counted = 0;
-    for (int32_t b = 0; b < rows; b++) {
-        if (isnan(truth[b]) || t->n + counted == room) continue;
-        t->truth[t->n + counted] = (double)truth[b];
-        t->predicted[t->n + counted++] = (double)predicted[b];
-    }
-    return counted;
+    return a ? a->n * (1 + 2 * rows) : 0;
 }
 
-void mf_predictions_add(mf_predictions *a, const mf_batch *batch, const mf_model_graph *mg)
+static void put_classes(const mf_confusion *g, int32_t rows, const int32_t *truth,
+                        const float *logits, double *out)
 {
-    for (int i = 0; a && i < a->n; i++) {
-        tally *t = &a->tallies[i];
+    for (int32_t b = 0; b < rows; b++, out += 2) {
+        const int32_t predicted =
+            mf_confusion_class(g, truth[b], logits + (int64_t)b * g->classes);
+        out[0] = predicted < 0 ? (double)NAN : (double)truth[b];
+        out[1] = (double)predicted;
+    }
+}
+
+static void put_numbers(int32_t rows, const float *truth, const float *predicted, double *out)
+{
+    for (int32_t b = 0; b < rows; b++, out += 2) {
+        out[0] = (double)truth[b];
+        out[1] = (double)predicted[b];
+    }
+}
+
+void mf_predictions_put(const mf_predictions *a, const mf_batch *batch,
+                        const mf_model_graph *mg, double *to)
+{
+    for (int i = 0; a && i < a->n; i++, to += 1 + 2 * (int64_t)batch->rows) {
+        const tally *t = &a->tallies[i];
         const mf_model_task *task = &mg->tasks[i];
         const float *out = task->out ? mf_tensor_host(task->out) : NULL,
                     *loss = mf_tensor_host(a->n == 1 ? mg->task_loss : task->loss);
-        const int32_t *classes = i == 0 ? batch->classes : batch->more_classes[i - 1];
-        const float *values = i == 0 ? batch->values : batch->more_values[i - 1];
+        to[0] = loss ? (double)*loss : 0;
+        for (int64_t b = 0; b < batch->rows; b++)
+            to[1 + 2 * b] = (double)NAN;
         if (!out || !loss) continue;
-        const int counted = t->confusion
-                                ? mf_confusion_add(t->confusion, batch->rows, classes, out)
-                                : add_numbers(t, a->room, batch->rows, values, out);
-        t->n += counted;
-        t->loss += (double)*loss * counted;
+        if (t->confusion)
+            put_classes(t->confusion, batch->rows,
+                        i == 0 ? batch->classes : batch->more_classes[i - 1], out, to + 1);
+        else
+            put_numbers(batch->rows, i == 0 ? batch->values : batch->more_values[i - 1], out,
+                        to + 1);
+    }
+}
+
+static int take_one(tally *t, int room, double truth, double predicted)
+{
+    if (isnan(truth) || (!t->confusion && t->n == room)) return 0;
+    if (t->confusion) {
+        mf_confusion_add(t->confusion, (int32_t)truth, (int32_t)predicted);
+    } else {
+        t->truth[t->n] = truth;
+        t->predicted[t->n] = predicted;
+    }
+    t->n++;
+    return 1;
+}
+
+void mf_predictions_take(mf_predictions *a, int64_t rows, const double *in)
+{
+    for (int i = 0; a && i < a->n; i++, in += 1 + 2 * rows) {
+        tally *t = &a->tallies[i];
+        int counted = 0;
+        for (int64_t b = 0; b < rows; b++)
+            counted += take_one(t, a->room, in[1 + 2 * b], in[2 + 2 * b]);
+        t->loss += in[0] * counted;
     }
 }
 

@@ -20,9 +20,13 @@ int mf_predictions_new(const mf_model *m, int64_t rows, mf_predictions **ret);
  * returns zeros. */
 void mf_predictions_free(mf_predictions *a);
 void mf_predictions_clear(mf_predictions *a);
-/* Adds the predictions of the last run of mg, which keeps its logits. batch: the batch of
- * that run. */
-void mf_predictions_add(mf_predictions *a, const mf_batch *batch, const mf_model_graph *mg);
+/* The predictions of one run as numbers: mf_predictions_put writes those of the last run of mg,
+ * which keeps its logits, to out [mf_predictions_numbers], and mf_predictions_take adds such
+ * numbers to the sums. batch: the batch of that run; rows: the examples of each batch. */
+int64_t mf_predictions_numbers(const mf_predictions *a, int64_t rows);
+void mf_predictions_put(const mf_predictions *a, const mf_batch *batch,
+                        const mf_model_graph *mg, double *out);
+void mf_predictions_take(mf_predictions *a, int64_t rows, const double *in);
 /* Writes the scores of all tasks into the record. Pointers in it are valid until the
  * next call. */
 void mf_predictions_score(mf_predictions *a, mf_metrics_record *r);

@@ -9,8 +9,9 @@
 
 typedef struct heads {
     mf_session *session;
-    mf_step_result *now;  /* result of the present step; NULL before the first */
-    mf_head_tally *tally; /* this and the next: NULL if heads cannot be switched off */
+    mf_step_result *now; /* result of the present step; NULL before the first */
+    /* this and the next two: NULL if heads cannot be switched off */
+    mf_head_tally *tally, *one; /* of the step; of one micro-batch */
     mf_head_record *record;
     mf_model_graph *probe; /* graph that can run without single heads; built on request */
     /* [layers, heads] increase of the loss without the head; allocated with probe */
@@ -85,10 +86,32 @@ static int before_step(void *self, mf_trainer *t, mf_step_result *r)
 
 static int after_batch(void *self, mf_trainer *t, mf_step_result *r)
 {
+    (void)t;
+    ((heads *)self)->now = r;
+    return MF_OK;
+}
+
+static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
+{
+    (void)t;
+    return r->wanted & MF_WANT_HEADS ? mf_head_tally_numbers(((heads *)self)->tally) : 0;
+}
+
+static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
+{
     heads *o = self;
     (void)t;
-    o->now = r;
-    if (r->wanted & MF_WANT_HEADS) mf_head_tally_add(o->tally, r->graph);
+    if (!(r->wanted & MF_WANT_HEADS)) return MF_OK;
+    mf_head_tally_reset(o->one);
+    mf_head_tally_add(o->one, r->graph);
+    mf_head_tally_put(o->one, out);
+    return MF_OK;
+}
+
+static int fold(void *self, mf_trainer *t, mf_step_result *r, const double *in)
+{
+    (void)t;
+    if (r->wanted & MF_WANT_HEADS) mf_head_tally_take(((heads *)self)->tally, in);
     return MF_OK;
 }
 
@@ -122,6 +145,7 @@ static void free_heads(void *self)
     mf_plughost_set_importance(o->session->model->plugins, NULL, NULL);
     forget_probe(o);
     mf_head_tally_free(o->tally);
+    mf_head_tally_free(o->one);
     mf_head_record_free(o->record);
     mf_free(o);
 }
@@ -131,6 +155,9 @@ int mf_observe_heads(mf_trainer *t)
     static const mf_observer ops = {.name = "heads",
                                     .before_step = before_step,
                                     .after_batch = after_batch,
+                                    .numbers = numbers,
+                                    .measure = measure,
+                                    .fold = fold,
                                     .after_step = after_step,
                                     .after_rebuild = after_rebuild,
                                     .free = free_heads};
@@ -139,6 +166,7 @@ int mf_observe_heads(mf_trainer *t)
     o->session = mf_trainer_session(t);
     mf_plughost_set_importance(o->session->model->plugins, o, importance);
     int rc = mf_head_tally_new(o->session->model, &o->tally);
+    if (rc == MF_OK) rc = mf_head_tally_new(o->session->model, &o->one);
     if (rc == MF_OK) rc = mf_head_record_new(o->session->model, &o->record);
     if (rc != MF_OK) {
         free_heads(o);

@@ -35,14 +35,40 @@ static double mean_of(const mf_tensor *x)
     return v && n > 0 ? sum / (double)n : (double)NAN;
 }
 
+/* The values of the last micro-batch, with the names that the graph has for them. */
 static void plugin_metrics(metrics_log *o, const mf_plughost *h, const mf_graph *g)
 {
     mf_metrics_record *r = &o->record;
     mf_tensor *value;
     const char *name;
     for (int i = 0; i < MAX_PLUGIN_METRICS && (name = mf_plughost_metric(h, g, i, &value)); i++)
-        o->metrics[r->n_metrics++] = (mf_named_value){name, mean_of(value)};
+        o->metrics[r->n_metrics++].name = name;
     r->metrics = o->metrics;
+}
+
+static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
+{
+    (void)self, (void)t;
+    return r->wanted & MF_WANT_METRICS ? MAX_PLUGIN_METRICS : 0;
+}
+
+static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
+{
+    const mf_plughost *h = mf_trainer_session(t)->model->plugins;
+    mf_tensor *value;
+    (void)self;
+    for (int i = 0; r->wanted & MF_WANT_METRICS && i < MAX_PLUGIN_METRICS; i++)
+        out[i] = mf_plughost_metric(h, r->graph->g, i, &value) ? mean_of(value) : (double)NAN;
+    return MF_OK;
+}
+
+static int fold(void *self, mf_trainer *t, mf_step_result *r, const double *in)
+{
+    metrics_log *o = self;
+    (void)t;
+    for (int i = 0; r->wanted & MF_WANT_METRICS && i < MAX_PLUGIN_METRICS; i++)
+        o->metrics[i].value = in[i];
+    return MF_OK;
 }
 
 static void heads(const mf_model *m, const mf_step_result *s, bool whole, mf_metrics_record *r)
@@ -206,6 +232,9 @@ int mf_observe_metrics_log(mf_trainer *t)
     static const mf_observer ops = {.name = "metrics log",
                                     .begin = begin,
                                     .wants = wants,
+                                    .numbers = numbers,
+                                    .measure = measure,
+                                    .fold = fold,
                                     .after_step = after_step,
                                     .after_eval = after_eval,
                                     .end = end,

@@ -9,10 +9,28 @@ static int before_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-static int after_batch(void *self, mf_trainer *t, mf_step_result *r)
+static int64_t rows_of(const mf_trainer *t)
+{
+    return mf_trainer_session(t)->config->train.batch;
+}
+
+static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
+{
+    (void)r;
+    return mf_predictions_numbers(self, rows_of(t));
+}
+
+static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
 {
     (void)t;
-    mf_predictions_add(self, r->batch, r->graph);
+    mf_predictions_put(self, r->batch, r->graph, out);
+    return MF_OK;
+}
+
+static int fold(void *self, mf_trainer *t, mf_step_result *r, const double *in)
+{
+    (void)r;
+    mf_predictions_take(self, rows_of(t), in);
     return MF_OK;
 }
 
@@ -33,7 +51,9 @@ int mf_observe_predictions(mf_trainer *t)
 {
     static const mf_observer ops = {.name = "predictions",
                                     .before_step = before_step,
-                                    .after_batch = after_batch,
+                                    .numbers = numbers,
+                                    .measure = measure,
+                                    .fold = fold,
                                     .after_step = after_step,
                                     .free = free_predictions};
     const mf_session *s = mf_trainer_session(t);

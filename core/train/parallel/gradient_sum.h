@@ -1,0 +1,26 @@
+/* train/parallel/gradient_sum.h: sums the gradients of a step's micro-batches in their tree
+ * (train/parallel/tree.h).
+ *
+ * Each run of the graph overwrites the gradients of the store. mf_gradient_sum_add, which is
+ * called after each run, keeps a copy of them until the sum to which they belong can be
+ * computed, so that there are at most as many copies as the tree of these leaves has levels.
+ * After the last leaf the pieces are in order: first the copies, then the store's gradients,
+ * which are the last piece. */
+#ifndef MF_TRAIN_GRADIENT_SUM_H
+#define MF_TRAIN_GRADIENT_SUM_H
+
+#include "graph/graph.h"
+#include "train/parallel/tree.h"
+
+typedef struct mf_gradient_sum mf_gradient_sum;
+
+/* For leaves share.first .. share.end-1 of n. Allocates the copies on the store's device. */
+int mf_gradient_sum_new(mf_store *store, int64_t n, mf_piece share, mf_gradient_sum **ret);
+void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */
+void mf_gradient_sum_begin(mf_gradient_sum *s); /* before the first leaf of a step */
+/* Queues the sums that are complete with leaf `leaf`. */
+void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf);
+/* Bytes of the copies that such sums need. */
+size_t mf_gradient_sum_bytes(const mf_store *store, int64_t n, mf_piece share);
+
+#endif

@@ -1,0 +1,245 @@
+/* train/trainer_step.c: one optimizer step: the micro-batches, their numbers, the update.
+ *
+ * A process runs its share of the micro-batches. Gradients are summed in a tree, and numbers in
+ * the order of the micro-batches, so neither depends on which process ran which of them. */
+#include <math.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "graph/device/device.h"
+#include "train/schedule.h"
+#include "train/trainer_internal.h"
+
+#define MAX_SKIPPED 3
+
+/* Numbers of a micro-batch, before the regularizers and what observers measure. */
+enum { LOSS, TASK_LOSS, TOKENS, FIRST };
+
+static double *numbers_of(mf_trainer *t, int64_t j)
+{
+    return t->numbers + j * t->n_numbers;
+}
+
+/* Copies micro-batch j of the present step into the graph of its length. */
+static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    mf_step_result *r = &t->now;
+    if (own) return mf_length_buckets_feed(t->buckets, own[j], &r->batch, &r->graph);
+    return mf_length_buckets_take(t->buckets, t->session->train, t->step * micro + j, &r->batch,
+                                  &r->graph);
+}
+
+static mf_optim_step optimizer_step(const mf_trainer *t)
+{
+    const mf_train_config *c = &t->session->config->train;
+    return (mf_optim_step){.step = t->step,
+                           .lr = mf_schedule_lr(c, t->lr, t->step, t->session->steps),
+                           .weight_decay = t->weight_decay,
+                           .clip = t->clip,
+                           .grad_scale = 1.0 / (double)c->accumulate};
+}
+
+/* Avoids two copies between host and device: the graph of the last micro-batch sends the
+ * numbers of the optimizer step with its inputs, and returns the sum of squares with
+ * its results. */
+static void exchange(mf_trainer *t)
+{
+    const mf_graph *g = t->now.graph->g;
+    const mf_optim_step s = optimizer_step(t);
+    mf_optim_now(t->optim, &s, mf_graph_sent(g));
+    mf_optim_exchange(t->optim, mf_graph_sent_at(g), mf_graph_returned_at(g));
+}
+
+/* Adds the loss of micro-batch j on the device. If the loss of any micro-batch is not finite,
+ * neither is their sum, and the kernel skips the optimizer step. */
+static void sum_losses(mf_trainer *t, int64_t j)
+{
+    mf_device *d = mf_store_device(t->session->model->store);
+    const mf_kernels *k = mf_device_kernels(d, NULL);
+    const mf_kctx x = mf_device_context(d);
+    const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
+    const float *loss = mf_tensor_data(t->now.graph->loss);
+    if (j == 0)
+        k->copy4(&x, one, stride, stride, loss, t->loss_sum);
+    else
+        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, one, stride, stride, t->loss_sum, loss,
+                t->loss_sum);
+}
+
+/* Runs micro-batch j. Its results are read by collect, at the end of the step. */
+static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    mf_step_result *r = &t->now;
+    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+                        .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
+                        .metrics = r->wanted != 0,
+                        .queued = true};
+    int rc = feed(t, own, j);
+    if (rc != MF_OK) return rc;
+    t->graphs[j] = r->graph;
+    if (j == micro - 1) exchange(t);
+    rc = mf_graph_run(r->graph->g, &run);
+    if (rc != MF_OK) return rc;
+    mf_gradient_sum_add(t->sum, j);
+    sum_losses(t, j);
+    numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
+    return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
+}
+
+/* Warns, once and after the first micro-batches, of steps that take minutes. */
+static void foretell(mf_trainer *t, double began, int64_t done)
+{
+    const int64_t micro = t->share.end - t->share.first;
+    const double now = mf_clock() - began, step = now / (double)done * (double)micro;
+    if (t->foretold || (done < 8 && now < 1)) return;
+    t->foretold = true;
+    if (step > 60)
+        mf_log(MF_LOG_WARN,
+               "a step will take about %.0f s: train.accumulate = %lld runs of %.4f s", step,
+               (long long)micro, now / (double)done);
+}
+
+/* ---- what is measured of the micro-batches ---- */
+
+/* Makes room for the numbers of all micro-batches of this step. */
+static int room_for_numbers(mf_trainer *t)
+{
+    t->n_numbers = FIRST + t->now.n_regularizers;
+    for (int i = 0; i < t->n_observers; i++)
+        if (t->observers[i].ops->numbers)
+            t->n_numbers += t->observers[i].ops->numbers(t->observers[i].self, t, &t->now);
+    const int64_t n = t->n_numbers * t->session->config->train.accumulate;
+    if (n <= t->numbers_room) return MF_OK;
+    mf_free(t->numbers);
+    t->numbers = mf_alloc((size_t)n, sizeof *t->numbers);
+    t->numbers_room = t->numbers ? n : 0;
+    return t->numbers ? MF_OK : MF_ENOMEM;
+}
+
+/* Passes the numbers of micro-batch j to the observers, to write or to read them. */
+static int tell_numbers(mf_trainer *t, int64_t j, bool read)
+{
+    double *at = numbers_of(t, j) + FIRST + t->now.n_regularizers;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < t->n_observers; i++) {
+        const mf_observer *o = t->observers[i].ops;
+        void *self = t->observers[i].self;
+        if (!o->numbers) continue;
+        rc = read ? o->fold(self, t, &t->now, at) : o->measure(self, t, &t->now, at);
+        at += o->numbers(self, t, &t->now);
+    }
+    return rc;
+}
+
+/* Runs forward and backward passes of this process' micro-batches. */
+int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
+{
+    const double began = mf_clock();
+    int rc = room_for_numbers(t);
+    mf_gradient_sum_begin(t->sum);
+    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j++) {
+        rc = run_batch(t, own, j);
+        if (rc == MF_OK) foretell(t, began, j + 1 - t->share.first);
+        MF_TELL(t, rc, after_batch, t, &t->now);
+        if (rc == MF_OK) rc = tell_numbers(t, j, false);
+    }
+    return rc;
+}
+
+static double scalar(const mf_tensor *x, int64_t slot)
+{
+    const float *v = x ? mf_tensor_collected(x, (int)slot) : NULL;
+    return v ? (double)*v : 0;
+}
+
+/* Waits for this process' micro-batches, and reads their losses. */
+static int collect(mf_trainer *t)
+{
+    mf_step_result *r = &t->now;
+    int rc = mf_graph_fetch(r->graph->g, (int)t->share.end - 1);
+    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j++) {
+        const mf_model_graph *mg = t->graphs[j];
+        double *out = numbers_of(t, j);
+        rc = mf_graph_collect(mg->g, (int)j);
+        if (rc != MF_OK) return rc;
+        out[LOSS] = scalar(mg->loss, j);
+        out[TASK_LOSS] = scalar(mg->task_loss, j);
+        for (int i = 0; i < r->n_regularizers; i++)
+            out[FIRST + i] = scalar(mg->regularizers[i], j);
+    }
+    return rc;
+}
+
+/* Adds what was measured of all micro-batches, in their order. */
+static int fold(mf_trainer *t)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    mf_step_result *r = &t->now;
+    int rc = MF_OK;
+    for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
+        const double *in = numbers_of(t, j);
+        r->loss += in[LOSS] / (double)micro;
+        r->task_loss += in[TASK_LOSS] / (double)micro;
+        r->tokens += (int64_t)in[TOKENS];
+        t->tokens += (int64_t)in[TOKENS];
+        for (int i = 0; i < r->n_regularizers; i++)
+            r->regularizers[i].value += in[FIRST + i] / (double)micro;
+        rc = tell_numbers(t, j, true);
+    }
+    return rc;
+}
+
+/* ---- the optimizer step ---- */
+
+/* Repeats the micro-batches of the step with a check of every value, to name the first op whose
+ * result is not finite. */
+static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
+{
+    const mf_config *c = t->session->config;
+    for (int64_t j = 0; j < c->train.accumulate; j++) {
+        const mf_run run = {.seed = (uint64_t)c->train.seed,
+                            .step =
+                                (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
+                            .check_finite = true};
+        int rc = feed(t, own, j);
+        if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);
+        if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
+    }
+    return mf_fail(
+        MF_ENONFINITE,
+        "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
+        "squares of the gradient is not; a smaller train.lr or train.clip may help",
+        (long long)t->step + 1, t->now.loss, t->now.grad_norm);
+}
+
+/* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
+ * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
+ * of the search for the value, as of memory or of the device, always ends the run. */
+int mf_trainer_update(mf_trainer *t, const mf_batch *const *own)
+{
+    const mf_train_config *c = &t->session->config->train;
+    mf_optim_step s = optimizer_step(t);
+    s.loss = t->loss_sum;
+    t->now.lr = s.lr;
+    int rc = mf_optim_measure(t->optim);
+    if (rc == MF_OK) rc = mf_optim_update(t->optim, &s);
+    if (rc == MF_OK) rc = collect(t);
+    if (rc == MF_OK) rc = fold(t);
+    if (rc != MF_OK) return rc;
+    const double *sumsq = mf_graph_returned(t->now.graph->g, (int)c->accumulate - 1);
+    t->now.grad_norm = mf_optim_norm(*sumsq, &s);
+    if (isfinite(t->now.loss) && isfinite(t->now.grad_norm)) {
+        t->skipped = 0;
+        return MF_OK;
+    }
+    t->now.skipped = true;
+    rc = trace_nonfinite(t, own);
+    if (rc != MF_ENONFINITE || c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
+    mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
+           (int)t->skipped);
+    mf_error_clear();
+    return MF_OK;
+}
