@@ -1,13 +1,20 @@
 /* base/text/json.c: reading JSON. jansson parses; its values are then copied into arrays, where
  * members are found by position in constant time and by name in logarithmic time. A document's
- * arena owns everything; jansson's values are freed before reading returns, and its allocation
- * functions, which belong to the whole process, are not changed. */
+ * arena owns everything; jansson's values are freed before reading returns.
+ *
+ * jansson goes on after an allocation of its scanner has failed: it loses characters of a name
+ * or a number, without a word, or ends the process by an assertion. So while a thread reads
+ * here, jansson's memory on that thread comes from an arena, and the first failure leaves the
+ * parser by a jump. Everywhere else in the process its allocation functions stay those that
+ * were set before. */
 #include "base/text/json.h"
 #include "base/error.h"
 #include "base/mem.h"
 
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,14 +164,44 @@ static void make_printable(char *text)
         if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
 }
 
+/* ---- jansson's memory ---- */
+
+typedef struct reading {
+    mf_arena *memory;
+    jmp_buf failed;
+} reading;
+
+static _Thread_local reading *reading_now; /* of this thread; NULL: it reads nothing here */
+static json_malloc_t other_malloc;
+static json_free_t other_free;
+
+static void *take(size_t n)
+{
+    reading *r = reading_now;
+    if (!r) return other_malloc(n);
+    void *block = mf_arena_alloc(r->memory, n);
+    if (!block) longjmp(r->failed, 1);
+    return block;
+}
+
+static void give_back(void *block)
+{
+    if (!reading_now) other_free(block);
+}
+
+static void wrap_memory(void)
+{
+    json_get_alloc_funcs(&other_malloc, &other_free);
+    json_set_alloc_funcs(take, give_back);
+}
+
+/* ---- parsing ---- */
+
 static int parse_into(document *doc, const char *name, const char *text, size_t size)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t error = {.text = ""};
     json_t *root = json_loadb(text, size, flags, &error);
-    /* jansson calls a token that it has no memory for an invalid one, and gives no reason at
-     * all where it cannot begin; so it tries a second time. */
-    if (!root) root = json_loadb(text, size, flags, &error);
     if (!root && (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'))
         return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
     if (!root) {
@@ -174,6 +211,24 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
     }
     const int rc = lay_out(doc->arena, root, &doc->root);
     json_decref(root);
+    return rc;
+}
+
+/* The jump returns into this frame, whose variables do not change after setjmp. */
+static int parse_in_arena(document *doc, const char *name, const char *text, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    reading r = {.memory = mf_arena_new()};
+    int rc;
+    if (!r.memory) return MF_ENOMEM;
+    pthread_once(&once, wrap_memory);
+    reading_now = &r;
+    if (setjmp(r.failed) == 0)
+        rc = parse_into(doc, name, text, size);
+    else
+        rc = mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
+    reading_now = NULL;
+    mf_arena_free(r.memory);
     return rc;
 }
 
@@ -197,7 +252,7 @@ int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret
         return MF_ENOMEM;
     }
     doc->arena = arena;
-    rc = parse_into(doc, name, text, size);
+    rc = parse_in_arena(doc, name, text, size);
     if (rc != MF_OK) {
         mf_arena_free(arena);
         return rc;

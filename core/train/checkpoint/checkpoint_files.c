@@ -9,6 +9,7 @@
 #include "data/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor files are little-endian");
@@ -172,10 +173,9 @@ static int misfit(const char *path, const char *file, const mf_st_tensor *t, con
 
 static const mf_st_tensor *find_part(const mf_st_file *f, const char *prefix, const char *name)
 {
-    char *full = mf_strf("%s%s", prefix, name);
-    const mf_st_tensor *t = full != NULL ? mf_st_find(f, full) : NULL;
-    mf_free(full);
-    return t;
+    char full[MF_ST_NAME_MAX + 1];
+    const int n = snprintf(full, sizeof full, "%s%s", prefix, name);
+    return n < (int)sizeof full ? mf_st_find(f, full) : NULL;
 }
 
 static int fit_part(const char *path, const char *file, const mf_st_file *f, const char *prefix,

@@ -388,6 +388,34 @@ START_TEST(without_memory)
 }
 END_TEST
 
+/* jansson's scanner would lose characters of a long token, or end the process. */
+START_TEST(tokens_that_memory_does_not_hold)
+{
+    enum { LONG = 20000 };
+    static char text[LONG + 64];
+    mf_json *doc = NULL;
+    double r = 0;
+    bool hit = true;
+    for (int number = 0; number <= 1; number++)
+        for (long n = 1;; n++) {
+            const int before = snprintf(text, sizeof text, number ? "[1." : "[\"");
+            memset(text + before, '1', LONG);
+            snprintf(text + before + LONG, 8, number ? "]" : "\"]");
+            fault_alloc(n, FAULT_ONCE);
+            const int rc = mf_json_parse("j", text, strlen(text), &doc);
+            hit = fault_hit();
+            fault_off();
+            ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
+            if (hit) continue;
+            ck_assert(number ? mf_json_real(mf_json_at(doc, 0), &r) && r > 1.11 && r < 1.12
+                             : strlen(mf_json_string(mf_json_at(doc, 0), NULL)) == LONG);
+            mf_json_free(doc);
+            ck_assert_int_gt(n, 8);
+            break;
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("json");
@@ -404,6 +432,7 @@ static Suite *suite(void)
     tcase_add_test(c, bad_bytes_become_marks);
     tcase_add_test(c, writer_misuse);
     tcase_add_test(c, without_memory);
+    tcase_add_test(c, tokens_that_memory_does_not_hold);
     suite_add_tcase(s, c);
     return s;
 }
