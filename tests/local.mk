@@ -69,6 +69,7 @@ UNIT += tests/unit/run/check_library
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_stats
 UNIT += tests/unit/report/check_svg
+UNIT += tests/unit/data/check_stream
 UNIT += tests/unit/data/check_tokenizer
 UNIT += tests/unit/data/check_chat
 UNIT += tests/unit/data/check_merges

@@ -142,3 +142,25 @@ void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *
         out[j] = swap;
     }
 }
+
+uint64_t mf_rng_shuffled(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n,
+                         uint64_t index)
+{
+    enum { ROUNDS = 6 };
+    int half = 1; /* bits of each of the two halves */
+    while (half < 32 && n > UINT64_C(1) << (2 * half))
+        half++;
+    const uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = index >> half, right = index & mask;
+        for (uint64_t round = 0; round < ROUNDS; round++) {
+            uint32_t r[4];
+            mf_rng_block(seed, stream, step, round << 32 | right, r);
+            const uint64_t next = (left ^ r[0]) & mask;
+            left = right;
+            right = next;
+        }
+        index = left << half | right;
+    } while (index >= n);
+    return index;
+}

@@ -29,6 +29,7 @@ struct mf_batcher {
      * windows that are drawn anywhere */
     int32_t *order;
     int64_t epoch;
+    int64_t touched; /* bytes of mapped files that may have pages in memory */
     /* [vocab] bytes of text of each id; NULL: unknown */
     int32_t *piece_bytes;
     uint64_t windows, shuffle, hide, deal; /* random streams */
@@ -121,7 +122,7 @@ static int list_windows(mf_batcher *b)
                        (long long)b->spec.seq, (long long)(b->spec.seq + ahead(b)));
     b->items = room / b->spec.stride + 1;
     int rc = b->spec.deal > 0 ? deal_windows(b, b->items) : MF_OK;
-    if (rc == MF_OK && b->spec.order == MF_ORDER_RANDOM) {
+    if (rc == MF_OK && b->spec.order == MF_ORDER_RANDOM && !b->spec.epochs) {
         rc = permute(b, b->items, &b->order);
         b->epoch = -1;
     }
@@ -213,6 +214,8 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
     if (!b) return MF_ENOMEM;
     b->c = c;
     b->spec = *spec;
+    if (spec->epochs && spec->stride == 0 && spec->order == MF_ORDER_RANDOM)
+        b->spec.stride = spec->seq;
     b->range = c->split[spec->split];
     b->windows = mf_rng_stream("data.window");
     b->shuffle = mf_rng_stream("data.shuffle");
@@ -431,6 +434,12 @@ static void clear(const mf_batcher *b, mf_batch *out)
     out->n_targets = out->n_tokens = out->n_bytes = 0;
 }
 
+/* Whether windows of a stream come in the order of mf_rng_shuffled. */
+static bool by_epochs(const mf_batcher *b)
+{
+    return b->spec.epochs && b->spec.order == MF_ORDER_RANDOM && !b->pieces;
+}
+
 /* The item at index `place` of the epoch's permutation. */
 static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
 {
@@ -447,7 +456,11 @@ static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
 static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 {
     int64_t place = step % b->count * b->spec.rows + row;
-    if (b->order)
+    if (by_epochs(b)) {
+        const int64_t n = step * b->spec.rows + row;
+        place = (int64_t)mf_rng_shuffled(b->spec.seed, b->shuffle, (uint64_t)(n / b->items),
+                                         (uint64_t)b->items, (uint64_t)(n % b->items));
+    } else if (b->order)
         place = shuffled(b, place % b->items, step / b->count);
     else if (place >= b->items)
         return -1;
@@ -457,7 +470,7 @@ static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
     int64_t seq = b->spec.seq, context = b->spec.context, end = b->range.end, begin, skip = 0;
-    if (b->order || b->dealt) {
+    if (b->order || b->dealt || by_epochs(b)) {
         const int64_t window = listed_window(b, step, row);
         if (window < 0) return;
         begin = b->range.begin + window * b->spec.stride;
@@ -515,6 +528,17 @@ int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
     return longest < b->spec.seq ? longest : b->spec.seq;
 }
 
+/* Lets go of pages of mapped files before they are many: each window takes at least what the
+ * system maps around the byte that is read. */
+static void release(mf_batcher *b, const mf_batch *out)
+{
+    enum { AROUND = 1 << 16, MOST = 32 << 20 };
+    b->touched += (int64_t)out->rows * (AROUND + 4 * out->seq);
+    if (b->touched < MOST) return;
+    b->touched = 0;
+    mf_id_parts_release(&b->c->stored);
+}
+
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
 {
     if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
@@ -526,4 +550,5 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
             fill_piece(b, step, row, out);
     }
     mf_batch_segments(out, b->sep);
+    release(b, out);
 }

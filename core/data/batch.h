@@ -10,6 +10,8 @@
  *               starts of the split whose T+1 tokens are in it. With stride > 0 windows begin
  *               at every stride-th token, each once per epoch in the order of a permutation;
  *               the last windows of an epoch are not used if they do not fill a batch.
+ *               With `epochs` the order is mf_rng_shuffled of (seed, epoch), all windows are
+ *               used, and the last batch of an epoch is filled from the next one.
  *   sequential  windows follow one another through the split: window w predicts the T tokens
  *               from begin + 1 + w T on; the last window is padded. With context > 0 windows
  *               begin T - context apart, and the first `context` targets of every window
@@ -73,6 +75,9 @@ typedef struct mf_batch_spec {
     /* for a stream, random or with deal: distance of windows in tokens; 0: they
      * begin anywhere */
     int64_t stride;
+    /* random windows of a stream, at every stride-th token (0: every seq-th): each once per
+     * epoch, without a list of them */
+    bool epochs;
     /* with stride: share of windows for train; 0: each split has its own text */
     double deal;
     bool pad_counts;  /* in examples with a document, the mask is 1 at padding too */

@@ -1,6 +1,6 @@
 /* data/corpus.c: loads sources, tokenizes them and divides them into splits. Two corpora of the
  * same specification and files are equal. */
-#include "data/corpus.h"
+#include "data/corpus_internal.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -8,22 +8,15 @@
 #include "base/text/number.h"
 #include "base/rng.h"
 #include "data/clean.h"
-#include "data/source.h"
+#include "data/stream/cache.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES = 3 }; /* the training file, and the files of val_path and test_path */
-
-typedef struct loader {
-    const mf_corpus_spec *spec;
-    mf_corpus *c;
-    mf_source source[SOURCES];
-    mf_question more[MF_TASKS_MAX];
-    mf_ids ids;
-} loader;
+enum { SOURCES = MF_SOURCES };
+typedef mf_corpus_loader loader;
 
 const char *mf_split_name(mf_split s)
 {
@@ -66,8 +59,17 @@ static int clean_source(mf_source *s)
     return MF_OK;
 }
 
+/* From how many bytes on a text becomes a token file; 0: never. */
+static uint64_t large_of(const mf_corpus_spec *spec)
+{
+    if (spec->clean || !spec->cache || strcmp(spec->cache, "no") == 0) return 0;
+    return strcmp(spec->cache, "auto") == 0 ? MF_LARGE_TEXT : 1;
+}
+
 static int load_sources(loader *l)
 {
+    l->cache = mf_cache_folder(l->spec->cache ? l->spec->cache : "no");
+    if (!l->cache) return MF_ENOMEM;
     const char *paths[SOURCES] = {l->spec->path, l->spec->val_path, l->spec->test_path};
     const mf_columns columns = {.first = l->spec->first_column,
                                 .second = l->spec->second_column,
@@ -84,13 +86,16 @@ static int load_sources(loader *l)
         bool any = !given(l->spec->format) || strcmp(l->spec->format, "auto") == 0;
         if (rc == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
             format = MF_FORMAT_TSV;
-        if (rc == MF_OK)
-            rc = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
+        const mf_source_options options = {.bin_bits = l->spec->bin_bits,
+                                           .large = large_of(l->spec),
+                                           .cache = l->cache,
+                                           .columns = &columns};
+        if (rc == MF_OK) rc = mf_source_load(&l->source[i], paths[i], format, &options);
         if (rc == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT && !l->source[i].topics)
             rc = clean_source(&l->source[i]);
         if (rc != MF_OK) return rc;
         const mf_source *a = &l->source[0], *b = &l->source[i];
-        if ((!a->documents) != (!b->documents) || (!a->ids) != (!b->ids) ||
+        if ((!a->documents) != (!b->documents) || a->is_ids != b->is_ids ||
             a->pairs != b->pairs)
             return mf_fail(MF_ECONFIG,
                            "%s and %s differ in form: both must be streams of text, of "
@@ -102,6 +107,25 @@ static int load_sources(loader *l)
 
 /* ---- the tokenizer ---- */
 
+/* Makes a tokenizer of the training text, which is mapped if it is large. */
+static int train_tokenizer(const mf_source *s, const char *name,
+                           const mf_tokenizer_options *options, mf_tokenizer **ret)
+{
+    mf_map map = {0};
+    const bool read = s->large && strcmp(name, "byte") != 0;
+    if (read && s->files.n > 1)
+        return mf_fail(MF_ECONFIG,
+                       "%s: a tokenizer is not learned from several large files: expected "
+                       "data.tokenizer = byte or a file, as moefw tokenize train writes it",
+                       s->path);
+    int rc = read ? mf_map_open(s->files.path[0], &map) : MF_OK;
+    if (rc == MF_OK)
+        rc =
+            mf_tokenizer_train(name, s->path, read ? map.data : s->text, s->size, options, ret);
+    mf_map_close(&map);
+    return rc;
+}
+
 static int choose_tokenizer(loader *l)
 {
     mf_corpus *c = l->c;
@@ -109,7 +133,7 @@ static int choose_tokenizer(loader *l)
     const char *name = given(l->spec->tokenizer) ? l->spec->tokenizer : "byte";
     bool kind = mf_tokenizer_is_kind(name);
     c->tokenizer = l->spec->given;
-    if (c->tokenizer || (s->ids && kind)) return MF_OK;
+    if (c->tokenizer || (s->is_ids && kind)) return MF_OK;
     int rc;
     if (kind) {
         mf_tokenizer_options options = {0};
@@ -117,7 +141,7 @@ static int choose_tokenizer(loader *l)
             options.specials = MF_SPECIAL_BIT(MF_SPECIAL_PAD) | MF_SPECIAL_BIT(MF_SPECIAL_UNK) |
                                MF_SPECIAL_BIT(MF_SPECIAL_CLS) | MF_SPECIAL_BIT(MF_SPECIAL_SEP);
         if (l->spec->task == MF_TASK_MLM) options.specials |= MF_SPECIAL_BIT(MF_SPECIAL_MASK);
-        rc = mf_tokenizer_train(name, s->path, s->text, s->size, &options, &c->own_tokenizer);
+        rc = train_tokenizer(s, name, &options, &c->own_tokenizer);
     } else if (strpbrk(name, "./") == NULL) {
         /* A name without . and / is no path but an unknown kind: the call fails and lists
          * the kinds. */
@@ -235,69 +259,10 @@ static int map_labels(const mf_source *s, const mf_labels *labels, char *const *
 
 /* ---- tokens ---- */
 
-/* Tokenizes bytes begin..end-1 of a stream into the split. In a token file, begin and end
- * count ids. */
-static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, mf_split split)
-{
-    mf_corpus *c = l->c;
-    mf_split_range *r = &c->split[split];
-    *r = (mf_split_range){.begin = (int64_t)l->ids.n,
-                          .bytes = end - begin,
-                          .topics = s->topics,
-                          .text_begin = begin};
-    size_t first = l->ids.n;
-    int rc;
-    if (s->ids) {
-        r->bytes = 0;
-        rc = mf_ids_reserve(&l->ids, end - begin);
-        for (size_t i = begin; rc == MF_OK && i < end; i++)
-            l->ids.id[l->ids.n++] = s->ids[i];
-        if (c->tokenizer && rc == MF_OK)
-            r->bytes = mf_tokenizer_bytes(c->tokenizer, l->ids.id + first, l->ids.n - first);
-    } else {
-        rc = c->tokenizer->ops->encode(c->tokenizer, s->path, begin, s->text + begin,
-                                       end - begin, &l->ids);
-    }
-    r->end = (int64_t)l->ids.n;
-    r->tokens = r->end - r->begin;
-    return rc;
-}
-
-/* The offset at which the split cuts a stream. It is never inside a character. */
-static size_t cut_of(const mf_source *s, double split, size_t size)
-{
-    size_t cut = (size_t)(split * (double)size);
-    while (s->text && cut > 0 && cut < size && ((unsigned char)s->text[cut] & 0xC0) == 0x80)
-        cut--;
-    return cut;
-}
-
-static int empty_side(const loader *l, const char *side, const char *what, size_t n)
+int mf_corpus_empty_side(const loader *l, const char *side, const char *what, size_t n)
 {
     return mf_fail(MF_EINPUT, "%s: data.split = %g of %zu %s leaves none for %s", l->spec->path,
                    l->spec->split, n, what, side);
-}
-
-static int add_streams(loader *l)
-{
-    const mf_source *s = &l->source[0];
-    l->ids.want_start = s->topics != NULL; /* labels are found by the offset of each token */
-    size_t size = s->ids ? (size_t)s->n_ids : s->size, cut = size;
-    const char *what = s->ids ? "tokens" : "bytes";
-    if (!given(l->spec->val_path) && l->spec->split < 1) {
-        cut = cut_of(s, l->spec->split, size);
-        if (cut == 0 || cut == size)
-            return empty_side(l, cut == 0 ? "training" : "validation", what, size);
-    }
-    int rc = add_stream(l, s, 0, cut, MF_SPLIT_TRAIN);
-    if (rc == MF_OK && cut < size) rc = add_stream(l, s, cut, size, MF_SPLIT_VAL);
-    for (int i = 1; i < SOURCES && rc == MF_OK; i++)
-        if (l->source[i].path) {
-            const mf_source *more = &l->source[i];
-            rc = add_stream(l, more, 0, more->ids ? (size_t)more->n_ids : more->size,
-                            (mf_split)i);
-        }
-    return rc;
 }
 
 static int encode_part(loader *l, const mf_source *s, const mf_document *d, size_t begin,
@@ -417,7 +382,8 @@ static int add_all_documents(loader *l)
     if (!given(l->spec->val_path) && l->spec->split < 1) {
         cut = (int64_t)(l->spec->split * (double)n);
         if (cut == 0 || cut == n)
-            return empty_side(l, cut == 0 ? "training" : "validation", "documents", (size_t)n);
+            return mf_corpus_empty_side(l, cut == 0 ? "training" : "validation", "documents",
+                                        (size_t)n);
     }
     l->c->pairs = s->pairs;
     int rc = make_room(l, all);
@@ -430,53 +396,28 @@ static int add_all_documents(loader *l)
     return rc == MF_OK ? find_means(l) : rc;
 }
 
-/* Whether each token is one byte of generated text, and nothing else is in the corpus. */
-static bool is_byte_by_byte(const loader *l)
+/* The largest id; of ids in files, that of their parts. */
+static int32_t largest_id(const mf_corpus *c)
 {
-    const mf_topics *t = l->source[0].topics;
-    if (!t || l->ids.n != t->size) return false;
-    for (size_t i = 0; i < t->size; i++)
-        if (l->ids.start[i] != i || l->ids.id[i] != (unsigned char)t->text[i]) return false;
-    return true;
-}
-
-/* Sets the topic of each token if all splits are generated text. */
-static int label_tokens(loader *l)
-{
-    mf_corpus *c = l->c;
-    for (int i = 0; i < MF_SPLITS; i++) {
-        if (c->split[i].tokens > 0 && !c->split[i].topics) return MF_OK;
-        if (c->split[i].topics && c->split[i].topics->spec.topics > c->n_labels)
-            c->n_labels = c->split[i].topics->spec.topics;
-    }
-    if (is_byte_by_byte(l)) {
-        c->labels = l->source[0].topics->labels;
-        c->ids = l->source[0].topics->text;
-        return MF_OK;
-    }
-    c->labels = mf_alloc_raw(l->ids.n);
-    if (!c->labels) return MF_ENOMEM;
-    for (int i = 0; i < MF_SPLITS; i++)
-        for (int64_t t = c->split[i].begin; t < c->split[i].end; t++)
-            c->labels[t] = c->split[i].topics->labels[l->ids.start[t]];
-    return MF_OK;
+    int32_t largest = 0;
+    for (int32_t i = 0; i < c->stored.n_parts; i++)
+        if (c->stored.part[i].largest > largest) largest = c->stored.part[i].largest;
+    for (int64_t i = 0; c->ids && i < c->tokens; i++)
+        if (mf_corpus_id(c, i) > largest) largest = mf_corpus_id(c, i);
+    return largest;
 }
 
 static int check_vocabulary(loader *l)
 {
     mf_corpus *c = l->c;
-    int32_t largest = 0;
+    const int32_t largest = largest_id(c);
     int64_t where = 0;
-    for (int64_t i = 0; i < c->tokens; i++)
-        if (mf_corpus_id(c, i) > largest) {
-            largest = mf_corpus_id(c, i);
-            where = i;
-        }
     c->vocab = c->tokenizer ? c->tokenizer->vocab : largest + 1;
-    if (largest >= c->vocab)
-        return mf_fail(MF_EINPUT, "%s: token %lld is %d, but the tokenizer knows %d ids",
-                       l->spec->path, (long long)where, (int)largest, (int)c->vocab);
-    return MF_OK;
+    if (largest < c->vocab) return MF_OK;
+    while (mf_corpus_id(c, where) != largest)
+        where++;
+    return mf_fail(MF_EINPUT, "%s: token %lld is %d, but the tokenizer knows %d ids",
+                   l->spec->path, (long long)where, (int)largest, (int)c->vocab);
 }
 
 /* Warns of labels that occur once in a file of frequent labels: they are probably
@@ -533,7 +474,7 @@ static int limit_documents(loader *l)
 static int shrink_ids(mf_corpus *c)
 {
     const int32_t *wide = c->ids, bytes = c->vocab <= 256 ? 1 : c->vocab <= 65536 ? 2 : 4;
-    if (bytes == 4 || c->id_bytes == 1) return MF_OK;
+    if (bytes == 4 || c->id_bytes == 1 || !wide) return MF_OK;
     void *ids = mf_alloc_raw((size_t)c->tokens * (size_t)bytes);
     if (!ids) return MF_ENOMEM;
     for (int64_t i = 0; i < c->tokens && bytes == 1; i++)
@@ -554,11 +495,12 @@ static int load(loader *l)
     if (rc == MF_OK) rc = warn_of_rare_labels(&l->source[0]);
     if (rc == MF_OK) rc = limit_documents(l);
     if (rc == MF_OK) rc = choose_tokenizer(l);
-    if (rc == MF_OK) rc = l->source[0].documents ? add_all_documents(l) : add_streams(l);
-    if (rc == MF_OK) rc = label_tokens(l);
+    if (rc == MF_OK)
+        rc = l->source[0].documents ? add_all_documents(l) : mf_corpus_add_streams(l);
+    if (rc == MF_OK) rc = mf_corpus_label_tokens(l);
     c->id_bytes = c->ids ? 1 : (int32_t)sizeof *l->ids.id;
-    c->tokens = (int64_t)l->ids.n;
-    if (!c->ids) {
+    c->tokens = c->stored.n > 0 ? c->stored.n : (int64_t)l->ids.n;
+    if (!c->ids && c->stored.n == 0) {
         c->ids = l->ids.id;
         l->ids.id = NULL;
     }
@@ -578,6 +520,7 @@ int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
     if (!l.c) return MF_ENOMEM;
     int rc = load(&l);
     mf_ids_free(&l.ids);
+    mf_free(l.cache);
     for (int i = 0; i < SOURCES; i++)
         mf_source_free(&l.source[i]);
     if (rc == MF_OK)
@@ -609,6 +552,7 @@ void mf_corpus_free(mf_corpus *c)
     }
     for (int i = 0; i < MF_SPLITS; i++)
         mf_topics_free(c->own_topics[i]);
+    mf_id_parts_free(&c->stored);
     mf_tokenizer_free(c->own_tokenizer);
     mf_free(c->spans);
     mf_free(c);

@@ -1,4 +1,4 @@
-/* data/corpus.h: a corpus: token ids in memory, divided into splits.
+/* data/corpus.h: a corpus: token ids, in memory or in mapped files, divided into splits.
  *
  * All tokens are in one array, with integers as small as the ids allow. A stream (text, bin,
  * builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are spans of it. A
@@ -33,6 +33,7 @@
 #ifndef MF_DATA_CORPUS_H
 #define MF_DATA_CORPUS_H
 
+#include "data/stream/id_parts.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/task.h"
 #include "data/topics/topics.h"
@@ -50,6 +51,8 @@ typedef struct mf_corpus_question {
     int32_t n_class_names;
 } mf_corpus_question;
 
+enum { MF_LARGE_TEXT = 256 << 20 };
+
 typedef struct mf_corpus_spec {
     const char *path;      /* a file, or builtin:topics[?...] */
     const char *val_path;  /* like path; NULL or "": val is the end of path, see split */
@@ -59,7 +62,10 @@ typedef struct mf_corpus_spec {
     const char *tokenizer; /* a kind, a tokenizer file or folder; NULL or "": byte */
     /* if set, this tokenizer is used (on resume: the run's own); not owned */
     const mf_tokenizer *given;
-    bool clean;   /* text files are simplified (data/clean.h) */
+    bool clean; /* text files are simplified (data/clean.h) */
+    /* auto, no, or a folder, where every text becomes a token file (data/stream/cache.h); NULL:
+     * no. auto: if its files have MF_LARGE_TEXT bytes */
+    const char *cache;
     double split; /* 0 < split <= 1: share of path that is training data */
     /* for other tasks than lm, a tokenizer made here gets special tokens */
     mf_task task;
@@ -109,8 +115,9 @@ typedef struct mf_corpus {
     const mf_tokenizer *tokenizer; /* NULL for format bin without a tokenizer */
     int32_t vocab;
     /* [tokens] ids of id_bytes each, read by mf_corpus_id. If each token is a byte of a
-     * generated text, this is the text itself */
+     * generated text, this is the text itself. NULL: the ids are in `stored` */
     void *ids;
+    mf_id_parts stored;
     int32_t id_bytes; /* 1, 2 or 4 */
     int64_t tokens;
     uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
@@ -132,6 +139,7 @@ typedef struct mf_corpus {
 
 static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)
 {
+    if (!c->ids) return mf_id_parts_id(&c->stored, i);
     if (c->id_bytes == 1) return ((const uint8_t *)c->ids)[i];
     return c->id_bytes == 2 ? ((const uint16_t *)c->ids)[i] : ((const int32_t *)c->ids)[i];
 }

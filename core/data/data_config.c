@@ -6,6 +6,7 @@
 
 static const char *const picks[] = {"first", "drawn", NULL};
 static const char *const id_widths[] = {"auto", "16", "32", NULL};
+static const char *const shuffles[] = {"drawn", "epochs", NULL};
 static const char *const paddings[] = {"max", "batch", NULL};
 
 static const mf_option data_options[] = {
@@ -47,6 +48,12 @@ static const mf_option data_options[] = {
     MF_SECTION_BOOL(
         mf_data_config, split_windows, "no",
         "deal windows to training and validation, not text: they overlap; wants stride"),
+    MF_OPTION_ENUM(mf_data_config, shuffle, "drawn", shuffles,
+                   "order of a stream in training: windows that begin anywhere, drawn; or "
+                   "epochs: each of its windows once an epoch, in an order drawn for it"),
+    MF_OPTION_STR(mf_data_config, cache, "auto",
+                  "folder where texts become token files, which are mapped; auto: texts of "
+                  "256 MiB and more, in $XDG_CACHE_HOME/moefw; no: texts stay in memory"),
     MF_OPTION_ENUM(mf_data_config, bin_bits, "auto", id_widths,
                    "bits of an id in token files without a header (auto: 16)"),
     MF_END_OPTIONS};

@@ -143,21 +143,38 @@ static int load_topics(mf_source *s)
     return MF_OK;
 }
 
+/* Copies standard input as if it were a mapped file: *ret_own is the memory. */
+static int map_input(const char *path, mf_map *ret, char **ret_own)
+{
+    *ret = (mf_map){0};
+    *ret_own = NULL;
+    if (!mf_is_standard_input(path)) return mf_map_open(path, ret);
+    const int rc = mf_read_input(path, 0, ret_own, &ret->size);
+    ret->data = *ret_own;
+    return rc;
+}
+
 /* Reads the ids of a token file: by its index if there is one of Megatron-LM beside it. */
-static int read_ids(mf_source *s, const char *data, size_t size, int32_t bin_bits)
+static int read_ids(mf_source *s, int32_t bin_bits)
 {
     const size_t n = strlen(s->path);
-    char *index = NULL;
-    size_t index_size = 0;
+    mf_map map = {0}, index = {0};
+    char *own = NULL;
     const bool named = n > 4 && strcmp(s->path + n - 4, ".bin") == 0;
     char *path = named ? mf_strf("%.*s.idx", (int)n - 4, s->path) : NULL;
     if (named && !path) return MF_ENOMEM;
-    int rc = path && mf_exists(path) ? mf_read_file(path, 0, &index, &index_size) : MF_OK;
+    int rc = map_input(s->path, &map, &own);
+    if (rc == MF_OK && map.size == 0) rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
+    if (rc == MF_OK && path && mf_exists(path)) rc = mf_map_open(path, &index);
     if (rc == MF_OK)
-        rc = index && mf_source_is_megatron(index, index_size)
-                 ? mf_source_read_megatron(s, data, size, path, index, index_size)
-                 : mf_source_read_bin(s, data, size, bin_bits);
-    mf_free(index);
+        rc = mf_source_is_megatron(index.data, index.size)
+                 ? mf_source_read_megatron(s, &map, path, &index)
+                 : mf_source_read_bin(s, &map, bin_bits);
+    s->is_ids = true;
+    mf_map_close(&index);
+    if (own) map.data = NULL;
+    mf_map_close(&map);
+    mf_free(own);
     mf_free(path);
     return rc;
 }
@@ -171,27 +188,25 @@ static int grow_text(mf_source *s, size_t size)
     return MF_OK;
 }
 
-static int read_file(mf_source *s, mf_format format, int32_t bin_bits)
+static int read_file(mf_source *s, mf_format format)
 {
     char *data;
     size_t size;
     int rc = mf_read_input(s->path, 0, &data, &size);
     if (rc != MF_OK) return rc;
-    if (format != MF_FORMAT_BIN) rc = mf_recognise_foreign(s->path, data, size);
+    rc = mf_recognise_foreign(s->path, data, size);
     if (rc == MF_OK && size == 0) rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
     if (rc == MF_OK && format == MF_FORMAT_TEXT && !s->text) { /* one file is not copied */
         s->text = data;
         s->size = size;
         return MF_OK;
     }
-    if (rc == MF_OK && format != MF_FORMAT_BIN) rc = grow_text(s, size);
+    if (rc == MF_OK) rc = grow_text(s, size);
     if (rc != MF_OK) {
         mf_free(data);
         return rc;
     }
-    if (format == MF_FORMAT_BIN)
-        rc = read_ids(s, data, size, bin_bits);
-    else if (format == MF_FORMAT_TEXT)
+    if (format == MF_FORMAT_TEXT)
         mf_source_append(s, data, size);
     else if (format == MF_FORMAT_JSONL)
         rc = mf_source_read_jsonl(s, data, size);
@@ -201,26 +216,50 @@ static int read_file(mf_source *s, mf_format format, int32_t bin_bits)
     return rc;
 }
 
-static int load_files(mf_source *s, mf_format format, int32_t bin_bits)
+/* Finds out whether the text files have so many bytes that they are read in pieces. */
+static int judge_size(mf_source *s, uint64_t large)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < s->files.n; i++) {
+        uint64_t size;
+        char head[16] = {0};
+        int fd;
+        if (mf_is_standard_input(s->files.path[i])) return MF_OK;
+        int rc = mf_file_open(s->files.path[i], &fd, &size);
+        if (rc != MF_OK) return rc;
+        const size_t n = size < sizeof head ? (size_t)size : sizeof head;
+        rc = mf_file_read_at(fd, s->files.path[i], head, n, 0);
+        mf_file_close(fd);
+        if (rc == MF_OK) rc = mf_recognise_foreign(s->files.path[i], head, n);
+        if (rc == MF_OK && size == 0)
+            rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->files.path[i]);
+        if (rc != MF_OK) return rc;
+        all += size;
+    }
+    s->large = all >= large;
+    if (s->large) s->size = (size_t)all;
+    return MF_OK;
+}
+
+static int load_files(mf_source *s, mf_format format, const mf_source_options *o)
 {
     const char *whole = s->path;
-    mf_source_files files;
-    int rc = mf_source_files_of(whole, &files);
-    for (int i = 0; rc == MF_OK && i < files.n; i++) {
-        s->path = files.path[i]; /* messages name the file */
-        rc = read_file(s, format, bin_bits);
+    int rc = mf_source_files_of(whole, &s->files);
+    if (rc == MF_OK && format == MF_FORMAT_TEXT && o->large > 0) rc = judge_size(s, o->large);
+    for (int i = 0; rc == MF_OK && !s->large && i < s->files.n; i++) {
+        s->path = s->files.path[i]; /* messages name the file */
+        rc = format == MF_FORMAT_BIN ? read_ids(s, o->bin_bits) : read_file(s, format);
     }
     s->path = whole;
-    mf_source_files_free(&files);
     return rc;
 }
 
-int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
-                   const mf_columns *columns)
+int mf_source_load(mf_source *s, const char *path, mf_format format,
+                   const mf_source_options *options)
 {
-    *s = (mf_source){.path = path};
-    if (columns) s->columns = *columns;
-    int rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, bin_bits);
+    *s = (mf_source){.path = path, .cache = options->cache};
+    if (options->columns) s->columns = *options->columns;
+    int rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, options);
     if (rc != MF_OK) mf_source_free(s);
     return rc;
 }
@@ -241,6 +280,7 @@ void mf_source_free(mf_source *s)
     mf_topics_free(s->topics);
     mf_free(s->answers);
     mf_free(s->documents);
-    mf_free(s->ids);
+    mf_id_parts_free(&s->tokens);
+    mf_source_files_free(&s->files);
     *s = (mf_source){0};
 }

@@ -5,6 +5,8 @@
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
+#include "data/source_files.h"
+#include "data/stream/id_parts.h"
 #include "data/topics/topics.h"
 #include "model/task.h"
 
@@ -51,6 +53,7 @@ typedef struct mf_columns {
 
 typedef struct mf_source {
     const char *path;
+    const char *cache; /* as in mf_source_options; the readers of token files use it */
     mf_columns columns;
     char *text;
     size_t size;
@@ -62,8 +65,11 @@ typedef struct mf_source {
     mf_prediction *answers;       /* [n_more] values for each document */
     int64_t n_answers, answers_cap;
     bool pairs;
-    int32_t *ids; /* only for token files */
-    int64_t n_ids;
+    bool is_ids; /* token files: their ids are in `tokens` */
+    mf_id_parts tokens;
+    /* text that is not in `text`, but read from these files in pieces: `size` bytes */
+    bool large;
+    mf_source_files files;
 } mf_source;
 
 typedef enum mf_format {
@@ -78,21 +84,30 @@ typedef enum mf_format {
  * recognised. MF_ECONFIG for an unknown name; errors of mf_source_files_of. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
+/* How files are read. */
+typedef struct mf_source_options {
+    int32_t bin_bits;  /* 0, 16, 32 */
+    uint64_t large;    /* text files of so many bytes together are only counted; 0: none are */
+    const char *cache; /* folder for what is known of large token files; "": none */
+    const mf_columns *columns; /* may be NULL */
+} mf_source_options;
+
 /* Loads the file or files of a path (data/source_files.h), one after another. path must outlive
- * the source. bin_bits: 0, 16, 32. columns may be NULL. If this fails, the source is empty. */
-int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
-                   const mf_columns *columns);
+ * the source. If this fails, the source is empty. */
+int mf_source_load(mf_source *s, const char *path, mf_format format,
+                   const mf_source_options *options);
 void mf_source_free(mf_source *s);
 
 /* The readers of single formats. They add to a source that has a path and columns, and for
  * jsonl and tsv room for `size` bytes of text. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
-int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);
-/* Whether these bytes begin an index of Megatron-LM; reads the ids of `data` by it. */
+/* The file s->path of ids; the source takes the map, even if this fails. */
+int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits);
+/* Whether these bytes begin an index of Megatron-LM; reads the ids of a file by it. */
 bool mf_source_is_megatron(const char *index, size_t size);
-int mf_source_read_megatron(mf_source *s, const char *data, size_t size,
-                            const char *index_path, const char *index, size_t index_size);
+int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
+                            const mf_map *index);
 /* Appends to the source's text, which has room for all bytes of the file: no document is longer
  * than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);

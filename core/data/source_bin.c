@@ -4,10 +4,11 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/source.h"
+#include "data/stream/cache.h"
 
 #include <string.h>
 
-enum { HEADER_BYTES = 1024, VOCAB_MAX = 4 << 20 };
+enum { HEADER_BYTES = 1024 };
 
 /* Headers of llm.c: 256 integers of 32 bits; the third one counts the tokens. */
 static const struct {
@@ -19,12 +20,6 @@ static uint32_t read_u32(const char *at)
 {
     const unsigned char *b = (const unsigned char *)at;
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
-static uint32_t read_u16(const char *at)
-{
-    const unsigned char *b = (const unsigned char *)at;
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8;
 }
 
 /* *ret_width and *ret_begin are set if there is a header. */
@@ -51,14 +46,16 @@ static int read_header(const mf_source *s, const char *data, size_t size, size_t
 }
 
 /* Whether ids that were read as 16 bits look like ids of 32 bits: every second one is 0. */
-static bool looks_wide(const int32_t *id, size_t n)
+static bool looks_wide(const mf_id_part *p)
 {
+    enum { ENOUGH = 1 << 20 };
+    const unsigned char *at = p->ids;
     bool any = false;
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        if (id[i + 1] != 0) return false;
-        any = any || id[i] != 0;
+    for (int64_t i = 0; i + 1 < p->n && i < ENOUGH; i += 2) {
+        if (at[2 * i + 2] != 0 || at[2 * i + 3] != 0) return false;
+        any = any || at[2 * i] != 0 || at[2 * i + 1] != 0;
     }
-    return any && n >= 64 && n % 2 == 0;
+    return any && p->n >= 64 && p->n % 2 == 0;
 }
 
 /* Refuses HDF5 files: their bytes would be read as ids without meaning. */
@@ -74,41 +71,49 @@ static int judge_hdf5(const mf_source *s, const char *data, size_t size)
         s->path);
 }
 
-int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits)
+/* What the bytes of a file must be for these ids. *ret_width: bytes of one. */
+static int judge(const mf_source *s, const mf_map *map, int32_t bits, size_t *ret_width,
+                 size_t *ret_begin)
 {
     size_t width = bits == 32 ? 4 : 2, begin = 0;
-    int rc = judge_hdf5(s, data, size);
-    if (rc == MF_OK) rc = read_header(s, data, size, &width, &begin);
+    int rc = judge_hdf5(s, map->data, map->size);
+    if (rc == MF_OK) rc = read_header(s, map->data, map->size, &width, &begin);
     if (rc != MF_OK) return rc;
     if (begin > 0 && bits != 0 && (size_t)bits != 8 * width)
         return mf_fail(MF_EINPUT, "%s: the header says ids of %zu bits, data.bin_bits %d",
                        s->path, 8 * width, (int)bits);
-    if ((size - begin) % width != 0)
+    if ((map->size - begin) % width != 0)
         return mf_fail(MF_EINPUT, "%s: %zu bytes are no whole number of %zu-bit ids", s->path,
-                       size, width * 8);
-    size_t n = (size - begin) / width;
-    if (n == 0) return mf_fail(MF_EINPUT, "%s: no tokens in the file", s->path);
-    int32_t *more = mf_realloc(s->ids, (size_t)s->n_ids * sizeof *more,
-                               ((size_t)s->n_ids + n) * sizeof *more);
-    if (!more) return MF_ENOMEM;
-    s->ids = more;
-    more += s->n_ids;
-    for (size_t i = 0; i < n; i++) {
-        const char *at = data + begin + i * width;
-        uint32_t id = width == 4 ? read_u32(at) : read_u16(at);
-        if (id >= VOCAB_MAX)
-            return mf_fail(MF_EINPUT,
-                           "%s: token %zu is %u: expected less than %d; are the ids "
-                           "16 bits wide?",
-                           s->path, i, (unsigned)id, VOCAB_MAX);
-        more[i] = (int32_t)id;
-    }
-    if (begin == 0 && bits == 0 && looks_wide(more, n))
-        return mf_fail(
-            MF_EINPUT,
-            "%s: every second id of 16 bits is 0: expected data.bin_bits = 32, or 16 "
-            "if they are",
-            s->path);
-    s->n_ids += (int64_t)n;
+                       map->size, width * 8);
+    if (map->size == begin) return mf_fail(MF_EINPUT, "%s: no tokens in the file", s->path);
+    *ret_width = width;
+    *ret_begin = begin;
     return MF_OK;
+}
+
+int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits)
+{
+    size_t width = 2, begin = 0;
+    mf_id_part part;
+    int64_t wrong = -1;
+    int rc = judge(s, map, bits, &width, &begin);
+    if (rc != MF_OK) return rc;
+    rc = mf_id_parts_take(map, begin, map->size - begin, (int32_t)width, &part);
+    if (rc != MF_OK) return rc;
+    if (!mf_cache_ids_read(s->cache, s->path, &part)) {
+        mf_id_parts_scan(&part, &wrong);
+        if (wrong < 0) mf_cache_ids_write(s->cache, s->path, &part);
+    }
+    if (wrong >= 0)
+        rc = mf_fail(
+            MF_EINPUT, "%s: token %lld is %u: expected less than %d; are the ids 16 bits wide?",
+            s->path, (long long)wrong, (unsigned)mf_id_parts_word(&part, wrong), MF_IDS_VOCAB);
+    else if (begin == 0 && bits == 0 && looks_wide(&part))
+        rc = mf_fail(MF_EINPUT,
+                     "%s: every second id of 16 bits is 0: expected data.bin_bits = 32, or 16 "
+                     "if they are",
+                     s->path);
+    if (rc == MF_OK) return mf_id_parts_add(&s->tokens, &part);
+    mf_id_part_free(&part);
+    return rc;
 }

@@ -4,16 +4,17 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/source.h"
+#include "data/stream/cache.h"
 
 #include <string.h>
 
-enum { HEAD_BYTES = 34, VOCAB_MAX = 4 << 20 };
+enum { HEAD_BYTES = 34, SEQUENCES = 1 << 20 }; /* the latter between two releases of pages */
 
 static const char sign[] = "MMIDIDX\0"; /* with the second 0 that ends the text */
 
 bool mf_source_is_megatron(const char *index, size_t size)
 {
-    return size >= sizeof sign && memcmp(index, sign, sizeof sign) == 0;
+    return index && size >= sizeof sign && memcmp(index, sign, sizeof sign) == 0;
 }
 
 static uint64_t read_le(const char *at, int bytes)
@@ -66,10 +67,13 @@ static int read_layout(const char *path, const char *index, size_t size, layout 
     return MF_OK;
 }
 
-/* Checks where the sequences are, and counts their ids. */
-static int count_ids(const char *path, const layout *l, size_t bytes, uint64_t *ret)
+/* Checks where the sequences are, and counts their ids. *ret_joined: the ids lie one after
+ * another from the first sequence on, so that one part can have them. */
+static int count_ids(const char *path, const layout *l, const mf_map *index, size_t bytes,
+                     uint64_t *ret, bool *ret_joined)
 {
-    uint64_t n = 0;
+    uint64_t n = 0, end = 0;
+    *ret_joined = true;
     for (uint64_t i = 0; i < l->sequences; i++) {
         const uint64_t length = read_le(l->lengths + 4 * i, 4);
         const uint64_t at = read_le(l->pointers + 8 * i, 8);
@@ -80,12 +84,21 @@ static int count_ids(const char *path, const layout *l, size_t bytes, uint64_t *
                 "%zu bytes",
                 path, (unsigned long long)i, (unsigned long long)length, (unsigned long long)at,
                 bytes);
+        *ret_joined = *ret_joined && (i == 0 || at == end);
+        end = at + length * (uint64_t)l->width;
         n += length;
         if (n > INT64_MAX / 8) return mf_fail(MF_EINPUT, "%s: too many ids", path);
+        if (i % SEQUENCES == SEQUENCES - 1) mf_map_release(index);
     }
     if (n == 0) return mf_fail(MF_EINPUT, "%s: no tokens in the file", path);
     *ret = n;
     return MF_OK;
+}
+
+static int wrong_id(const mf_source *s, uint64_t id)
+{
+    return mf_fail(MF_EINPUT, "%s: an id is %llu: expected 0 to %d", s->path,
+                   (unsigned long long)id, MF_IDS_VOCAB - 1);
 }
 
 static int take_sequence(const mf_source *s, const layout *l, const char *at, uint64_t length,
@@ -94,31 +107,49 @@ static int take_sequence(const mf_source *s, const layout *l, const char *at, ui
     for (uint64_t i = 0; i < length; i++) {
         const uint64_t id = read_le(at + i * (uint64_t)l->width, l->width);
         const uint64_t top = is_signed(l->type) ? UINT64_C(1) << (8 * l->width - 1) : 0;
-        if (id >= VOCAB_MAX || (top && id >= top))
-            return mf_fail(MF_EINPUT, "%s: an id is %llu: expected 0 to %d", s->path,
-                           (unsigned long long)id, VOCAB_MAX - 1);
+        if (id >= MF_IDS_VOCAB || (top && id >= top)) return wrong_id(s, id);
         out[i] = (int32_t)id;
     }
     return MF_OK;
 }
 
-int mf_source_read_megatron(mf_source *s, const char *data, size_t size, const char *index_path,
-                            const char *index, size_t index_size)
+/* Copies the ids of all sequences, whatever their type. */
+static int copy_ids(mf_source *s, const layout *l, const char *data, uint64_t n,
+                    mf_id_part *ret)
+{
+    int32_t *ids = mf_alloc_raw(n * sizeof *ids), *out = ids;
+    int rc = ids ? MF_OK : MF_ENOMEM;
+    *ret = (mf_id_part){.n = (int64_t)n, .ids = ids, .id_bytes = 4, .own = ids};
+    for (uint64_t i = 0; rc == MF_OK && i < l->sequences; i++) {
+        const uint64_t length = read_le(l->lengths + 4 * i, 4);
+        rc = take_sequence(s, l, data + read_le(l->pointers + 8 * i, 8), length, out);
+        out += length;
+    }
+    return rc;
+}
+
+int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
+                            const mf_map *index)
 {
     layout l = {0};
     uint64_t n = 0;
-    int rc = read_layout(index_path, index, index_size, &l);
-    if (rc == MF_OK) rc = count_ids(index_path, &l, size, &n);
+    int64_t wrong = -1;
+    bool joined = false;
+    mf_id_part part = {0};
+    int rc = read_layout(index_path, index->data, index->size, &l);
+    if (rc == MF_OK) rc = count_ids(index_path, &l, index, map->size, &n, &joined);
     if (rc != MF_OK) return rc;
-    int32_t *more = mf_realloc(s->ids, (size_t)s->n_ids * sizeof *more,
-                               ((size_t)s->n_ids + n) * sizeof *more);
-    if (!more) return MF_ENOMEM;
-    s->ids = more;
-    for (uint64_t i = 0; rc == MF_OK && i < l.sequences; i++) {
-        const uint64_t length = read_le(l.lengths + 4 * i, 4);
-        rc = take_sequence(s, &l, data + read_le(l.pointers + 8 * i, 8), length,
-                           s->ids + s->n_ids);
-        if (rc == MF_OK) s->n_ids += (int64_t)length;
+    /* a negative i32 is no id below the bound, so that type needs no copy */
+    const bool plain = l.type == 1 || l.type == 4 || l.type == 8;
+    rc = joined && plain ? mf_id_parts_take(map, read_le(l.pointers, 8), n * (uint64_t)l.width,
+                                            l.width, &part)
+                         : copy_ids(s, &l, map->data, n, &part);
+    if (rc == MF_OK && !mf_cache_ids_read(s->cache, s->path, &part)) {
+        mf_id_parts_scan(&part, &wrong);
+        if (wrong < 0) mf_cache_ids_write(s->cache, s->path, &part);
     }
+    if (wrong >= 0) rc = wrong_id(s, mf_id_parts_word(&part, wrong));
+    if (rc == MF_OK) return mf_id_parts_add(&s->tokens, &part);
+    mf_id_part_free(&part);
     return rc;
 }

@@ -35,3 +35,18 @@ void mf_map_close(mf_map *map)
     if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
     *map = (mf_map){0};
 }
+
+void mf_map_scattered(const mf_map *map)
+{
+    if (map->data) madvise((void *)(uintptr_t)map->data, map->size, MADV_RANDOM);
+}
+
+void mf_map_ordered(const mf_map *map)
+{
+    if (map->data) madvise((void *)(uintptr_t)map->data, map->size, MADV_SEQUENTIAL);
+}
+
+void mf_map_release(const mf_map *map)
+{
+    if (map->data) madvise((void *)(uintptr_t)map->data, map->size, MADV_DONTNEED);
+}

@@ -16,5 +16,11 @@ typedef struct mf_map {
 /* Maps a regular file. Errors as of mf_file_open; MF_EIO. The caller closes it. */
 int mf_map_open(const char *path, mf_map *ret);
 void mf_map_close(mf_map *map);
+/* Says that reads will be here and there, so that the system reads no more than is asked for;
+ * or from the beginning to the end, so that it reads ahead. */
+void mf_map_scattered(const mf_map *map);
+void mf_map_ordered(const mf_map *map);
+/* Returns the pages to the system, which reads them again when they are used. */
+void mf_map_release(const mf_map *map);
 
 #endif

@@ -26,6 +26,9 @@ bool mf_bpe_next_word(bool bytes, const char *source, size_t base, const char *t
 /* Length of the first symbol of a word in bytes. */
 size_t mf_bpe_unit(bool bytes, const char *text, size_t n);
 
+/* mf_tokenizer_ops.cut */
+size_t mf_bpe_cut(const mf_tokenizer *t, const char *text, size_t n);
+
 /* ---- training (bpe_train.c): mf_tokenizer_ops.train ---- */
 int mf_bpe_train_chars(const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);

@@ -68,3 +68,14 @@ size_t mf_bpe_unit(bool bytes, const char *text, size_t n)
 {
     return bytes ? 1 : mf_utf8_length(text, n);
 }
+
+/* Of bpe: behind a blank, which ends a word. Of bpe_bytes: before a letter behind a newline,
+ * since a run of blanks is a word of its own, or a space the beginning of the next. */
+size_t mf_bpe_cut(const mf_tokenizer *t, const char *text, size_t n)
+{
+    const bool bytes = t->lossless;
+    if (bytes && n > 0) n--; /* what follows the last byte is not known */
+    for (; n > 0; n--)
+        if (bytes ? text[n - 1] == '\n' && !is_blank(text[n]) : is_blank(text[n - 1])) return n;
+    return 0;
+}

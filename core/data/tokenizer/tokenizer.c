@@ -159,10 +159,10 @@ uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n)
 
 /* ---- files ---- */
 
-int mf_tokenizer_save(const mf_tokenizer *t, const char *path)
+/* The text of a tokenizer file; the writer owns it. */
+static int write_file(const mf_tokenizer *t, const char *path, mf_jw *w, const char **ret,
+                      size_t *ret_n)
 {
-    mf_jw *w = mf_jw_new();
-    if (!w) return MF_ENOMEM;
     mf_jw_object(w);
     mf_jw_kv_string(w, "format", "moefw-tokenizer");
     mf_jw_kv_int(w, "version", FILE_VERSION);
@@ -174,11 +174,31 @@ int mf_tokenizer_save(const mf_tokenizer *t, const char *path)
     mf_jw_end(w);
     int rc = t->ops->write(t, w);
     mf_jw_end(w);
+    *ret = mf_jw_text(w, ret_n);
+    if (rc == MF_OK && !*ret) rc = mf_fail(MF_ENOMEM, "%s: out of memory", path);
+    return rc;
+}
+
+int mf_tokenizer_save(const mf_tokenizer *t, const char *path)
+{
     size_t n;
-    const char *text = mf_jw_text(w, &n);
-    if (rc == MF_OK)
-        rc = text ? mf_write_file_atomic(path, text, n)
-                  : mf_fail(MF_ENOMEM, "%s: out of memory", path);
+    const char *text;
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    int rc = write_file(t, path, w, &text, &n);
+    if (rc == MF_OK) rc = mf_write_file_atomic(path, text, n);
+    mf_jw_free(w);
+    return rc;
+}
+
+int mf_tokenizer_hash(const mf_tokenizer *t, char out[33])
+{
+    size_t n;
+    const char *text;
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    const int rc = write_file(t, "tokenizer", w, &text, &n);
+    if (rc == MF_OK) mf_hash_bytes(text, n, out);
     mf_jw_free(w);
     return rc;
 }

@@ -96,6 +96,9 @@ typedef struct mf_tokenizer_ops {
     int (*train)(const char *source, const char *text, size_t n,
                  const mf_tokenizer_options *options, mf_tokenizer **ret);
     int (*read)(const char *source, const mf_json *object, mf_tokenizer **ret);
+    /* The last place, 0 < place <= n, at which the text may be cut so that the tokens of both
+     * parts are those of the whole, whatever follows; 0: none is known. NULL: there is none. */
+    size_t (*cut)(const mf_tokenizer *t, const char *text, size_t n);
 } mf_tokenizer_ops;
 
 struct mf_tokenizer {
@@ -129,6 +132,8 @@ bool mf_tokenizer_is_kind(const char *name); /* false: a file, or an unknown nam
 /* Writes the tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}.
  * Reading also accepts vocab.txt of BERT, tokenizer.json, and the layout vocab_dict. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
+/* XXH3-128 of what that file would hold, as hexadecimal digits. */
+int mf_tokenizer_hash(const mf_tokenizer *t, char out[33]);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
  * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:
  * MF_EINPUT for another kind than bpe, or if reading would give another tokenizer (the format

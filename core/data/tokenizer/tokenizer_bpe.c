@@ -444,6 +444,7 @@ const mf_tokenizer_ops mf_tokenizer_bpe = {
     .free = destroy,
     .train = mf_bpe_train_chars,
     .read = read_chars,
+    .cut = mf_bpe_cut,
 };
 
 const mf_tokenizer_ops mf_tokenizer_bpe_bytes = {
@@ -454,4 +455,5 @@ const mf_tokenizer_ops mf_tokenizer_bpe_bytes = {
     .free = destroy,
     .train = mf_bpe_train_bytes,
     .read = read_bytes,
+    .cut = mf_bpe_cut,
 };

@@ -70,6 +70,13 @@ static const char *piece(const mf_tokenizer *t, int32_t id, size_t *ret_n)
     return &((const byte_tokenizer *)t)->bytes[id];
 }
 
+static size_t cut(const mf_tokenizer *t, const char *text, size_t n)
+{
+    (void)t;
+    (void)text;
+    return n;
+}
+
 static void destroy(mf_tokenizer *t)
 {
     mf_free(t);
@@ -83,4 +90,5 @@ const mf_tokenizer_ops mf_tokenizer_byte = {
     .free = destroy,
     .train = train,
     .read = read_members,
+    .cut = cut,
 };

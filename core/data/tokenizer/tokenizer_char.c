@@ -174,6 +174,15 @@ static const char *piece(const mf_tokenizer *base, int32_t id, size_t *ret_n)
     return p->bytes;
 }
 
+/* Before the last character, which may go on behind the text. */
+static size_t cut(const mf_tokenizer *base, const char *text, size_t n)
+{
+    (void)base;
+    while (n > 0 && ((unsigned char)text[n - 1] & 0xC0) == 0x80)
+        n--;
+    return n > 0 ? n - 1 : 0;
+}
+
 const mf_tokenizer_ops mf_tokenizer_char = {
     .name = "char",
     .encode = encode,
@@ -182,4 +191,5 @@ const mf_tokenizer_ops mf_tokenizer_char = {
     .free = destroy,
     .train = train,
     .read = read_members,
+    .cut = cut,
 };

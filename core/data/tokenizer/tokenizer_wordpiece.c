@@ -392,6 +392,15 @@ static int train(const char *source, const char *text, size_t n,
     return rc;
 }
 
+/* Behind a blank, which ends a word and is in none. */
+static size_t cut_at_blank(const mf_tokenizer *base, const char *text, size_t n)
+{
+    (void)base;
+    while (n > 0 && text[n - 1] != ' ' && text[n - 1] != '\n')
+        n--;
+    return n;
+}
+
 const mf_tokenizer_ops mf_tokenizer_wordpiece = {
     .name = "wordpiece",
     .encode = encode,
@@ -400,4 +409,5 @@ const mf_tokenizer_ops mf_tokenizer_wordpiece = {
     .free = destroy,
     .train = train,
     .read = read_members,
+    .cut = cut_at_blank,
 };

@@ -26,6 +26,7 @@ static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->task = (mf_task)c->model.task;
     ret->classes = (int32_t)c->model.classes;
     ret->bin_bits = 16 * (int32_t)c->data.bin_bits;
+    ret->cache = c->data.cache;
     ret->limit = c->data.limit;
     ret->pick_random = c->data.pick != 0;
     ret->first_column = c->data.first_column;
@@ -152,6 +153,7 @@ void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *r
     ret->seed = (uint64_t)c->train.seed;
     ret->pad_counts = !c->data.pad_mask;
     ret->stride = c->data.stride;
+    ret->epochs = c->data.shuffle != 0;
     ret->deal = dealt ? c->data.split : 0;
 }
 

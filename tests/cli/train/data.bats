@@ -424,3 +424,39 @@ megatron() {
     [ "$status" -eq 3 ]
     [[ "$output" == *"no file matches the pattern"* ]]
 }
+
+@test "a token file far larger than memory may grow: starts and resumes exactly, in little memory" {
+    # a sparse file of 700 MB; its first ids say that it is one of 16 bits
+    printf '\1\0\2\0\3\0\4\0' >big.bin
+    truncate -s 700M big.bin
+    export XDG_CACHE_HOME="$BATS_TEST_TMPDIR/cache"
+    args=(-q -t 1 --data big.bin --set data.shuffle=epochs --set model.layers=1 --set model.dim=16 --set model.heads=1
+        --set model.seq=64 --set train.batch=16 --set train.eval_context=0 --set train.eval_batches=2 --set train.final_batches=2
+        --set train.save_every=10 --set train.eval_every=0 --set train.schedule=constant --set report.enabled=no)
+    "$MOEFW" train "${args[@]}" --steps 60 --out whole
+    "$MOEFW" train "${args[@]}" --steps 30 --out half
+    "$MOEFW" train half --resume -q -t 2 --set train.steps=60
+    cmp whole/ckpt/step-60/model.safetensors half/ckpt/step-60/model.safetensors
+    for run in whole half; do
+        peak=$(sed -n 's/.*"peak_rss_mib":\([0-9]*\).*/\1/p' $run/memory.jsonl | sort -n | tail -1)
+        echo "$run: $peak MiB"
+        [ "$peak" -gt 0 ]
+        [ "$peak" -lt 200 ]
+    done
+}
+
+@test "texts become token files in data.cache: the same run, whatever is in the folder" {
+    "$MOEFW" data synth --out text.txt --bytes 60000 >/dev/null
+    args=(-q -t 1 --steps 4 --data text.txt --set data.tokenizer=char --set model.layers=1 --set model.dim=8 --set model.heads=1
+        --set model.seq=8 --set train.eval_context=0 --set train.batch=2 --set report.enabled=no)
+    "$MOEFW" train "${args[@]}" --out a
+    "$MOEFW" train "${args[@]}" --out b --set data.cache="$PWD/cache"
+    cmp a/ckpt/step-4/model.safetensors b/ckpt/step-4/model.safetensors
+    [ "$(find cache -name 'text-*.bin' | wc -l)" -eq 2 ]
+    "$MOEFW" train "${args[@]}" --out c --set data.cache="$PWD/cache"
+    cmp a/ckpt/step-4/model.safetensors c/ckpt/step-4/model.safetensors
+    [ "$(find cache -name 'text-*.bin' | wc -l)" -eq 2 ]
+    echo more >>text.txt
+    "$MOEFW" train "${args[@]}" --out d --set data.cache="$PWD/cache"
+    [ "$(find cache -name 'text-*.bin' | wc -l)" -eq 4 ]
+}

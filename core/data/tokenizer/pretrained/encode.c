@@ -220,3 +220,48 @@ int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, co
     mf_free(e.table);
     return rc;
 }
+
+/* ---- cutting ---- */
+
+static bool plain(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Whether a word always ends before and behind such a newline. */
+static bool splits_lines(const mf_pretrained *t)
+{
+    static const char *const names[] = {"gpt2", "qwen2", "llama3", "gpt_oss", "words"};
+    for (int i = 0; i < t->words.n; i++) {
+        const char *name = mf_pt_split_name(t->words.split[i]);
+        if (t->words.split[i] == mf_pt_split_bytes || t->words.split[i] == mf_pt_split_bert)
+            return true;
+        for (size_t k = 0; name && k < sizeof names / sizeof *names; k++)
+            if (strcmp(name, names[k]) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether nothing is done at the ends of a text. */
+static bool ends_freely(const mf_pretrained *t)
+{
+    if (t->words.bars || t->words.blank) return false;
+    for (int i = 0; i < t->steps.n; i++)
+        if (t->steps.step[i].kind >= MF_PT_PREPEND) return false;
+    for (int32_t i = 0; i < t->added_names.n; i++) {
+        size_t n;
+        const char *name = mf_strings_get(&t->added_names, i, &n);
+        if (n == 0 || plain(name[0]) || plain(name[n - 1]) || memchr(name, '\n', n))
+            return false;
+    }
+    return true;
+}
+
+size_t mf_pt_cut(const mf_tokenizer *base, const char *text, size_t n)
+{
+    const mf_pretrained *t = (const mf_pretrained *)base;
+    if (!splits_lines(t) || !ends_freely(t)) return 0;
+    for (size_t at = n; at >= 3; at--)
+        if (plain(text[at - 1]) && text[at - 2] == '\n' && plain(text[at - 3])) return at - 1;
+    return 0;
+}

@@ -225,6 +225,7 @@ const mf_tokenizer_ops mf_tokenizer_pretrained = {
     .write = write_members,
     .free = destroy,
     .read = read_members,
+    .cut = mf_pt_cut,
 };
 
 bool mf_pretrained_is(const mf_json *document)

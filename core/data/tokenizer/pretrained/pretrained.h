@@ -204,6 +204,11 @@ typedef struct mf_pretrained {
 int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, const char *text,
                  size_t n, mf_ids *ids);
 
+/* mf_tokenizer_ops.cut: behind a newline between two letters or digits of ASCII, which every
+ * splitter of texts into words cuts. 0 for tokenizers without one, and for those that put or
+ * remove something at the ends of a text. */
+size_t mf_pt_cut(const mf_tokenizer *base, const char *text, size_t n);
+
 /* ---- reading (read_*.c): each takes a member of tokenizer.json ---- */
 int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret);
 int mf_pt_read_words(const char *source, const mf_json *v, mf_pt_words *ret);

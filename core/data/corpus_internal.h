@@ -1,0 +1,27 @@
+/* data/corpus_internal.h: what the files that load a corpus share. */
+#ifndef MF_DATA_CORPUS_INTERNAL_H
+#define MF_DATA_CORPUS_INTERNAL_H
+
+#include "data/corpus.h"
+#include "data/source.h"
+
+enum { MF_SOURCES = 3 }; /* the training file, and the files of val_path and test_path */
+
+typedef struct mf_corpus_loader {
+    const mf_corpus_spec *spec;
+    mf_corpus *c;
+    mf_source source[MF_SOURCES];
+    mf_question more[MF_TASKS_MAX];
+    mf_ids ids;
+    char *cache; /* folder; "": none */
+} mf_corpus_loader;
+
+/* MF_EINPUT: data.split leaves none of n for one side. */
+int mf_corpus_empty_side(const mf_corpus_loader *l, const char *side, const char *what,
+                         size_t n);
+/* Cuts streams into splits, as tokens (corpus_streams.c). */
+int mf_corpus_add_streams(mf_corpus_loader *l);
+/* Sets the topic of each token if all splits are generated text. */
+int mf_corpus_label_tokens(mf_corpus_loader *l);
+
+#endif

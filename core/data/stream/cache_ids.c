@@ -1,0 +1,69 @@
+/* data/stream/cache_ids.c: what is known about large token files. A file is known by its path,
+ * size and time of change, as of a moment before it was read; to lose the folder costs time
+ * and nothing else. */
+#include "data/stream/cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "base/text/json.h"
+
+char *mf_cache_folder(const char *key)
+{
+    const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    if (strcmp(key, "no") == 0) return mf_strdup("");
+    if (strcmp(key, "auto") != 0) return mf_strdup(key);
+    if (base && base[0] == '/') return mf_strf("%s/moefw", base);
+    return home && home[0] == '/' ? mf_strf("%s/.cache/moefw", home) : mf_strdup("");
+}
+
+/* The file of what is known of a part; NULL: none is kept, or no memory. */
+static char *file_of(const char *folder, const char *path, const mf_id_part *p)
+{
+    char hash[33];
+    if (!folder || !folder[0] || !p->map.data) return NULL;
+    char *real = realpath(path, NULL);
+    char *text = real ? mf_strf("%s %zu %lld %lld %d %zu", real, p->map.size,
+                                (long long)p->map.changed, (long long)p->n, (int)p->id_bytes,
+                                (size_t)((const char *)p->ids - (const char *)p->map.data))
+                      : NULL;
+    free(real);
+    if (!text) return NULL;
+    mf_hash_bytes(text, strlen(text), hash);
+    mf_free(text);
+    return mf_strf("%s/ids-%s.json", folder, hash);
+}
+
+bool mf_cache_ids_read(const char *folder, const char *path, mf_id_part *part)
+{
+    char *file = file_of(folder, path, part), *text = NULL;
+    size_t n = 0;
+    mf_json *object = NULL;
+    int64_t largest = -1;
+    bool known = file && mf_exists(file) && mf_read_file(file, 4096, &text, &n) == MF_OK &&
+                 mf_json_parse(file, text, n, &object) == MF_OK &&
+                 mf_json_int(mf_json_get(object, "largest"), &largest) && largest >= 0 &&
+                 largest < MF_IDS_VOCAB;
+    if (known)
+        part->largest = (int32_t)largest;
+    else
+        mf_error_clear();
+    mf_json_free(object);
+    mf_free(text);
+    mf_free(file);
+    return known;
+}
+
+void mf_cache_ids_write(const char *folder, const char *path, const mf_id_part *part)
+{
+    char *file = file_of(folder, path, part), text[64];
+    const int n = snprintf(text, sizeof text, "{\"largest\":%d}\n", (int)part->largest);
+    if (!file || mf_mkdirs(folder) != MF_OK ||
+        mf_write_file_atomic(file, text, (size_t)n) != MF_OK)
+        mf_error_clear();
+    mf_free(file);
+}

@@ -1,0 +1,231 @@
+/* data/stream/cache_text.c: texts larger than memory. A text becomes a token file in the cache
+ * folder, once; memory holds one piece of it. A piece ends where the tokenizer says that a cut
+ * changes no token; one that knows no such place gets the whole text at once. */
+#include "data/stream/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/tokenizer/tokenizer_kinds.h"
+
+enum { PIECE = 4 << 20, WORDS = 1 << 16 };
+
+int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && n > 0; i++) {
+        uint64_t size = 0;
+        int fd = -1;
+        if (i == files->n)
+            return mf_fail(MF_EINPUT, "%s: shorter than it was", files->path[i - 1]);
+        rc = mf_file_open(files->path[i], &fd, &size);
+        if (rc != MF_OK) return rc;
+        if (begin < size) {
+            const size_t part = size - begin < n ? (size_t)(size - begin) : n;
+            rc = mf_file_read_at(fd, files->path[i], out, part, begin);
+            out += part;
+            n -= part;
+            begin = 0;
+        } else {
+            begin -= size;
+        }
+        mf_file_close(fd);
+    }
+    return rc;
+}
+
+/* ---- the byte tokenizer: the files are their own tokens ---- */
+
+static int map_bytes(const mf_source_files *files, uint64_t begin, uint64_t end,
+                     mf_id_parts *ret)
+{
+    int rc = MF_OK;
+    uint64_t at = 0;
+    for (int i = 0; rc == MF_OK && i < files->n && at < end; i++) {
+        mf_map map;
+        rc = mf_map_open(files->path[i], &map);
+        if (rc != MF_OK) return rc;
+        const uint64_t next = at + map.size;
+        if (next > begin && at < end) {
+            const uint64_t from = begin > at ? begin - at : 0,
+                           to = end < next ? end - at : map.size;
+            mf_id_part part = {.n = (int64_t)(to - from),
+                               .ids = (const char *)map.data + from,
+                               .id_bytes = 1,
+                               .largest = 255,
+                               .map = map};
+            mf_map_scattered(&map);
+            rc = mf_id_parts_add(ret, &part);
+        } else {
+            mf_map_close(&map);
+        }
+        at = next;
+    }
+    return rc;
+}
+
+/* ---- other tokenizers: a token file ---- */
+
+typedef struct work {
+    const mf_tokenizer *t;
+    const char *name;
+    const mf_source_files *files;
+    uint64_t at, end; /* what is not yet tokenized */
+    size_t room, n;   /* of text */
+    char *text;
+    int32_t id_bytes;
+    mf_ids ids;
+    mf_writer out;
+} work;
+
+static int id_bytes(const mf_tokenizer *t)
+{
+    return t->vocab <= 256 ? 1 : t->vocab <= 65536 ? 2 : 4;
+}
+
+static int write_ids(work *w)
+{
+    unsigned char words[4 * WORDS];
+    for (size_t i = 0; i < w->ids.n;) {
+        size_t n = 0;
+        for (; i < w->ids.n && n < WORDS; i++, n++)
+            for (int b = 0; b < w->id_bytes; b++)
+                words[n * (size_t)w->id_bytes + (size_t)b] =
+                    (unsigned char)((uint32_t)w->ids.id[i] >> (8 * b));
+        mf_writer_put(&w->out, words, n * (size_t)w->id_bytes);
+    }
+    w->ids.n = 0;
+    return w->out.error == MF_OK ? MF_OK : mf_fail(w->out.error, "%s", w->out.message);
+}
+
+/* Reads on until the piece has n bytes or the text ends. */
+static int fill(work *w, size_t n)
+{
+    if (n > w->end - w->at) n = (size_t)(w->end - w->at);
+    if (n > w->room) {
+        char *larger = mf_realloc(w->text, w->n, n);
+        if (!larger) return MF_ENOMEM;
+        w->text = larger;
+        w->room = n;
+    }
+    const int rc = mf_source_files_read(w->files, w->at + w->n, n - w->n, w->text + w->n);
+    if (rc == MF_OK) w->n = n;
+    return rc;
+}
+
+static int tokenize_piece(work *w)
+{
+    size_t want = PIECE, cut = 0;
+    int rc = MF_OK;
+    while (rc == MF_OK && cut == 0) {
+        rc = fill(w, want);
+        if (rc != MF_OK) return rc;
+        const bool last = w->at + w->n == w->end;
+        cut = last ? w->n : w->t->ops->cut ? w->t->ops->cut(w->t, w->text, w->n) : 0;
+        want = w->t->ops->cut ? 2 * w->n : (size_t)(w->end - w->at);
+    }
+    rc = w->t->ops->encode(w->t, w->name, (size_t)w->at, w->text, cut, &w->ids);
+    if (rc == MF_OK) rc = write_ids(w);
+    memmove(w->text, w->text + cut, w->n - cut);
+    w->n -= cut;
+    w->at += cut;
+    return rc;
+}
+
+static int tokenize(work *w, const char *path)
+{
+    char *beside = mf_strf("%s.%ld", path, (long)getpid());
+    int rc = beside ? mf_writer_open(&w->out, beside, false) : MF_ENOMEM;
+    const bool opened = rc == MF_OK;
+    while (rc == MF_OK && w->at < w->end)
+        rc = tokenize_piece(w);
+    const int closed = mf_writer_close(&w->out, true);
+    if (rc == MF_OK) rc = closed;
+    if (rc == MF_OK && mf_io()->rename(beside, path) != 0)
+        rc = mf_fail_errno(MF_EIO, "%s: cannot rename into place", path);
+    if (rc == MF_OK) rc = mf_sync_parent(path);
+    if (rc != MF_OK && opened) mf_io()->unlink(beside);
+    mf_free(beside);
+    mf_free(w->text);
+    mf_ids_free(&w->ids);
+    return rc;
+}
+
+/* Adds a file's identity to the text that names a token file. */
+static int add_identity(const char *path, char **text)
+{
+    mf_map map;
+    int rc = mf_map_open(path, &map);
+    if (rc != MF_OK) return rc;
+    char *real = realpath(path, NULL);
+    char *more =
+        mf_strf("%s %s %zu %lld", *text, real ? real : path, map.size, (long long)map.changed);
+    free(real);
+    mf_map_close(&map);
+    mf_free(*text);
+    *text = more;
+    return more ? MF_OK : MF_ENOMEM;
+}
+
+static int path_of(const char *folder, const mf_tokenizer *t, const mf_source_files *files,
+                   uint64_t begin, uint64_t end, char **ret)
+{
+    char hash[33], *text;
+    *ret = NULL;
+    int rc = mf_tokenizer_hash(t, hash);
+    if (rc != MF_OK) return rc;
+    text = mf_strf("%s %llu %llu", hash, (unsigned long long)begin, (unsigned long long)end);
+    if (!text) return MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < files->n; i++)
+        rc = add_identity(files->path[i], &text);
+    if (rc == MF_OK) {
+        mf_hash_bytes(text, strlen(text), hash);
+        *ret = mf_strf("%s/text-%s.bin", folder, hash);
+        if (!*ret) rc = MF_ENOMEM;
+    }
+    mf_free(text);
+    return rc;
+}
+
+/* Opens a token file, whose ids need no look: this code wrote them. */
+static int open_file(const char *path, const mf_tokenizer *t, mf_id_parts *ret)
+{
+    mf_map map;
+    int rc = mf_map_open(path, &map);
+    if (rc != MF_OK) return rc;
+    mf_id_part part = {.n = (int64_t)(map.size / (size_t)id_bytes(t)),
+                       .ids = map.data,
+                       .id_bytes = id_bytes(t),
+                       .largest = t->vocab - 1,
+                       .map = map};
+    mf_map_scattered(&map);
+    return mf_id_parts_add(ret, &part);
+}
+
+int mf_cache_text(const char *folder, const mf_tokenizer *t, const char *name,
+                  const mf_source_files *files, uint64_t begin, uint64_t end, mf_id_parts *ret)
+{
+    char *path;
+    if (t->ops == &mf_tokenizer_byte) return map_bytes(files, begin, end, ret);
+    int rc = path_of(folder, t, files, begin, end, &path);
+    if (rc == MF_OK && !mf_exists(path)) {
+        work w = {.t = t,
+                  .name = name,
+                  .files = files,
+                  .at = begin,
+                  .end = end,
+                  .id_bytes = id_bytes(t)};
+        mf_log(MF_LOG_INFO, "%s: bytes %llu to %llu become the token file %s", name,
+               (unsigned long long)begin, (unsigned long long)end, path);
+        rc = mf_mkdirs(folder);
+        if (rc == MF_OK) rc = tokenize(&w, path);
+    }
+    if (rc == MF_OK) rc = open_file(path, t, ret);
+    mf_free(path);
+    return rc;
+}

@@ -1,0 +1,334 @@
+/* stream: texts that become token files have the same tokens as in memory; a text may be cut
+ * where a tokenizer says so; mapped token files; epochs without a list of windows. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/batch.h"
+#include "data/stream/id_parts.h"
+#include "tests/lib/scratch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A text of words, blanks, digits and characters of more than one byte, drawn. */
+static char *text_of(size_t n, uint64_t seed)
+{
+    static const char *const words[] = {"the ",
+                                        "a",
+                                        " of\n",
+                                        "\n\n",
+                                        "12",
+                                        "moving",
+                                        "  ",
+                                        "it's ",
+                                        "!? ",
+                                        "\n",
+                                        "\xC3\xA9t\xC3\xA9",
+                                        "\t",
+                                        "Long",
+                                        "x\ny",
+                                        "7\n8",
+                                        "\xE2\x82\xAC "};
+    char *text = mf_alloc(n + 16, 1);
+    ck_assert_ptr_nonnull(text);
+    for (size_t at = 0, i = 0; at < n; i++) {
+        const char *w = words[mf_rng_below(seed, 1, 0, i, sizeof words / sizeof *words)];
+        memcpy(text + at, w, strlen(w));
+        at += strlen(w);
+    }
+    return text;
+}
+
+static mf_ids encode(const mf_tokenizer *t, const char *text, size_t n)
+{
+    mf_ids ids = {0};
+    ck_assert_msg(mf_tokenizer_encode(t, "text", text, n, &ids) == MF_OK, "%s",
+                  mf_error_message());
+    return ids;
+}
+
+/* Cuts a text of 600 bytes after each prefix; returns in how many a place was found. */
+static int check_cuts(const mf_tokenizer *t, uint64_t seed)
+{
+    char *text = text_of(600, seed);
+    const size_t n = strlen(text);
+    const mf_ids whole = encode(t, text, n);
+    int found = 0;
+    for (size_t prefix = 1; prefix <= n; prefix++) {
+        const size_t cut = t->ops->cut(t, text, prefix);
+        ck_assert_uint_le(cut, prefix);
+        if (cut == 0) continue;
+        found++;
+        mf_ids a = encode(t, text, cut), b = encode(t, text + cut, n - cut);
+        ck_assert_msg(a.n + b.n == whole.n, "%s: cut at %zu: %zu + %zu tokens, not %zu",
+                      t->ops->name, cut, a.n, b.n, whole.n);
+        if (a.n > 0) ck_assert_mem_eq(a.id, whole.id, a.n * sizeof *a.id);
+        if (b.n > 0) ck_assert_mem_eq(b.id, whole.id + a.n, b.n * sizeof *b.id);
+        mf_ids_free(&a);
+        mf_ids_free(&b);
+    }
+    mf_ids all = whole;
+    mf_ids_free(&all);
+    mf_free(text);
+    return found;
+}
+
+START_TEST(cuts)
+{
+    static const char *const kinds[] = {"byte", "char", "bpe", "bpe_bytes", "wordpiece"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        mf_tokenizer *t;
+        mf_tokenizer_options o = {.vocab_size = k >= 2 ? 320 : 0};
+        char *text = text_of(20000, 1);
+        ck_assert_msg(mf_tokenizer_train(kinds[k], "text", text, strlen(text), &o, &t) == MF_OK,
+                      "%s", mf_error_message());
+        mf_free(text);
+        int found = 0;
+        for (uint64_t seed = 2; seed < 10; seed++)
+            found += check_cuts(t, seed);
+        ck_assert_int_gt(found, 1000);
+        mf_tokenizer_free(t);
+    }
+}
+END_TEST
+
+START_TEST(cuts_of_published_ones)
+{
+    static const char *const forms[] = {"gpt2", "neox", "qwen2", "deepseek", "o200k", "bert"};
+    const char *source = getenv("srcdir");
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        mf_tokenizer *t;
+        char *path = mf_strf("%s/tests/golden/pretrained/tokenizers/%s/tokenizer.json",
+                             source ? source : ".", forms[k]);
+        ck_assert_msg(mf_tokenizer_load(path, &t) == MF_OK, "%s", mf_error_message());
+        int found = 0;
+        for (uint64_t seed = 2; seed < 10; seed++)
+            found += check_cuts(t, seed);
+        ck_assert_msg(found > 1000, "%s: %d", forms[k], found);
+        mf_tokenizer_free(t);
+        mf_free(path);
+    }
+}
+END_TEST
+
+static mf_corpus *load(const mf_corpus_spec *s)
+{
+    mf_corpus *c;
+    ck_assert_msg(mf_corpus_load(s, &c) == MF_OK, "%s", mf_error_message());
+    return c;
+}
+
+static void same_tokens(const mf_corpus *a, const mf_corpus *b)
+{
+    ck_assert_int_eq(a->tokens, b->tokens);
+    ck_assert_int_eq(a->vocab, b->vocab);
+    for (int s = 0; s < MF_SPLITS; s++) {
+        ck_assert_int_eq(a->split[s].begin, b->split[s].begin);
+        ck_assert_int_eq(a->split[s].end, b->split[s].end);
+        ck_assert_uint_eq(a->split[s].bytes, b->split[s].bytes);
+    }
+    for (int64_t i = 0; i < a->tokens; i++)
+        if (mf_corpus_id(a, i) != mf_corpus_id(b, i))
+            ck_abort_msg("token %lld: %d, %d", (long long)i, mf_corpus_id(a, i),
+                         mf_corpus_id(b, i));
+}
+
+static int names_in(const char *folder)
+{
+    char **names;
+    int n;
+    ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);
+    mf_list_free(names, n);
+    return n;
+}
+
+START_TEST(cached_texts)
+{
+    static const char *const kinds[] = {"byte", "char", "bpe_bytes"};
+    const char *path = scratch_path("large.txt"), *folder = scratch_path("cache");
+    char *text = text_of(9 << 20, 3); /* three pieces */
+    scratch_write(path, text, strlen(text));
+    scratch_write(scratch_path("val.txt"), text, 5001);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        mf_corpus_spec s;
+        mf_corpus_defaults(&s);
+        s.path = path;
+        s.tokenizer = kinds[k];
+        s.split = 0.7001;
+        mf_corpus *plain = load(&s);
+        ck_assert_ptr_nonnull(plain->ids);
+        s.cache = folder;
+        mf_corpus *cached = load(&s);
+        ck_assert_ptr_null(cached->ids);
+        same_tokens(plain, cached);
+        const int files = k > 0 ? names_in(folder) : 0;
+        mf_corpus *again = load(&s);
+        same_tokens(plain, again);
+        if (k > 0) ck_assert_int_eq(names_in(folder), files);
+        mf_corpus_free(again);
+        mf_corpus_free(cached);
+        mf_corpus_free(plain);
+    }
+    mf_free(text);
+}
+END_TEST
+
+START_TEST(several_texts)
+{
+    const char *folder = scratch_path("texts");
+    ck_assert_int_eq(mf_mkdirs(folder), MF_OK);
+    scratch_write(scratch_path("texts/a.txt"), "first part \xC3", 12);
+    scratch_write(scratch_path("texts/b.txt"), "\xA9 and the second", 16);
+    mf_corpus_spec s;
+    mf_corpus_defaults(&s);
+    s.path = folder;
+    s.split = 0.45; /* within the character that both files share */
+    mf_corpus *plain = load(&s), *cached, *none = NULL;
+    s.cache = scratch_path("cache");
+    cached = load(&s);
+    ck_assert_int_eq(cached->stored.n_parts, 3);
+    same_tokens(plain, cached);
+    mf_corpus_free(cached);
+    mf_corpus_free(plain);
+    s.tokenizer = "char";
+    ck_assert_int_eq(mf_corpus_load(&s, &none), MF_ECONFIG);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "not learned from several large files"));
+}
+END_TEST
+
+/* A token file of 160 MB, nearly all of it a hole, is mapped; it is not scanned twice. */
+START_TEST(mapped_ids)
+{
+    enum { N = 80 << 20 };
+    const char *path = scratch_path("large.bin"), *folder = scratch_path("known");
+    const uint16_t id[2] = {777, 5};
+    scratch_write(path, id, sizeof id);
+    ck_assert_int_eq(truncate(path, 2 * (off_t)N), 0);
+    mf_corpus_spec s;
+    mf_corpus_defaults(&s);
+    s.path = path;
+    s.cache = folder;
+    for (int turn = 0; turn < 2; turn++) {
+        mf_corpus *c = load(&s);
+        ck_assert(mf_id_parts_mapped(&c->stored));
+        ck_assert_int_eq(c->tokens, N);
+        ck_assert_int_eq(c->vocab, 778);
+        ck_assert_int_eq(mf_corpus_id(c, 0), 777);
+        ck_assert_int_eq(mf_corpus_id(c, N - 1), 0);
+        mf_id_parts_release(&c->stored);
+        ck_assert_int_eq(mf_corpus_id(c, 0), 777);
+        mf_corpus_free(c);
+        ck_assert_int_eq(names_in(folder), 1);
+    }
+    s.bin_bits = 32; /* known apart from those of 16 bits */
+    mf_corpus *c = load(&s);
+    ck_assert_int_eq(c->tokens, N / 2);
+    ck_assert_int_eq(names_in(folder), 2);
+    mf_corpus_free(c);
+}
+END_TEST
+
+START_TEST(shuffled_numbers)
+{
+    static const uint64_t sizes[] = {1, 2, 3, 7, 64, 1000, 4097};
+    static bool seen[4097];
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        int same = 0;
+        memset(seen, 0, sizeof seen);
+        for (uint64_t i = 0; i < sizes[k]; i++) {
+            const uint64_t at = mf_rng_shuffled(5, 6, 7, sizes[k], i);
+            ck_assert_uint_lt(at, sizes[k]);
+            ck_assert(!seen[at]);
+            seen[at] = true;
+            same += at == mf_rng_shuffled(5, 6, 8, sizes[k], i);
+        }
+        ck_assert(sizes[k] < 64 || same < (int)sizes[k] / 8);
+    }
+    ck_assert_uint_lt(mf_rng_shuffled(1, 2, 3, UINT64_MAX / 5, 12345), UINT64_MAX / 5);
+    /* neighbours do not stay together */
+    int near = 0;
+    for (uint64_t i = 0; i + 1 < 1000; i++) {
+        const int64_t a = (int64_t)mf_rng_shuffled(5, 6, 7, 1000, i),
+                      b = (int64_t)mf_rng_shuffled(5, 6, 7, 1000, i + 1);
+        near += llabs(a - b) < 10;
+    }
+    ck_assert_int_lt(near, 50); /* 19 are expected */
+}
+END_TEST
+
+START_TEST(epochs)
+{
+    enum { N = 403, SEQ = 8, ROWS = 5 };
+    uint16_t ids[N];
+    for (int i = 0; i < N; i++)
+        ids[i] = (uint16_t)i;
+    scratch_write(scratch_path("n.bin"), ids, sizeof ids);
+    mf_corpus_spec s;
+    mf_corpus_defaults(&s);
+    s.path = scratch_path("n.bin");
+    s.split = 1;
+    mf_corpus *c = load(&s);
+    mf_batch_spec spec;
+    mf_batch_defaults(&spec);
+    spec.rows = ROWS;
+    spec.seq = SEQ;
+    spec.seed = 3;
+    spec.epochs = true;
+    mf_batcher *b, *other;
+    mf_batch *x;
+    ck_assert_int_eq(mf_batcher_new(c, &spec, &b), MF_OK);
+    ck_assert_int_eq(mf_batcher_new(c, &spec, &other), MF_OK);
+    ck_assert_int_eq(mf_batch_new(ROWS, SEQ, &x), MF_OK);
+    const int windows = (N - SEQ - 1) / SEQ + 1; /* 50 */
+    ck_assert_int_eq(mf_batcher_count(b), (windows + ROWS - 1) / ROWS);
+    int seen[N] = {0}, first[2] = {0};
+    for (int64_t step = 0; step < 3 * windows / ROWS; step++) { /* three epochs */
+        mf_batcher_fill(b, step, x);
+        for (int row = 0; row < ROWS; row++) {
+            const int at = x->tokens[row * SEQ];
+            ck_assert_int_eq(at % SEQ, 0);
+            ck_assert_int_eq(x->targets[row * SEQ + SEQ - 1], at + SEQ);
+            seen[at]++;
+            ck_assert_int_le(seen[at], (int)(step * ROWS / windows) + 1);
+        }
+        if (step % (windows / ROWS) == 0 && step > 0)
+            first[step / (windows / ROWS) - 1] = x->tokens[0];
+    }
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(seen[i], i % SEQ == 0 && i < windows * SEQ ? 3 : 0);
+    ck_assert_int_ne(first[0], first[1]); /* another order in each epoch */
+    /* a batch needs no batch before it */
+    mf_batcher_fill(b, 27, x);
+    const int32_t token = x->tokens[SEQ];
+    mf_batcher_fill(other, 27, x);
+    ck_assert_int_eq(x->tokens[SEQ], token);
+    mf_batch_free(x);
+    mf_batcher_free(other);
+    mf_batcher_free(b);
+    mf_corpus_free(c);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    mf_log_set_level(MF_LOG_ERROR);
+    Suite *s = suite_create("stream");
+    TCase *t = tcase_create("stream");
+    tcase_add_test(t, cuts);
+    tcase_add_test(t, cuts_of_published_ones);
+    tcase_add_test(t, cached_texts);
+    tcase_add_test(t, several_texts);
+    tcase_add_test(t, mapped_ids);
+    tcase_add_test(t, shuffled_numbers);
+    tcase_add_test(t, epochs);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
