@@ -62,6 +62,36 @@ sound() {
     [ "$(grep -oE '"token_labels":\[[^]]*' run/routing_sample.json | cut -d'[' -f2 | tr , '\n' | uniq | wc -l)" -ge 2 ]
 }
 
+# A map with numbers: the contrast of each number to its cell, by WCAG 2.1.
+contrasts() {
+    awk '
+        function hex(s, i) { return (index("0123456789abcdef", substr(s, i, 1)) - 1) * 16 + index("0123456789abcdef", substr(s, i + 1, 1)) - 1 }
+        function part(v) { v /= 255; return v <= 0.04045 ? v / 12.92 : exp(2.4 * log((v + 0.055) / 1.055)) }
+        function light(s) { return 0.2126 * part(hex(s, 2)) + 0.7152 * part(hex(s, 4)) + 0.0722 * part(hex(s, 6)) }
+        /data-h=/ { split($0, q, /[( )"]/); for (i in q) if (q[i] == "translate") { left = q[i + 1]; top = q[i + 2] } else if (q[i] == "scale") { w = q[i + 1]; h = q[i + 2] }
+            split("", cell); top -= h / 2 }
+        /^<path stroke="#/ { ink = substr($0, 15, 7); d = $0; sub(/.* d="/, "", d); sub(/".*/, "", d); n = split(d, m, /M/)
+            for (i = 2; i <= n; i++) { split(m[i], c, /[ h]/); for (k = 0; k < c[3]; k++) cell[c[1] + k, c[2] + 0] = ink } }
+        /^<g font-size="11" text-anchor="middle" fill="#/ { text = $0; sub(/.*fill="/, "", text); text = substr(text, 1, 4); numbers = 1; next }
+        /^<\/g>/ { numbers = 0 }
+        numbers && /^<text/ { split($0, t, "\""); ink = cell[int((t[2] - left) / w), int((t[4] - top) / h)]
+            a = light(text == "#fff" ? "#ffffff" : "#000000") + 0.05; b = light(ink) + 0.05; print (a > b ? a / b : b / a) }' "$1"
+}
+
+@test "numbers in maps can be read on their cells, in both schemes" {
+    tiny run
+    sed -n '/<section id="topics">/,/<\/section>/p' run/report.html >maps
+    contrasts maps >found
+    [ "$(wc -l <found)" -ge 16 ]
+    awk '$1 < 4.5 { exit 1 }' found
+    # text takes the colour of the page, but these take that of their group
+    grep -qF 'svg text:not([fill]){fill:currentColor}' run/report.html
+    grep -qF 'svg g[fill^="#"] text:not([fill]){fill:inherit}' run/report.html
+    # an expert that was not chosen has no gate, so no colour
+    section run/report.html evaluations | grep -oE 'data-h="4 [0-9]+ [^"]*" data-v="[^"]*"' |
+        awk -F'"' '{ n++; v = $4; if (gsub(/ /, "", v) == 0) exit 1 } END { exit n < 6 }'
+}
+
 @test "a page is small, its marks have titles, heavy sections are closed, its text can be read" {
     "$MOEFW" train -q -t 1 --out like --set data.path='builtin:topics?bytes=60000' --set model.dim=16 \
         --set model.seq=64 --set expert.hidden=16 --set train.batch=2 --set train.eval_context=0 \

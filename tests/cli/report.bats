@@ -97,7 +97,7 @@ sound_page() {
     sound_page other.html
     grep -q '<h3>Loss, bits/byte</h3>' other.html
     ! grep -qE '<h3>(Loss|Perplexity)<|nats/token' other.html || false
-    tr -d '\n' <other.html | grep -q '<td class="n">1.5</td>'
+    tr -d '\n' <other.html | grep -q '<td class="n" data-c="bits/byte">1.5</td>'
     grep -q 'different tokenizers' other.html
 }
 
@@ -201,7 +201,7 @@ END
     for id in table quality curves load topics routing repeat; do
         grep -q "<section id=\"$id\">" cmp/report.html
     done
-    grep -q '<td>a&lt;b</td><td>better</td><td class="n">2.2500 ± 0.1500</td><td class="n">-0.2500 ± 0.0500</td><td class="n">0.0100</td>' cmp/report.html
+    grep -q '<td class="h">a&lt;b</td><td data-c="verdict">better</td><td class="n" data-c="task_loss">2.2500 ± 0.1500</td><td class="n" data-c="difference to base">-0.2500 ± 0.0500</td><td class="n" data-c="p (Holm)">0.0100</td>' cmp/report.html
     grep -q 'Skipped: c. it &lt;looks&gt; ahead' cmp/report.html
     grep -q '2, 1 failed' cmp/report.html
     ! grep -q 'a<b' cmp/report.html || false
@@ -210,7 +210,46 @@ END
     [ "$(grep -c '<circle' size)" -eq 2 ]
     grep -q '>a&lt;b</text>' size
     # best first
-    [ "$(grep -oE '<td>(a&lt;b|base)</td>' cmp/report.html | head -1)" = '<td>a&lt;b</td>' ]
+    [ "$(grep -oE '<td class="h">(a&lt;b|base)</td>' cmp/report.html | head -1)" = '<td class="h">a&lt;b</td>' ]
+}
+
+@test "wide tables: on a small screen each value stands below the name of its column" {
+    make_comparison cmp
+    "$MOEFW" report cmp
+    grep -q '@media(max-width:600px).*\.wide tr{display:grid' cmp/report.html
+    sed -n '/<table class="wide">/,/<\/table>/p' cmp/report.html >tables
+    grep '<th' tables | sed 's/<tr>//; s/<\/th>/\n/g' | sed -n 's/<th[^>]*>//p' | grep -v '^router$' >names
+    [ "$(wc -l <names)" -ge 12 ]
+    [ "$(grep -c '<td' tables)" -eq 2 ]
+    grep '<td' tables | while read -r row; do
+        grep -oE 'data-c="[^"]*"' <<<"$row" | sed 's/data-c="//; s/"$//' | cmp - names
+        [ "$(grep -o '<td class="h">' <<<"$row" | wc -l)" -eq 1 ]
+    done
+    # all links of the contents lead somewhere
+    grep -oE '<a href="#[a-z]+' cmp/report.html | sed 's/.*#//' | while read -r id; do grep -q "<section id=\"$id\">" cmp/report.html; done
+    # two columns need no blocks
+    make_run one; make_run two
+    echo '[train]' >>two/config.ini
+    sed -i 's/^lr = .*/lr = 0.5/' two/config.ini
+    "$MOEFW" report one two -o runs.html
+    sed -n '/<section id="differences">/,/<\/section>/p' runs.html | grep -q '<table>'
+}
+
+@test "figures shorten long names of routers; the table has all of them" {
+    make_comparison cmp
+    long=base:moe.top_k=1+router.temperature=0.25
+    sed -i "s/\"router\":\"a<b\"/\"router\":\"$long\"/" cmp/comparison.json
+    "$MOEFW" report cmp
+    grep -q "<td class=\"h\">$long</td>" cmp/report.html
+    grep -qF "In figures base:… stands for $long." cmp/report.html
+    sed -n '/<svg/,/<\/svg>/p' cmp/report.html >figures
+    [ "$(grep -c '>base:…</text>' figures)" -ge 3 ]
+    ! grep -q "$long" figures || false
+    # text of a legend ends where the figure does
+    sed -i 's/"router":"base"/"router":"WWWWWWWWWWWWWWWWWWWWWWWW"/' cmp/comparison.json
+    "$MOEFW" report cmp
+    sed -n '/<section id="curves">/,/<\/section>/p' cmp/report.html | grep -oE '<text x="[0-9.]+" y="[0-9.]+">[Wb][^<]*' |
+        awk -F'[">]' '{ n++; if ($2 + 7 * length($NF) > 375) exit 1 } END { exit n < 4 }'
 }
 
 @test "a comparison: its commands quote paths for the shell" {
@@ -301,7 +340,7 @@ END
     for title in Result "Time of the router" "Load of the experts" "Auxiliary losses, times 0.01"; do
         grep -qF "$title" routers.html
     done
-    grep -q '<td>hash</td><td class="n">0</td>' routers.html
+    grep -q '<td class="h">hash</td><td class="n" data-c="parameters">0</td>' routers.html
     # the options as given, and a value that the shell would split
     "$MOEFW" bench routers --routers linear,hash --dim 16 --experts 4 --batch 2 --seq 8 --seeds 2 --alpha 0.5 \
         --hidden 8 --repetitions 3 -t 1 --report routers.html -q

@@ -147,22 +147,25 @@ static void repeat(const mf_comparison *c)
 
 static void page(const mf_comparison *c)
 {
-    static const mf_html_entry entries[] = {{"table", "Result"},
-                                            {"tried", "What was tried"},
-                                            {"quality", "Quality and cost"},
-                                            {"curves", "Over the steps"},
-                                            {"load", "Load"},
-                                            {"topics", "Experts and topics"},
-                                            {"routing", "One text"},
-                                            {"repeat", "How to repeat"}};
+    mf_html_entry entries[8];
+    int n = 0;
     const mf_report *p = &c->page;
+    entries[n++] = (mf_html_entry){"table", "Result"};
+    if (mf_json_get(c->json, "search"))
+        entries[n++] = (mf_html_entry){"tried", "What was tried"};
+    entries[n++] = (mf_html_entry){"quality", "Quality and cost"};
+    entries[n++] = (mf_html_entry){"curves", "Over the steps"};
+    entries[n++] = (mf_html_entry){"load", "Load"};
+    if (mf_cmp_has_topics(c)) entries[n++] = (mf_html_entry){"topics", "Experts and topics"};
+    entries[n++] = (mf_html_entry){"routing", "One text"};
+    entries[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_begin(
         p->d, mf_report_strf(p, "Routers compared: %s", c->name),
         mf_report_strf(p, "%d routers, %lld seed%s, %lld steps each; equal %s; baseline %s",
                        c->n, (long long)c->seeds, c->seeds == 1 ? "" : "s", (long long)c->steps,
                        c->equal, c->baseline),
         0);
-    mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
+    mf_html_contents(p->d, n, entries);
     table(c);
     mf_cmp_search(c);
     mf_cmp_quality(c);
@@ -170,9 +173,8 @@ static void page(const mf_comparison *c)
     mf_cmp_pictures(c);
     repeat(c);
     const mf_report_run *first = c->rows[0].n_runs > 0 ? c->rows[0].runs[0] : NULL;
-    mf_html_end(
-        p->d, mf_report_strf(p, "moefw %s. One file, nothing loaded from elsewhere.",
-                             first ? mf_report_manifest(first, "moefw", "") : ""));
+    mf_html_end(p->d, mf_report_strf(p, "moefw %s. One file, nothing loaded from elsewhere.",
+                                     first ? mf_report_manifest(first, "moefw", "") : ""));
 }
 
 int mf_report_comparison(const char *folder, const char *out)

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX (64u << 20)
-#define RUNS_MAX 4096 /* most run directories that one page opens */
+#define TEXT_MAX       (64u << 20)
+#define RUNS_MAX       4096 /* most run directories that one page opens */
+#define NAME_MAX_SHOWN 24u  /* longest text of a router that figures show as it is */
 
 static double real_of(const mf_json *object, const char *key)
 {
@@ -130,6 +131,40 @@ static int by_rank(const void *a, const void *b)
     return rx != ry ? rx - ry : strcmp(x->router, y->router);
 }
 
+/* How many of the first n routers, in their order, need another name and have this plugin. */
+static int same_plugin(const mf_comparison *c, int n, const char *router)
+{
+    const size_t plugin = strcspn(router, ":");
+    int same = 0;
+    for (int i = 0; i < n; i++)
+        same += strlen(c->rows[i].router) > NAME_MAX_SHOWN &&
+                strcspn(c->rows[i].router, ":") == plugin &&
+                strncmp(c->rows[i].router, router, plugin) == 0;
+    return same;
+}
+
+/* Figures have no space for long lists of options: `mlp:hidden=64+activation=silu+...` becomes
+ * `mlp:...`, or `mlp:...1` and `mlp:...2` if there are two. The table has the whole text. */
+static void name_rows(mf_comparison *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        const char *router = c->rows[i].router;
+        const int all = same_plugin(c, c->n, router);
+        size_t plugin = strcspn(router, ":");
+        c->rows[i].name = router;
+        if (strlen(router) <= NAME_MAX_SHOWN) continue;
+        const char *begin = router;
+        for (; plugin > NAME_MAX_SHOWN; plugin--) /* of a long path the end */
+            begin++;
+        const char *short_name =
+            mf_report_strf(&c->page, "%.*s:\xe2\x80\xa6", (int)plugin, begin);
+        if (all > 1)
+            short_name =
+                mf_report_strf(&c->page, "%s%d", short_name, same_plugin(c, i + 1, router));
+        c->rows[i].name = short_name;
+    }
+}
+
 static int read_all(mf_comparison *c)
 {
     const mf_json *rows = mf_json_get(c->json, "rows");
@@ -152,6 +187,7 @@ static int read_all(mf_comparison *c)
     if (rc == MF_OK && c->n == 0)
         rc = mf_fail(MF_EINPUT, "%s: comparison.json has no rows", c->folder);
     if (rc == MF_OK) qsort(c->rows, (size_t)c->n, sizeof *c->rows, by_rank);
+    if (rc == MF_OK) name_rows(c);
     return rc;
 }
 

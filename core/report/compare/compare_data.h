@@ -7,6 +7,7 @@
 
 typedef struct mf_cmp_row {
     const char *router, *verdict;
+    const char *name; /* for figures: router, or shorter */
     bool baseline;
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
@@ -39,8 +40,10 @@ int mf_comparison_open(const char *folder, mf_comparison **ret);
 void mf_comparison_close(mf_comparison *c);
 
 /* These functions write the sections with figures. */
-void mf_cmp_quality(const mf_comparison *c);  /* quality against cost, differences, balance */
-void mf_cmp_curves(const mf_comparison *c);   /* means over seeds, with bands */
+void mf_cmp_quality(const mf_comparison *c); /* quality against cost, differences, balance */
+void mf_cmp_curves(const mf_comparison *c);  /* means over seeds, with bands */
+/* Whether a run that is shown has a corpus with topics. */
+bool mf_cmp_has_topics(const mf_comparison *c);
 void mf_cmp_pictures(const mf_comparison *c); /* routing and load of each router */
 
 /* The trials of a search, if the comparison is of its winners. */

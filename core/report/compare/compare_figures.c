@@ -48,7 +48,7 @@ static void quality_against(const mf_comparison *c, const char *title, const cha
         if (!isfinite(at.x[k]) || !isfinite(at.y[k])) continue;
         at.lo[k] = row->lo;
         at.hi[k] = row->hi;
-        at.names[k] = row->router;
+        at.names[k] = row->name;
         s[k] = (mf_series){.n = 1,
                            .x = &at.x[k],
                            .y = &at.y[k],
@@ -92,7 +92,7 @@ static void bars(const mf_comparison *c, const char *title, const char *y_label,
     const char *names[MAX_ROUTERS];
     bool any = false;
     for (int i = 0; i < shown(c); i++) {
-        names[i] = c->rows[i].router;
+        names[i] = c->rows[i].name;
         if (isfinite(v[i]) && v[i] != 0) any = true;
     }
     if (!any) return;
@@ -117,6 +117,10 @@ void mf_cmp_quality(const mf_comparison *c)
     const mf_report *p = &c->page;
     double v[MAX_ROUTERS], lo[MAX_ROUTERS], hi[MAX_ROUTERS];
     mf_html_section(p->d, "quality", "Quality and what it costs");
+    for (int i = 0; i < shown(c); i++)
+        if (c->rows[i].name != c->rows[i].router)
+            mf_html_paragraph(p->d, mf_report_strf(p, "In figures %s stands for %s.",
+                                                   c->rows[i].name, c->rows[i].router));
     mf_html_figures(p->d);
     quality_against(c, "Quality against time", "training, microseconds/token", false,
                     time_a_token);
@@ -140,7 +144,7 @@ void mf_cmp_quality(const mf_comparison *c)
          "Bars: lowest and highest of the seeds.", v, lo, hi, NULL);
     for (int i = 0; i < shown(c); i++)
         v[i] = c->rows[i].load_cv;
-    bars(c, "Load imbalance", "standard deviation / mean of loads", NULL, v, NULL, NULL, NULL);
+    bars(c, "Load imbalance", "CV of the loads", NULL, v, NULL, NULL, NULL);
     for (int i = 0; i < shown(c); i++)
         v[i] = c->rows[i].drop_rate;
     bars(c, "Drop rate", "share of assignments", NULL, v, NULL, NULL, NULL);
@@ -203,7 +207,7 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
 {
     const mf_report *p = &c->page;
     mf_series s[MAX_ROUTERS];
-    int n = 0;
+    int n = 0, longest = 0;
     bool zero = true;
     for (int i = 0; i < shown(c); i++) {
         const mf_cmp_row *row = &c->rows[i];
@@ -217,10 +221,11 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
             hi++;
         }
         if (t.n == 0) continue;
+        if (t.n > longest) longest = t.n;
         for (int k = 0; k < t.n; k++)
             if (t.y[k] != 0) zero = false;
         const bool bands = row->n_runs > 1 && c->n <= 8; /* more bands would hide one another */
-        s[n++] = (mf_series){.name = row->router,
+        s[n++] = (mf_series){.name = row->name,
                              .n = t.n,
                              .x = t.x,
                              .y = t.y,
@@ -229,7 +234,8 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
                              .colour = i + 1,
                              .dashed = i >= 8};
     }
-    if (n == 0 || (zero && f->hide_zero)) return;
+    /* single points are no curves, and the table has their values */
+    if (longest < 2 || (zero && f->hide_zero)) return;
     mf_html_figure(p->d, f->title);
     mf_svg_plot(p->d, &(mf_plot){.title = f->title,
                                  .x_label = "step",
@@ -286,10 +292,10 @@ static const char *picture_title(const mf_comparison *c, const mf_cmp_row *row)
     const int layer = r->sample && row->layer < r->sample->n_layers
                           ? r->sample->layers[row->layer].layer
                           : row->layer;
-    return mf_report_strf(&c->page, "%s, layer %d", row->router, layer);
+    return mf_report_strf(&c->page, "%s, layer %d", row->name, layer);
 }
 
-static bool any_topics(const mf_comparison *c)
+bool mf_cmp_has_topics(const mf_comparison *c)
 {
     for (int i = 0; i < shown(c); i++)
         if (c->rows[i].n_runs > 0 && mf_report_has_topics(c->rows[i].runs[0])) return true;
@@ -305,7 +311,7 @@ static void gates(const mf_comparison *c)
         if (c->rows[i].n_runs > 0) {
             runs[n] = c->rows[i].runs[0];
             layers[n] = c->rows[i].layer;
-            names[n++] = c->rows[i].router;
+            names[n++] = c->rows[i].name;
         }
     mf_report_gate_histogram(&c->page, n, runs, layers, names);
 }
@@ -315,9 +321,9 @@ void mf_cmp_pictures(const mf_comparison *c)
     const mf_report *p = &c->page;
     mf_html_section(p->d, "load", "Load of the experts over time");
     mf_html_paragraph(
-        p->d, "The first seed's run of each router, in the layer with the highest NMI(expert, "
-              "topic), or the last one. The sections below show the same layer. "
-              MF_SHARE_COLOURS);
+        p->d,
+        "The first seed's run of each router, in the layer with the highest NMI(expert, "
+        "topic), or the last one. The sections below show the same layer. " MF_SHARE_COLOURS);
     mf_html_figures(p->d);
     for (int i = 0; i < shown(c); i++)
         if (c->rows[i].n_runs > 0)
@@ -325,7 +331,7 @@ void mf_cmp_pictures(const mf_comparison *c)
                                 picture_title(c, &c->rows[i]));
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
-    if (any_topics(c)) {
+    if (mf_cmp_has_topics(c)) {
         mf_html_section(p->d, "topics", "Experts and topics");
         mf_html_paragraph(p->d,
                           "To which experts the assignments of each topic went; a column sums "

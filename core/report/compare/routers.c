@@ -96,18 +96,18 @@ static void losses(const bench_page *b)
     enum { MOST = 16 };
     const mf_report *p = &b->page;
     const int n = b->rows[0].n_losses < MOST ? b->rows[0].n_losses : MOST;
-    const char *cells[MOST + 2];
+    const char *head[MOST + 2], *cells[MOST + 1];
     char align[MOST + 2] = "l";
     if (n == 0) return;
-    cells[0] = "router";
+    head[0] = "router";
     for (int i = 0; i < n; i++) {
-        cells[i + 1] = b->rows[0].losses[i].name;
+        head[i + 1] = b->rows[0].losses[i].name;
         align[i + 1] = 'r';
     }
-    cells[n + 1] = NULL;
+    head[n + 1] = NULL;
     mf_html_section(p->d, "losses",
                     mf_report_strf(p, "Auxiliary losses, times %g", b->spec->alpha));
-    mf_html_table(p->d, align, cells);
+    mf_html_table(p->d, align, head);
     for (int r = 0; r < b->n; r++) {
         cells[0] = b->rows[r].router;
         for (int i = 0; i < n; i++)

@@ -14,6 +14,7 @@ struct mf_doc {
     char *text;
     size_t n, room;
     bool failed;
+    const char *const *names;
 };
 
 mf_doc *mf_doc_new(void)
@@ -26,6 +27,16 @@ void mf_doc_free(mf_doc *d)
     if (!d) return;
     mf_free(d->text);
     mf_free(d);
+}
+
+void mf_doc_set_names(mf_doc *d, const char *const *names)
+{
+    d->names = names;
+}
+
+const char *const *mf_doc_names(const mf_doc *d)
+{
+    return d->names;
 }
 
 /* Makes space for n more bytes and the NUL. */

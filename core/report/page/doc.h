@@ -20,6 +20,10 @@ void mf_doc_text(mf_doc *d, const char *text);
 void mf_doc_put_path(mf_doc *d, const char *path);
 /* Appends a coordinate: at most two decimals, no trailing zeros; 0 if it is not finite. */
 void mf_doc_number(mf_doc *d, double x);
+/* Texts that later calls need: the headings of the table that is open. NULL: none. They must
+ * stay valid until the next call. */
+void mf_doc_set_names(mf_doc *d, const char *const *names);
+const char *const *mf_doc_names(const mf_doc *d);
 /* The text so far, NUL-terminated, owned by d; NULL if an allocation failed. */
 const char *mf_doc_string(const mf_doc *d, size_t *ret_length);
 

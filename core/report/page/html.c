@@ -4,6 +4,8 @@
 
 #include "base/sha256.h"
 
+#include <string.h>
+
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--ground:#fff;--card:#f6f8fa;"
     "--edge:#d1d9e0;--link:#0b62c4}\n"
@@ -32,6 +34,8 @@ static const char style[] =
     "section>details{margin:28px 0 0}section>details>summary{color:var(--ink)}\n"
     "figure h3{font-size:14.5px;margin:0 0 4px;font-weight:600}\n"
     "svg{font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\n"
+    /* numbers in cells of a map: black or white by the cell, whatever the page's scheme */
+    "svg g[fill^=\"#\"] text:not([fill]){fill:inherit}\n"
     "figure svg{width:100%;max-width:560px;height:auto;display:block;color:var(--ink)}\n"
     ".plan svg{max-width:400px}\n"
     "figcaption{font-size:13px;margin-top:2px}\n"
@@ -40,16 +44,26 @@ static const char style[] =
     "8px 0}\n"
     "th,td{padding:5px 9px;border-bottom:1px solid "
     "var(--edge);text-align:left;vertical-align:top}\n"
-    ".n{text-align:right}td{white-space:nowrap}th{font-weight:600;color:var(--soft)}\n"
+    "td{overflow-wrap:anywhere;min-width:13ch}td.h{min-width:19ch}th{font-weight:600;color:var("
+    "--soft)}\n"
+    ".n{text-align:right}td.n{white-space:nowrap;min-width:0}\n"
     "pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px "
     "14px;"
     "overflow-x:auto;font:13px/1.5 ui-monospace,monospace;margin:8px 0}\n"
     "details{margin:8px 0}summary{cursor:pointer;color:var(--link)}\n"
-    "p{margin:8px 0;max-width:75ch}\n"
+    "p{margin:8px 0;max-width:75ch;overflow-wrap:anywhere}\n"
     "footer{margin-top:40px;padding-bottom:32px;font-size:13px}\n"
     "@media(max-width:600px){main,header,footer{padding:0 10px}th,td{padding:4px 6px}"
-    "table{font-size:13px}td{white-space:normal;overflow-wrap:break-word}"
-    "td.n{white-space:nowrap}}\n"
+    "table{font-size:13px}td,td.h{min-width:0}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere}"
+    ".wide,.wide tbody{display:block}.wide tr:first-child{display:none}"
+    ".wide tr{display:grid;grid-template-columns:repeat(auto-fill,minmax(105px,1fr));"
+    "gap:3px 10px;padding:7px 0;border-bottom:1px solid var(--edge)}"
+    ".wide td{border:0;padding:0;min-width:0;text-align:left;white-space:normal}"
+    ".wide td:empty{display:none}"
+    ".wide td[data-c]::before{content:attr(data-c);display:block;font-size:11px;"
+    "line-height:1.3;color:var(--soft)}"
+    ".wide .h{grid-column:1/-1;order:-1;font-weight:600}}\n"
     ".tip{position:fixed;z-index:9;pointer-events:none;max-width:290px;padding:4px 8px;"
     "background:var(--card);color:var(--ink);border:1px solid var(--edge);border-radius:6px;"
     "font-size:12.5px;line-height:1.4;font-variant-numeric:tabular-nums}\n"
@@ -222,29 +236,52 @@ void mf_html_cards_end(mf_doc *d)
     mf_doc_put(d, "</div>\n");
 }
 
-static void cells(mf_doc *d, const char *tag, const char *align, const char *const *texts)
+#define WIDE 5 /* columns from which a table is too wide for a telephone */
+
+static void cell(mf_doc *d, const char *tag, const char *kind, const char *column,
+                 const char *text)
 {
-    mf_doc_put(d, "<tr>");
-    for (int i = 0; align[i] != '\0'; i++) {
-        mf_doc_printf(d, "<%s%s>", tag, align[i] == 'r' ? " class=\"n\"" : "");
-        mf_doc_text(d, texts[i]);
-        mf_doc_printf(d, "</%s>", tag);
+    mf_doc_printf(d, "<%s", tag);
+    if (kind) mf_doc_printf(d, " class=\"%s\"", kind);
+    if (column) {
+        mf_doc_put(d, " data-c=\"");
+        mf_doc_text(d, column);
+        mf_doc_put(d, "\"");
     }
+    mf_doc_put(d, ">");
+    mf_doc_text(d, text);
+    mf_doc_printf(d, "</%s>", tag);
+}
+
+/* columns: names that a small screen shows beside the texts; NULL: none */
+static void cells(mf_doc *d, const char *tag, const char *align, const char *const *texts,
+                  const char *const *columns)
+{
+    const int heading = (int)strcspn(align, "l");
+    mf_doc_put(d, "<tr>");
+    for (int i = 0; align[i] != '\0'; i++)
+        if (columns && i == heading)
+            cell(d, tag, "h", NULL, texts[i]);
+        else
+            cell(d, tag, align[i] == 'r' ? "n" : NULL, columns ? columns[i] : NULL, texts[i]);
     mf_doc_put(d, "</tr>\n");
 }
 
 void mf_html_table(mf_doc *d, const char *align, const char *const *head)
 {
-    mf_doc_put(d, "<div class=\"scroll\"><table>\n");
-    cells(d, "th", align, head);
+    const bool wide = strlen(align) >= WIDE;
+    mf_doc_printf(d, "<div class=\"scroll\"><table%s>\n", wide ? " class=\"wide\"" : "");
+    cells(d, "th", align, head, NULL);
+    mf_doc_set_names(d, wide ? head : NULL);
 }
 
 void mf_html_row(mf_doc *d, const char *align, const char *const *texts)
 {
-    cells(d, "td", align, texts);
+    cells(d, "td", align, texts, mf_doc_names(d));
 }
 
 void mf_html_table_end(mf_doc *d)
 {
+    mf_doc_set_names(d, NULL);
     mf_doc_put(d, "</table></div>\n");
 }

@@ -44,7 +44,10 @@ void mf_html_card(mf_doc *d, const char *value, const char *label, const char *n
 void mf_html_cards_end(mf_doc *d);
 
 /* A table, line by line; `head` is its first line. align: one letter for each column, l or r;
- * the same string for all calls of one table. head, cells: one text for each column. */
+ * the same string for all calls of one table. head, cells: one text for each column; head
+ * must stay valid until mf_html_table_end. On a small screen a line of five or more columns
+ * becomes a block, with its first text column as heading and each other text below the
+ * column's name. */
 void mf_html_table(mf_doc *d, const char *align, const char *const *head);
 void mf_html_row(mf_doc *d, const char *align, const char *const *cells);
 void mf_html_table_end(mf_doc *d);

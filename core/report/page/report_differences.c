@@ -39,17 +39,18 @@ void mf_report_differences(const mf_report *p)
 {
     const mf_ini_entry *keys[MOST_KEYS];
     const int n = differing(p, keys);
+    const char **head = mf_arena_alloc(p->arena, ((size_t)p->n + 1) * sizeof *head);
     const char **cells = mf_arena_alloc(p->arena, ((size_t)p->n + 1) * sizeof *cells);
     char *align = mf_arena_alloc(p->arena, (size_t)p->n + 2);
-    if (!cells || !align) return;
+    if (!head || !cells || !align) return;
     memset(align, 'l', (size_t)p->n + 1);
     align[p->n + 1] = '\0';
     mf_html_section(p->d, "differences", "Differences of the configurations");
     if (n == 0) mf_html_paragraph(p->d, "The configurations are the same.");
-    cells[0] = "key";
+    head[0] = "key";
     for (int i = 0; i < p->n; i++)
-        cells[i + 1] = p->runs[i]->name;
-    if (n > 0) mf_html_table(p->d, align, cells);
+        head[i + 1] = p->runs[i]->name;
+    if (n > 0) mf_html_table(p->d, align, head);
     for (int k = 0; k < n; k++) {
         cells[0] = mf_report_strf(p, "%s.%s", keys[k]->section, keys[k]->key);
         for (int i = 0; i < p->n; i++)

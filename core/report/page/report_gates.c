@@ -78,7 +78,7 @@ static const char *moment(const mf_report *p, const mf_sample *s)
 
 static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_layer *l)
 {
-    const double *v = l->experts <= MOST_EXPERTS ? cells_of(p, l, s->n_tokens, 0) : NULL;
+    const double *v = l->experts <= MOST_EXPERTS ? cells_of(p, l, s->n_tokens, NAN) : NULL;
     double *x = mf_arena_alloc(p->arena, ((size_t)s->n_tokens + 1) * sizeof *x);
     if (!v || !x || s->n_tokens == 0) return;
     for (int t = 0; t < s->n_tokens; t++)
@@ -96,7 +96,7 @@ static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_laye
                                  .even = 1.0 / l->experts,
                                  .row_labels = mf_report_numbers(p, l->experts),
                                  .x = s->n_tokens > 1 ? x : NULL});
-    mf_html_figure_end(p->d, NULL);
+    mf_html_figure_end(p->d, has_gates(l) ? "Empty: not chosen." : NULL);
 }
 
 /* Sets *ret to the gates (or probabilities) of the chosen experts of all tokens, and returns

@@ -30,7 +30,8 @@ static void group_names(mf_doc *d, const mf_bars *b, const mf_box *box, double s
                       "<text transform=\"translate(%.1f %.1f) rotate(-35)\" "
                       "text-anchor=\"end\">",
                       x + 4, box->bottom + 12);
-        mf_doc_text(d, b->groups[g]);
+        char text[MF_FIT];
+        mf_doc_text(d, mf_text_fit(b->groups[g], (x + 2) / 0.82, text)); /* cos 35 degrees */
         mf_doc_put(d, "</text>\n");
     }
 }

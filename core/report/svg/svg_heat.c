@@ -367,10 +367,10 @@ static double luminance(const char *ink)
 
 /* Black or white, whichever has the higher contrast on the cell: (a + .05) / (b + .05) for
  * luminances a >= b. Both have the same contrast at a luminance of sqrt(1.05 x .05) - .05. */
-static const char *ink_on(const heat *t, double x)
+static const char *ink_on(const heat *t, int level)
 {
     char ink[8];
-    colour_of(t, x, ink);
+    colour_of(t, (double)level / (LEVELS - 1), ink);
     return luminance(ink) + 0.05 > 0.2291 ? "#000" : "#fff";
 }
 
@@ -385,7 +385,9 @@ static void put_numbers(heat *t)
         for (int i = 0; i < h->rows * h->columns; i++) {
             char text[24];
             const double v = h->values[i];
-            if (!isfinite(v) || white != (strcmp(ink_on(t, level_of(t, v)), "#fff") == 0))
+            int level;
+            if (!level_at(t, i / h->columns, i % h->columns, &level) ||
+                white != (strcmp(ink_on(t, level), "#fff") == 0))
                 continue;
             snprintf(text, sizeof text, fabs(v) < 1 ? "%.2f" : "%.3g", v);
             mf_doc_printf(t->d, "<text x=\"%.4g\" y=\"%.4g\">%s</text>\n",

@@ -65,6 +65,20 @@ double mf_text_width(const char *text)
     return n * MF_FONT;
 }
 
+const char *mf_text_fit(const char *text, double width, char out[MF_FIT])
+{
+    if (mf_text_width(text) <= width) return text;
+    snprintf(out, MF_FIT - 3, "%s", text);
+    size_t n = strlen(out);
+    for (; n > 0; n--) {
+        if (((unsigned char)text[n] & 0xC0) == 0x80) continue; /* within a character */
+        out[n] = '\0';
+        if (mf_text_width(out) + 0.62 * MF_FONT <= width) break;
+    }
+    memcpy(out + n, "\xe2\x80\xa6", 4);
+    return out;
+}
+
 void mf_svg_begin(mf_doc *d, double width, double height, const char *title)
 {
     mf_doc_printf(d,
@@ -252,7 +266,9 @@ double mf_svg_legend(mf_doc *d, double x, double y, double width, int n,
         }
         if (d) {
             swatch(d, x + at, y + height - 5, &items[i]);
-            mf_svg_text(d, x + at + 23, y + height - 5, "start", items[i].name);
+            char text[MF_FIT];
+            mf_svg_text(d, x + at + 23, y + height - 5, "start",
+                        mf_text_fit(items[i].name, width - at + 16 - 23, text));
         }
         at += w;
     }
