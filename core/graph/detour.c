@@ -1,5 +1,7 @@
-/* graph/detour.c: runs an op without launch functions in a graph on a device: copies its data
- * to the host, calls its host function, and copies the results back.
+/* graph/detour.c: runs an op that the device cannot run on the host, in a graph on a device:
+ * copies its data to the host, calls its host function, and copies the results back. These are
+ * ops of plugins without launch functions, and ops of core that launch a kernel which the
+ * device's set lacks.
  *
  * All detours of a graph share one staging block, since they run one after another. Values that
  * share memory on the device (ops in place) also share memory in the staging block. */
@@ -7,6 +9,7 @@
 
 #include "base/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static size_t reserve(mf_detour *d, size_t bytes)
@@ -31,14 +34,25 @@ static void add(mf_detour *d, const mf_view *v, bool in)
     p->out = p->out || !in;
 }
 
-static void tell(mf_device *d, const mf_node *node)
+/* Logs, once for an op and once for a kernel, that the host computes; or refuses it. */
+static int tell(mf_graph *g, const mf_node *node, const char *lacking)
 {
-    if (!mf_device_tell(d, node->op)) return;
-    mf_log(MF_LOG_INFO, "%s (%s) has no launch function for device %s: it runs on the host",
-           node->op->name, *node->scope ? node->scope : "no scope", mf_device_name(d));
+    mf_device *d = g->options.device;
+    char text[256];
+    snprintf(text, sizeof text, "%s%s (%s) %s%s for device %s%s", node->op->name,
+             node->backward ? " backward" : "", *node->scope ? node->scope : "no scope",
+             lacking ? "needs the kernel " : "has no launch function", lacking ? lacking : "",
+             mf_device_name(d), lacking ? ", which has none" : "");
+    if (d->host_ops_refused) {
+        mf_fail(MF_EDEP, "%s; device.strict = no lets it run on the host", text);
+        return mf_graph_adopt(g, MF_EDEP);
+    }
+    if (mf_device_tell(d, lacking ? (const void *)lacking : node->op))
+        mf_log(MF_LOG_INFO, "%s: it runs on the host", text);
+    return MF_OK;
 }
 
-int mf_detour_new(mf_graph *g, mf_replay *step)
+int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking)
 {
     const mf_call *call = &step->call;
     const mf_node *node = step->node;
@@ -52,8 +66,7 @@ int mf_detour_new(mf_graph *g, mf_replay *step)
     d->work_at = reserve(d, node->backward ? node->backward_work_bytes : node->work_bytes);
     if (d->bytes > g->staging_bytes) g->staging_bytes = d->bytes;
     step->detour = d;
-    tell(g->options.device, node);
-    return MF_OK;
+    return tell(g, node, lacking);
 }
 
 static void place(const mf_graph *g, const mf_detour *d, mf_view *v)
@@ -74,11 +87,14 @@ void mf_detour_place(mf_graph *g, mf_replay *step)
 }
 
 /* Copies to the host the values that the op reads, and the fault of earlier kernels: after a
- * fault indices may be wrong, and the op must not run. */
+ * fault indices may be wrong, and the op must not run. Before, it waits for the copies of the
+ * detour before this one, whose source is the same staging block. */
 static int fetch(mf_graph *g, const mf_detour *d)
 {
     mf_device *device = g->options.device;
-    int rc = mf_device_read(device, g->staging + d->fault_at, device->fault, sizeof(mf_fault));
+    int rc = mf_device_wait(device);
+    if (rc == MF_OK)
+        rc = mf_device_read(device, g->staging + d->fault_at, device->fault, sizeof(mf_fault));
     for (int i = 0; rc == MF_OK && i < d->n; i++)
         if (d->part[i].in)
             rc = mf_device_read(device, g->staging + d->part[i].at, d->part[i].device,
@@ -88,11 +104,29 @@ static int fetch(mf_graph *g, const mf_detour *d)
     return mf_graph_judge_fault(g, (const mf_fault *)(const void *)(g->staging + d->fault_at));
 }
 
+/* Calls the op's function with the host's kernels. */
+static int call_host(mf_graph *g, const mf_replay *step)
+{
+    mf_detour *d = step->detour;
+    mf_launch *l = &g->launch;
+    const mf_launch device = *l;
+    mf_fault *fault = (mf_fault *)(void *)(g->staging + d->fault_at);
+    if (step->foreign) return step->fn(&step->call);
+    d->key = (mf_draw_key){l->exec.seed, l->exec.step};
+    l->exec.kernels = g->host_kernels;
+    l->fault = fault;
+    l->key = &d->key;
+    l->stream = NULL;
+    const int rc = step->fn(&step->call);
+    *l = device;
+    return rc == MF_OK ? mf_graph_judge_fault(g, fault) : rc;
+}
+
 int mf_detour_run(mf_graph *g, mf_replay *step)
 {
     const mf_detour *d = step->detour;
     int rc = fetch(g, d);
-    if (rc == MF_OK) rc = step->fn(&step->call);
+    if (rc == MF_OK) rc = call_host(g, step);
     for (int i = 0; rc == MF_OK && i < d->n; i++)
         if (d->part[i].out)
             rc = mf_device_write(g->options.device, d->part[i].device,

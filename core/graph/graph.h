@@ -214,6 +214,10 @@ typedef struct mf_run {
     /* do not wait for the device: mf_graph_wait or mf_graph_collect waits, and reports faults
      * of kernels; inputs may be filled again at once */
     bool queued;
+    /* begins this stretch where the launches begin; the caller ends it. Only for queued runs
+     * without check_finite; both may be NULL. Ignored for graphs that cannot be recorded */
+    struct mf_recorder *recorder;
+    const struct mf_stretch *stretch;
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
 /* Waits for queued runs. A fault of a kernel is an error, as in mf_graph_run. */

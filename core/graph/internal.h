@@ -53,6 +53,7 @@ typedef struct mf_detour {
     int n;
     mf_detour_part part[MF_OP_MAX_ARGS];
     size_t fault_at, work_at, bytes;
+    mf_draw_key key; /* for the random kernels of an op of core */
 } mf_detour;
 
 /* What host and device exchange in a run: a block on the device. One copy sends its first part
@@ -135,6 +136,7 @@ struct mf_graph {
     int n_stores;
     uint64_t runs;       /* number of runs begun */
     mf_launch launch;    /* of the present run, or the last one */
+    const mf_kernels *host_kernels; /* of the present run: for detours */
     mf_profile *profile; /* NULL: never switched on */
 };
 
@@ -167,9 +169,10 @@ static inline char *mf_exchange_out(const mf_graph *g)
     return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
 }
 /* mf_exchange_send sends live scalars, inputs and the random key to the device before a run;
- * mf_exchange_finish copies the fault after it to where the next fetch reads it. */
+ * mf_exchange_finish copies the fault after it to where the next fetch reads it, unless a
+ * recording does that. */
 int mf_exchange_send(mf_graph *g, const mf_run *run);
-int mf_exchange_finish(mf_graph *g);
+void mf_exchange_finish(mf_graph *g, bool recorded);
 /* Returns the `out` part of the last run, for reading by the host. NULL: the copy failed, or a
  * kernel has recorded a fault. */
 const char *mf_exchange_view(mf_graph *g);
@@ -178,12 +181,18 @@ const char *mf_exchange_view(mf_graph *g);
 int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
 /* ---- detour.c ---- */
-/* Plans the detour of a step whose op has no launch function. Raises staging_bytes
- * if needed. */
-int mf_detour_new(mf_graph *g, mf_replay *step);
+/* Plans the detour of a step whose op has no launch function, or, for an op of core, launches
+ * the kernel `lacking`, which the device does not have. Raises staging_bytes if needed. MF_EDEP
+ * if the device is not allowed to use the host. */
+int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking);
 /* Replaces the step's pointers by addresses in staging, once that is allocated. */
 void mf_detour_place(mf_graph *g, mf_replay *step);
 int mf_detour_run(mf_graph *g, mf_replay *step);
+
+/* ---- lacking.c ---- */
+/* The first kernel that the step's op launches and the device's set lacks; NULL: it lacks none,
+ * or the op belongs to a plugin. All other fields of *step are set. */
+const char *mf_graph_lacking(mf_graph *g, const mf_replay *step);
 
 /* ---- leaf.c ---- */
 /* The storage of a parameter's gradient as a value that nodes can write. */

@@ -1,6 +1,7 @@
 /* graph/run.c: finishes a graph and runs it. Finishing resolves all pointers of a step once, so
  * that a run only calls functions. */
 #include "base/float_control.h"
+#include "graph/device/recorder.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"
 
@@ -104,9 +105,10 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         .node = node,
         .foreign = mf_op_is_foreign(node->op),
     };
-    /* ops of core's table only launch kernels, so their functions work for any device */
-    const bool there = !g->options.device || launch || !step->foreign;
-    return there ? MF_OK : mf_detour_new(g, step);
+    if (!g->options.device || launch) return MF_OK;
+    /* ops of core only launch kernels, so they run on any device that has these */
+    const char *lacking = g->options.bare ? NULL : mf_graph_lacking(g, step);
+    return step->foreign || lacking ? mf_detour_new(g, step, lacking) : MF_OK;
 }
 
 static int prepare_lives(mf_graph *g)
@@ -265,6 +267,12 @@ static int run_steps(mf_graph *g, const mf_run *run)
     return MF_OK;
 }
 
+/* Detours wait for the device, and a profile measures each step of the graph. */
+static bool recordable(const mf_graph *g, const mf_run *run)
+{
+    return run->recorder && !g->staging && !g->profile && !run->check_finite;
+}
+
 int mf_graph_run(mf_graph *g, const mf_run *run)
 {
     static const mf_run plain;
@@ -275,10 +283,14 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     if (!run) run = &plain;
     const struct mf_kernels *kernels = mf_device_kernels(g->options.device, run->kernels);
     if (!kernels) return mf_backend_init();
+    g->host_kernels = run->kernels ? run->kernels : mf_backend_kernels();
     mf_error_clear(); /* then an op that fails without recording an error is noticed */
     mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
     int code = mf_exchange_send(g, run);
-    if (code == MF_OK) code = run_steps(g, run);
-    if (code == MF_OK) code = mf_exchange_finish(g);
+    if (code == MF_OK && recordable(g, run))
+        code = mf_recorder_begin(run->recorder, run->stretch);
+    const bool replays = mf_recorder_replays(run->recorder);
+    if (code == MF_OK && !replays) code = run_steps(g, run);
+    if (code == MF_OK) mf_exchange_finish(g, replays);
     return code == MF_OK && !run->queued ? mf_graph_wait(g) : code;
 }

@@ -11,6 +11,8 @@
  *               (fold for each micro-batch, in order) -> after_step -> after_rebuild, if a
  *               plugin or a live option requested a rebuild of graphs -> between, which may
  *               evaluate (after_eval) and save checkpoints (save, on_save)
+ *  after_batch and measure of a process' last micro-batch are called when the optimizer step is
+ *  done, so that the device has not to be waited for twice.
  */
 #ifndef MF_TRAIN_OBSERVER_H
 #define MF_TRAIN_OBSERVER_H

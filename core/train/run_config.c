@@ -27,6 +27,7 @@ const mf_section_at mf_config_sections[] = {
     ALL(mf_controller_sections, controllers),
     AT(mf_data_section, data),
     AT(mf_train_section, train),
+    AT(mf_device_section, device),
     AT(mf_report_section, report),
     AT(mf_log_section, log),
     AT(mf_trace_section, trace),

@@ -14,6 +14,7 @@ typedef struct mf_config {
     mf_moe_config moe;
     mf_data_config data;
     mf_train_config train;
+    mf_device_config device;
     mf_report_config report;
     mf_log_config log;
     mf_trace_config trace;

@@ -110,6 +110,14 @@ static const mf_option train_options[] = {
                    "on NaN or Inf: stop, or skip up to 3 steps in a row"),
     MF_END_OPTIONS};
 
+static const mf_option device_options[] = {
+    MF_SECTION_BOOL(mf_device_config, strict, "no",
+                    "an op that train.device cannot run is an error; no: it runs on the host, "
+                    "with copies around it"),
+    MF_SECTION_BOOL(mf_device_config, record, "yes",
+                    "record the launches of a step once and replay them, on devices that can"),
+    MF_END_OPTIONS};
+
 static const mf_option report_options[] = {
     MF_SECTION_BOOL(mf_report_config, enabled, "yes",
                     "write report.html when training ends, or is interrupted"),
@@ -137,6 +145,10 @@ const mf_section mf_train_section = {.name = "train",
                                      .options = train_options,
                                      .size = sizeof(mf_train_config),
                                      .paths = files};
+const mf_section mf_device_section = {.name = "device",
+                                      .help = "how train.device is used",
+                                      .options = device_options,
+                                      .size = sizeof(mf_device_config)};
 const mf_section mf_report_section = {.name = "report",
                                       .help = "the page written at the end",
                                       .options = report_options,

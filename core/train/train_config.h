@@ -74,6 +74,11 @@ typedef struct mf_train_config {
     int64_t nan_policy; /* 0 stop, 1 skip (up to 3 in a row) */
 } mf_train_config;
 
+typedef struct mf_device_config {
+    int64_t strict; /* refuse graphs with ops that would run on the host */
+    int64_t record; /* record the launches of a step, and replay them */
+} mf_device_config;
+
 typedef struct mf_report_config {
     int64_t enabled;       /* write report.html at the end */
     int64_t samples;       /* number of evaluations with a sample (train/sample_steps.h) */
@@ -88,6 +93,7 @@ typedef struct mf_log_config {
     int64_t tensorboard; /* write RUN/tensorboard */
 } mf_log_config;
 
-extern const mf_section mf_train_section, mf_report_section, mf_log_section, mf_trace_section;
+extern const mf_section mf_train_section, mf_device_section, mf_report_section, mf_log_section,
+    mf_trace_section;
 
 #endif

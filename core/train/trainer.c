@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
+#include "graph/device/recorder.h"
 #include "train/run/start.h"
 #include "train/trainer_internal.h"
 
@@ -44,6 +45,8 @@ static int new_step(mf_trainer *t)
     if (rc == MF_OK)
         rc = mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share,
                                  &t->sum);
+    if (rc == MF_OK && s->config->device.record)
+        rc = mf_recorder_new(mf_store_device(s->model->store), &t->recorder);
     return rc;
 }
 
@@ -131,6 +134,7 @@ void mf_trainer_free(mf_trainer *t)
         if (t->observers[i].ops->free) t->observers[i].ops->free(t->observers[i].self);
     mf_free(t->observers);
     mf_state_free(t->resumed);
+    mf_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_length_buckets_free(t->buckets);
     mf_free(t->now.regularizers);
@@ -181,6 +185,7 @@ int mf_trainer_begin(mf_trainer *t)
 int mf_trainer_rebuild(mf_trainer *t)
 {
     mf_heads_set_parts(t->session->model);
+    mf_recorder_clear(t->recorder);
     int rc = build_graph(t);
     /* Some gradients that the old graph wrote are perhaps not written by the new one. */
     if (rc == MF_OK) rc = mf_store_zero(t->session->model->store, MF_BLOCK_GRADS);
@@ -251,7 +256,10 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
     MF_TELL(t, rc, before_step, t, &t->now);
     if (rc == MF_OK) rc = mf_trainer_gradients(t, own);
     if (rc == MF_OK) rc = mf_trainer_update(t, own);
-    if (rc != MF_OK) return rc;
+    if (rc != MF_OK) {
+        mf_recorder_cancel(t->recorder);
+        return rc;
+    }
     t->step++;
     MF_TELL(t, rc, after_step, t, &t->now);
     if (rc == MF_OK) rc = rebuild_if_asked(t);

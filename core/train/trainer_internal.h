@@ -44,6 +44,7 @@ struct mf_trainer {
     float *loss_sum;         /* on the device: sum of the losses of these micro-batches */
     mf_piece share;          /* the micro-batches that this process runs */
     mf_gradient_sum *sum;
+    struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
     double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     mf_train_result result;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
+#include "graph/device/recorder.h"
 #include "train/schedule.h"
 #include "train/trainer_internal.h"
 
@@ -68,24 +69,45 @@ static void sum_losses(mf_trainer *t, int64_t j)
                 t->loss_sum);
 }
 
-/* Runs micro-batch j. Its results are read by collect, at the end of the step. */
+/* Whether the optimizer's launches follow those of micro-batch j in one stretch: it is the
+ * last, and no other process has gradients. */
+static bool joins_update(const mf_trainer *t, int64_t j)
+{
+    return j == t->session->config->train.accumulate - 1 && t->share.first == 0;
+}
+
+/* What tells the launches of micro-batch j from those of others: its graph, the nodes that run,
+ * its place in the step, and the ranges of the optimizer. */
+static mf_stretch stretch_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
+{
+    return (mf_stretch){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,
+                         (int64_t)mf_optim_refreshes(t->optim)}};
+}
+
+/* Queues micro-batch j. Its results are read by collect, at the end of the step. */
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->session->config->train.accumulate;
     mf_step_result *r = &t->now;
+    mf_stretch stretch;
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
                         .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
                         .metrics = r->wanted != 0,
-                        .queued = true};
+                        .queued = true,
+                        .recorder = t->recorder,
+                        .stretch = &stretch};
     int rc = feed(t, own, j);
     if (rc != MF_OK) return rc;
     t->graphs[j] = r->graph;
+    stretch = stretch_of(t, r->graph, j);
     if (j == micro - 1) exchange(t);
     rc = mf_graph_run(r->graph->g, &run);
     if (rc != MF_OK) return rc;
-    mf_gradient_sum_add(t->sum, j);
-    sum_losses(t, j);
+    mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
+    if (!mf_recorder_replays(t->recorder)) sum_losses(t, j);
     numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
+    if (!joins_update(t, j)) rc = mf_recorder_end(t->recorder);
+    if (rc != MF_OK) return rc;
     return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
@@ -134,7 +156,16 @@ static int tell_numbers(mf_trainer *t, int64_t j, bool read)
     return rc;
 }
 
-/* Runs forward and backward passes of this process' micro-batches. */
+/* Tells the observers of micro-batch j, whose values its graph still has. */
+static int tell_batch(mf_trainer *t, int64_t j)
+{
+    int rc = MF_OK;
+    MF_TELL(t, rc, after_batch, t, &t->now);
+    return rc == MF_OK ? tell_numbers(t, j, false) : rc;
+}
+
+/* Runs forward and backward passes of this process' micro-batches. Observers are told of the
+ * last one by collect, which waits for it and for the optimizer step. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const double began = mf_clock();
@@ -143,8 +174,7 @@ int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
     for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j++) {
         rc = run_batch(t, own, j);
         if (rc == MF_OK) foretell(t, began, j + 1 - t->share.first);
-        MF_TELL(t, rc, after_batch, t, &t->now);
-        if (rc == MF_OK) rc = tell_numbers(t, j, false);
+        if (rc == MF_OK && j + 1 < t->share.end) rc = tell_batch(t, j);
     }
     return rc;
 }
@@ -170,7 +200,7 @@ static int collect(mf_trainer *t)
         for (int i = 0; i < r->n_regularizers; i++)
             out[FIRST + i] = scalar(mg->regularizers[i], j);
     }
-    return rc;
+    return rc == MF_OK ? tell_batch(t, t->share.end - 1) : rc;
 }
 
 /* Adds what was measured of all micro-batches, in their order. */
@@ -215,6 +245,19 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
         (long long)t->step + 1, t->now.loss, t->now.grad_norm);
 }
 
+/* Queues the optimizer step. */
+static int queue_update(mf_trainer *t, const mf_optim_step *s)
+{
+    int rc = MF_OK;
+    if (mf_recorder_replays(t->recorder))
+        mf_store_changed(t->session->model->store);
+    else {
+        rc = mf_optim_measure(t->optim);
+        if (rc == MF_OK) rc = mf_optim_update(t->optim, s);
+    }
+    return rc == MF_OK ? mf_recorder_end(t->recorder) : rc;
+}
+
 /* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
  * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
  * of the search for the value, as of memory or of the device, always ends the run. */
@@ -224,8 +267,7 @@ int mf_trainer_update(mf_trainer *t, const mf_batch *const *own)
     mf_optim_step s = optimizer_step(t);
     s.loss = t->loss_sum;
     t->now.lr = s.lr;
-    int rc = mf_optim_measure(t->optim);
-    if (rc == MF_OK) rc = mf_optim_update(t->optim, &s);
+    int rc = queue_update(t, &s);
     if (rc == MF_OK) rc = collect(t);
     if (rc == MF_OK) rc = fold(t);
     if (rc != MF_OK) return rc;

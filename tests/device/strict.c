@@ -10,6 +10,12 @@
  *             host holds NaN until the copy is done
  *   launches  every pointer must be to memory of the device that is allocated
  *
+ * MOEFW_STRICT_LACKS, a list of kernels, takes these from its set: "gemm topk", or "all" for
+ * all but those that are launched outside of ops.
+ *
+ * Recordings hold what is queued between their begin and end; in between the host must not
+ * wait, and nothing is copied to or from its memory.
+ *
  * After a violation every wait returns an error. With MOEFW_STRICT_STATS=1 the device prints
  * when it is closed how many copies, fills, waits, launches and calls there were, and the most
  * copies, waits and allocations between two optimizer steps. */
@@ -21,6 +27,8 @@
 
 #include <moefw/version.h>
 #include "graph/device/device.h"
+#include "counts.h"
+#include "lacks.h"
 #include "launch.h"
 #include "strict.h"
 
@@ -54,6 +62,7 @@ typedef struct entry {
     event *event; /* RECORD, WAIT */
     uint64_t ticket;
     size_t bytes;
+    size_t size; /* of args */
     _Alignas(16) char args[];
 } entry;
 
@@ -62,11 +71,12 @@ typedef struct queue {
     struct strict *of;
     struct queue *next;
     entry *first, *tail, **last;
+    struct recording *records; /* where entries go instead, between record_begin and end */
 } queue;
 
-typedef struct counts {
-    long to_device, from_device, within, fills, waits, launches, calls, blocks;
-} counts;
+typedef struct recording {
+    entry *first, **last;
+} recording;
 
 typedef struct strict {
     mf_backend_host host;
@@ -80,7 +90,7 @@ typedef struct strict {
     int error;
     char message[512];
     counts all, step; /* counts since the device was opened, and since the last step began */
-    long steps, most_copies, most_waits, most_blocks;
+    long steps, most_copies, most_waits, most_blocks, recordings;
     bool updating; /* the last launch was adamw */
 } strict;
 
@@ -229,6 +239,7 @@ static void *move_to_real(const mover *m, const void *p, const char *argument)
 }
 
 static void run_launch(strict *s, entry *e);
+static void count_launch(strict *s, int kernel);
 
 static void *real_args(strict *s, const char *who, entry *e)
 {
@@ -313,11 +324,21 @@ static entry *append(queue *t, entry_kind kind, size_t bytes)
         return NULL;
     }
     e->kind = kind;
-    *t->last = e;
-    t->last = &e->next;
+    e->size = bytes;
+    if (t->records) {
+        *t->records->last = e;
+        t->records->last = &e->next;
+        if (kind != LAUNCH && kind != CALL && kind != COPY && kind != FILL)
+            breach(t->of, MF_ERUN, "a copy from or to the host, or an event, in a recording");
+    } else {
+        *t->last = e;
+        t->last = &e->next;
+    }
     t->tail = e;
     return e;
 }
+
+#include "recordings.h"
 
 /* ---- launches ---- */
 
@@ -381,7 +402,8 @@ static bool can_pack(int type, int64_t n, int64_t k)
     return packer->can_pack && packer->can_pack(type, n, k);
 }
 
-static const mf_kernels kernels = {.name = "strict", .can_pack = can_pack, LAUNCH_TABLE};
+static const mf_kernels all_kernels = {.name = "strict", .can_pack = can_pack, LAUNCH_TABLE};
+static mf_kernels kernels;
 
 static const mf_kernels *kernels_like(mf_device *d, const mf_kernels *host)
 {
@@ -553,11 +575,19 @@ static bool busy(const strict *s, const queue *which)
     return false;
 }
 
+static bool records(const strict *s)
+{
+    for (const queue *t = s->streams; t; t = t->next)
+        if (t->records) return true;
+    return false;
+}
+
 static int synchronize(mf_device *d, void *which)
 {
     strict *s = of(d);
     s->all.waits++;
     s->step.waits++;
+    if (records(s)) return breach(s, MF_ERUN, "the host waits within a recording");
     while (busy(s, which))
         if (!run_some(s)) return stuck(s);
     return s->error;
@@ -567,12 +597,7 @@ static int synchronize(mf_device *d, void *which)
 
 static void print_counts(const strict *s)
 {
-    const counts *c = &s->all;
-    fprintf(
-        stderr,
-        "strict: %ld copies to the device, %ld from it, %ld within it, %ld fills, %ld waits, "
-        "%ld launches, %ld calls\n",
-        c->to_device, c->from_device, c->within, c->fills, c->waits, c->launches, c->calls);
+    print_all(&s->all);
     if (s->steps > 1)
         fprintf(stderr, "strict: at most %ld copies, %ld waits and %ld allocations in a step\n",
                 s->most_copies, s->most_waits, s->most_blocks);
@@ -589,6 +614,8 @@ static void close_device(mf_device *d)
         fprintf(stderr, "strict: %zu bytes were not freed\n", a->bytes);
         free(a);
     }
+    if (s->recordings)
+        fprintf(stderr, "strict: %ld recordings were not freed\n", s->recordings);
     munmap(s->seen, s->region);
     munmap(s->real, s->region);
     free(s);
@@ -617,6 +644,10 @@ static const mf_device_ops ops = {
     .event_wait = event_wait,
     .synchronize = synchronize,
     .kernels_like = kernels_like,
+    .record_begin = record_begin,
+    .record_end = record_end,
+    .replay = replay,
+    .recording_free = recording_free,
 };
 
 static int open_device(const mf_backend_host *host, int index, mf_device *d, char *text,
@@ -645,6 +676,8 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
     }
     s->host = *host;
     s->set = packer = host->kernels;
+    kernels = all_kernels;
+    take_away(&kernels, getenv("MOEFW_STRICT_LACKS"));
     s->random = seed ? strtoull(seed, NULL, 10) : 0;
     d->ops = &ops;
     d->self = s;

@@ -31,6 +31,14 @@ static int judge(const mf_backend *b)
     return MF_OK;
 }
 
+/* What core launches outside of ops, and so cannot replace by the host's. */
+static int judge_kernels(const mf_kernels *k)
+{
+    if (k->copy4 && k->map2 && k->set && k->cast && k->sumsq) return MF_OK;
+    return mf_fail(MF_EDEP,
+                   "the backend lacks one of the kernels copy4, map2, set, cast, sumsq");
+}
+
 /* Creates the main stream and the memory of the fault, which the backend does not make. */
 static int equip(mf_device *d)
 {
@@ -57,7 +65,8 @@ int mf_device_open(const mf_backend *backend, int index, mf_device **ret)
         mf_free(d);
         return mf_fail(rc, "%s", text);
     }
-    rc = equip(d);
+    rc = d->kernels ? judge_kernels(d->kernels) : MF_OK;
+    if (rc == MF_OK) rc = equip(d);
     if (rc != MF_OK) {
         mf_device_close(d);
         return rc;
@@ -188,14 +197,14 @@ int mf_device_read_now(mf_device *d, void *to_host, const void *from, size_t byt
     return rc == MF_OK ? mf_device_wait(d) : rc;
 }
 
-bool mf_device_tell(mf_device *d, const void *op)
+bool mf_device_tell(mf_device *d, const void *reason)
 {
     for (int i = 0; i < d->n_told; i++)
-        if (d->told[i] == op) return false;
+        if (d->told[i] == reason) return false;
     const size_t n = (size_t)d->n_told;
     const void **more = mf_realloc(d->told, n * sizeof *more, (n + 1) * sizeof *more);
     if (!more) return true;
-    more[n] = op;
+    more[n] = reason;
     d->told = more;
     d->n_told++;
     return true;

@@ -65,6 +65,15 @@ typedef struct mf_device_ops {
      * device's usual set if `host` is NULL. The pointer is NULL if the device has only
      * one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
+
+    /* Recordings: what is queued in a stream between begin and end is not executed; `replay`
+     * queues all of it again, as often as it is called. In between only kernels are launched,
+     * and copies and fills within the device are queued. All four are NULL if the device does
+     * not record. After a failed end there is no recording, and nothing was executed. */
+    int (*record_begin)(mf_device *d, void *stream);
+    int (*record_end)(mf_device *d, void *stream, void **ret);
+    int (*replay)(mf_device *d, void *stream, void *recording);
+    void (*recording_free)(mf_device *d, void *recording); /* its replays must be done */
 } mf_device_ops;
 
 struct mf_device {
@@ -74,9 +83,10 @@ struct mf_device {
     /* main stream, in which graphs, stores and optimizers queue work; NULL: host */
     void *stream;
     mf_fault *fault;   /* device memory, shared by all graphs on this device; NULL: host */
-    const void **told; /* ops without launch functions that were logged already */
+    const void **told; /* reasons for running on the host that were logged already */
     int n_told;
     int64_t fallbacks; /* how often a node has run on the host since the device was opened */
+    bool host_ops_refused; /* a graph with a node that would run on the host is an error */
 };
 
 /* What the program gives a backend. */
@@ -134,8 +144,8 @@ int mf_device_write_now(mf_device *d, void *to, const void *from_host, size_t by
 int mf_device_read_now(mf_device *d, void *to_host, const void *from, size_t bytes);
 /* Records code as the error, with the device's text, and returns it. MF_OK records nothing. */
 int mf_device_failed(mf_device *d, int code);
-/* Marks an op as running on the host because it has no launch function. Returns true the
- * first time. */
-bool mf_device_tell(mf_device *d, const void *op);
+/* Marks an op without launch function, or a kernel that the device lacks, as a reason for
+ * running on the host. Returns true the first time. */
+bool mf_device_tell(mf_device *d, const void *reason);
 
 #endif

@@ -21,6 +21,7 @@ struct mf_optim {
     const mf_optim_method *method;
     mf_optim_range *ranges;
     int n, room;
+    uint64_t refreshes;
     mf_device *device;
     /* device memory: scratch of sumsq, its sum, numbers of a step, work of the method */
     char *block;
@@ -64,9 +65,15 @@ static int add(mf_optim *o, const mf_optim_range *r)
     return MF_OK;
 }
 
+uint64_t mf_optim_refreshes(const mf_optim *o)
+{
+    return o->refreshes;
+}
+
 int mf_optim_refresh(mf_optim *o)
 {
     int rc = MF_OK;
+    o->refreshes++;
     o->n = 0;
     for (int i = 0; rc == MF_OK && i < mf_store_count(o->store); i++) {
         const mf_param *p = mf_store_at(o->store, i);

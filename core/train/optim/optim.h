@@ -33,6 +33,8 @@ void mf_optim_free(mf_optim *o);
 /* Recomputes the ranges. Call this after frozen flags or learning-rate factors of parameters or
  * their parts have changed. MF_ENOMEM. */
 int mf_optim_refresh(mf_optim *o);
+/* How often mf_optim_refresh was called; afterwards launches may differ from those before. */
+uint64_t mf_optim_refreshes(const mf_optim *o);
 /* Sets the device memory of the sum of squares (sumsq) and of the numbers of a step (now). The
  * caller computes these numbers with mf_optim_now, and copies them to `now` before the kernels
  * of mf_optim_update run. NULL: memory of the optimizer; mf_optim_update copies the numbers. */

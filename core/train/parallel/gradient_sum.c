@@ -75,8 +75,19 @@ void mf_gradient_sum_begin(mf_gradient_sum *s)
     s->top = 0;
 }
 
-void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf)
+/* Sets the height of the stack after a leaf. */
+static void pass(mf_gradient_sum *s, int64_t leaf)
 {
+    s->top -= mf_tree_sums(s->leaves, s->share.first, (mf_piece){leaf, leaf + 1});
+    if (leaf + 1 < s->share.end) s->top++;
+}
+
+void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
+{
+    if (recorded) {
+        pass(s, leaf);
+        return;
+    }
     mf_device *d = mf_store_device(s->store);
     const mf_kernels *k = mf_device_kernels(d, NULL);
     const mf_kctx x = mf_device_context(d);

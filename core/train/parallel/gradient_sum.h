@@ -18,8 +18,8 @@ typedef struct mf_gradient_sum mf_gradient_sum;
 int mf_gradient_sum_new(mf_store *store, int64_t n, mf_piece share, mf_gradient_sum **ret);
 void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */
 void mf_gradient_sum_begin(mf_gradient_sum *s); /* before the first leaf of a step */
-/* Queues the sums that are complete with leaf `leaf`. */
-void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf);
+/* Queues the sums that are complete with leaf `leaf`; recorded: a recording does that. */
+void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded);
 /* Bytes of the copies that such sums need. */
 size_t mf_gradient_sum_bytes(const mf_store *store, int64_t n, mf_piece share);
 

@@ -186,6 +186,7 @@ static int open_device(mf_session *s, const mf_session_options *o)
 {
     const char *name = s->config->train.device;
     const int rc = mf_backend_open(o->bare ? "cpu" : name, &s->device);
+    if (s->device) s->device->host_ops_refused = s->config->device.strict;
     if (rc == MF_OK || strcmp(name, "cpu") == 0) return rc;
     return mf_fail_context(rc, "train.device = %s", name);
 }

@@ -98,7 +98,7 @@ static void add_leaves(int64_t n, mf_piece share)
     for (int64_t j = share.first; j < share.end; j++) {
         for (int i = 0; i < COUNT; i++)
             p->grad[i] = leaf_value(j, i);
-        mf_gradient_sum_add(sum, j);
+        mf_gradient_sum_add(sum, j, false);
     }
     for (int i = 0; i < COUNT; i++)
         ck_assert_msg(p->grad[i] == tree_value(piece[k - 1].first, piece[k - 1].end, i),

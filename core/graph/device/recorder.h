@@ -1,0 +1,39 @@
+/* graph/device/recorder.h: work that is the same in many steps is recorded and replayed, so
+ * that the host queues it with one call.
+ *
+ * A stretch is the work that a caller queues between begin and end; its key says in what it
+ * differs from others. Its first time it is queued as it is, which prepares what kernels need
+ * once; the second time it is recorded; from then on it is replayed. On devices that do not
+ * record, and with NULL for the recorder, it is always queued as it is. */
+#ifndef MF_GRAPH_RECORDER_H
+#define MF_GRAPH_RECORDER_H
+
+#include "graph/device/device.h"
+
+#define MF_STRETCH_KEY 4
+
+/* What tells stretches apart: compared as it is, so pointers must be valid until
+ * mf_recorder_clear. */
+typedef struct mf_stretch {
+    int64_t key[MF_STRETCH_KEY];
+} mf_stretch;
+
+typedef struct mf_recorder mf_recorder;
+
+/* d: NULL stands for the host. *ret is NULL if the device does not record. */
+int mf_recorder_new(mf_device *d, mf_recorder **ret);
+void mf_recorder_free(mf_recorder *r);
+/* Forgets all recordings: memory or values on which they depend have changed. */
+void mf_recorder_clear(mf_recorder *r);
+
+/* Begins a stretch, which must be ended or cancelled before the next. Until then the caller
+ * may only launch kernels, and queue copies and fills within the device. It must not do this,
+ * but do all else, while mf_recorder_replays is true. */
+int mf_recorder_begin(mf_recorder *r, const mf_stretch *stretch);
+bool mf_recorder_replays(const mf_recorder *r);
+/* Queues what was recorded, or was recorded before. Outside a stretch it does nothing. */
+int mf_recorder_end(mf_recorder *r);
+/* Ends a stretch after an error: what was not queued yet never is. */
+void mf_recorder_cancel(mf_recorder *r);
+
+#endif

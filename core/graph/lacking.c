@@ -1,0 +1,48 @@
+/* graph/lacking.c: finds, before a graph runs, the ops of core for which the device's set lacks
+ * a kernel.
+ *
+ * Ops of core only launch kernels, so an op's function can be called with a set whose kernels
+ * do nothing but look themselves up in the device's set. Which kernels an op launches follows
+ * from types, shapes and attributes, which are the same in every run. */
+#include "graph/internal.h"
+
+/* A probe takes the place of the stream in the contexts of the launches. */
+typedef struct probe {
+    const mf_kernels *set;
+    const char *lacking; /* the first kernel that the set does not have */
+} probe;
+
+static void note(const mf_kctx *x, const char *name, bool has)
+{
+    probe *p = x->stream;
+    if (!has && !p->lacking) p->lacking = name;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define MF_KERNEL(fn, args)                                                                    \
+    static void probe_##fn args                                                                \
+    {                                                                                          \
+        note(x, #fn, ((const probe *)x->stream)->set->fn);                                     \
+    }
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+#pragma GCC diagnostic pop
+
+static const mf_kernels probes = {
+    .name = "probe",
+#define MF_KERNEL(fn, args) .fn = probe_##fn,
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+};
+
+const char *mf_graph_lacking(mf_graph *g, const mf_replay *step)
+{
+    probe p = {.set = mf_device_kernels(g->options.device, NULL)};
+    if (!p.set || step->foreign) return NULL;
+    mf_launch_init(&g->launch, &probes, g->options.training, 0, 0);
+    g->launch.stream = &p;
+    (void)step->fn(&step->call);
+    g->launch.stream = NULL;
+    return p.lacking;
+}

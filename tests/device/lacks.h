@@ -1,0 +1,30 @@
+/* lacks.h: takes kernels from the strict device's set, as MOEFW_STRICT_LACKS says: the set of a
+ * device that does not have all. */
+#ifndef TESTS_DEVICE_LACKS_H
+#define TESTS_DEVICE_LACKS_H
+
+#include <stdbool.h>
+#include <string.h>
+#include "kernels/kernel.h"
+
+/* Whether a list of words has this one. */
+static bool listed(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+static void take_away(mf_kernels *k, const char *list)
+{
+    if (!list) return;
+#define MF_KERNEL(fn, args)                                                                    \
+    if (listed(list, #fn) ||                                                                   \
+        (listed(list, "all") && !listed("copy4 map2 set cast sumsq adamw", #fn)))              \
+        k->fn = NULL;
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+}
+
+#endif
