@@ -9,9 +9,16 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Functions that kernels of CUDA call, too; its compiler makes them twice. */
+#ifdef __CUDACC__
+#define MF_ON_DEVICE __host__ __device__
+#else
+#define MF_ON_DEVICE
+#endif
+
 typedef uint16_t mf_bf16;
 
-static inline float mf_bf16_to_f32(mf_bf16 number)
+MF_ON_DEVICE static inline float mf_bf16_to_f32(mf_bf16 number)
 {
     uint32_t bits = (uint32_t)number << 16;
     float value;
@@ -19,7 +26,7 @@ static inline float mf_bf16_to_f32(mf_bf16 number)
     return value;
 }
 
-static inline mf_bf16 mf_bf16_from_f32(float value)
+MF_ON_DEVICE static inline mf_bf16 mf_bf16_from_f32(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

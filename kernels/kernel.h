@@ -91,12 +91,12 @@ typedef struct mf_kctx {
 /* Whether a fault was found before. Kernels that use indices, targets or offsets then return at
  * once, so that they do not read or write out of bounds. For the same reason they are launched
  * only after the kernels that check their indices, targets and offsets. */
-static inline bool mf_kctx_failed(const mf_kctx *x)
+MF_ON_DEVICE static inline bool mf_kctx_failed(const mf_kctx *x)
 {
     return x->fault && x->fault->kind != MF_FAULT_NONE;
 }
 /* Records a fault, unless there is one already. */
-static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
+MF_ON_DEVICE static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
 {
     if (!x->fault || x->fault->kind != MF_FAULT_NONE) return;
     fault.node = x->node;
@@ -109,7 +109,7 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
  * and round once to bf16, to nearest even, when they write it. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
 
-static inline int64_t mf_cast_size(int type)
+MF_ON_DEVICE static inline int64_t mf_cast_size(int type)
 {
     return type == MF_CAST_U8 ? 1 : type == MF_CAST_BF16 ? 2 : 4;
 }
@@ -251,7 +251,7 @@ typedef struct mf_norm_args {
 /* ---- sizes of work memory in bytes; the memory is 64-byte aligned ---- */
 /* sum3: number of terms in one partial sum. Its work memory has a double for each partial sum
  * if a result has more than one. */
-static inline int64_t mf_sum3_chunk(int64_t inner)
+MF_ON_DEVICE static inline int64_t mf_sum3_chunk(int64_t inner)
 {
     return inner >= 16 ? 512 : 8192;
 }
@@ -261,7 +261,7 @@ static inline size_t mf_sum3_work(int64_t outer, int64_t n, int64_t inner)
     return chunks > 1 ? (size_t)(outer * chunks * inner) * sizeof(double) : 0;
 }
 /* bincount, joint_count: a table of counts for each tile of rows. */
-static inline int64_t mf_count_tiles(int64_t rows)
+MF_ON_DEVICE static inline int64_t mf_count_tiles(int64_t rows)
 {
     return rows <= 8192 ? 1 : rows >= 16 * 8192 ? 16 : rows / 8192;
 }
@@ -445,12 +445,14 @@ typedef struct mf_update_factors {
 } mf_update_factors;
 
 /* Called by kernels. */
-static inline mf_update_factors mf_update_resolve(const mf_kctx *x, const mf_update_args *p)
+MF_ON_DEVICE static inline mf_update_factors mf_update_resolve(const mf_kctx *x,
+                                                               const mf_update_args *p)
 {
     const mf_update_now *now = p->now;
     const double norm = p->sumsq ? sqrt(p->sumsq[0]) * now->grad_scale : 0;
     const double decay = now->weight_decay * p->decay_scale;
-    mf_update_factors f = {.lr = now->lr * p->lr_scale,
+    mf_update_factors f = {.scale = 0,
+                           .lr = now->lr * p->lr_scale,
                            .weight_decay = p->l2 ? 0 : decay,
                            .l2 = p->l2 ? decay : 0,
                            .correction1 = now->correction1,
@@ -474,14 +476,15 @@ typedef struct mf_adafactor_factors {
     double fresh, relative;
 } mf_adafactor_factors;
 
-static inline mf_adafactor_factors mf_adafactor_resolve(const mf_update_args *p)
+MF_ON_DEVICE static inline mf_adafactor_factors mf_adafactor_resolve(const mf_update_args *p)
 {
     const double step = p->now->step, most = p->now->lr * p->lr_scale * sqrt(step);
-    return (mf_adafactor_factors){.fresh = pow(step, -MF_ADAFACTOR_POWER),
-                                  .relative = most > 1 ? 1 / most : 1};
+    const mf_adafactor_factors f = {.fresh = pow(step, -MF_ADAFACTOR_POWER),
+                                    .relative = most > 1 ? 1 / most : 1};
+    return f;
 }
 /* Elements of v of one group: means of the rows and of the columns, or of each element. */
-static inline int64_t mf_adafactor_state(int64_t rows, int64_t columns)
+MF_ON_DEVICE static inline int64_t mf_adafactor_state(int64_t rows, int64_t columns)
 {
     return rows > 0 ? rows + columns : columns;
 }

@@ -115,3 +115,14 @@ PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 
 AMX =
 AMX += kernels/cpu/simd/gemm/amx.c
+
+# Kernels of CUDA: one family a file; all.cu includes all of them.
+CUDA_KERNELS =
+CUDA_KERNELS += kernels/cuda/all.cu
+CUDA_KERNELS += kernels/cuda/base.cuh
+CUDA_KERNELS += kernels/cuda/device.cuh
+CUDA_KERNELS += kernels/cuda/launch.h
+CUDA_KERNELS += kernels/cuda/map.cuh
+CUDA_KERNELS += kernels/cuda/optimizer.cuh
+CUDA_KERNELS += kernels/cuda/sum.cuh
+EXTRA_DIST += $(CUDA_KERNELS)

@@ -78,6 +78,7 @@ UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/train/check_trace
 
 CLI =
+CLI += tests/cuda/emulator.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/device.bats

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -280,9 +281,21 @@ START_TEST(libraries_are_chosen_by_name)
 }
 END_TEST
 
+/* Whether this run tests a kernel: all, or those that MOEFW_TEST_KERNELS names, with blanks. */
+static bool chosen(const char *name)
+{
+    const char *list = getenv("MOEFW_TEST_KERNELS"), *at = list;
+    const size_t n = strlen(name);
+    if (!list) return true;
+    for (; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
+    return false;
+}
+
 START_TEST(kernel)
 {
     int found = 0;
+    if (!chosen(names[_i])) return;
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (const mf_kernel_row *row = families[f]; row->kernel != NULL; row++)
             if (strcmp(row->kernel, names[_i]) == 0) {

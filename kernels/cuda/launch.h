@@ -1,0 +1,40 @@
+/* launch.h: the kernels of CUDA as the host calls them: for each kernel of kernels.def a
+ * function of the same type, which launches it in the stream of the context and
+ * returns at once.
+ *
+ * Pointers follow the rules of kernel.h; the context's fault and key are memory of the
+ * device. Nothing is checked here: an error of a launch is found by cudaGetLastError. */
+#ifndef MF_CUDA_LAUNCH_H
+#define MF_CUDA_LAUNCH_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MF_KERNEL(fn, args) void mf_cuda_##fn args;
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+
+/* The table of these functions. Weights as files have them are on the host, so stored_gemm and
+ * stored_rows are NULL; so is can_pack, since no layout needs it. */
+extern const mf_kernels mf_kernels_cuda;
+
+/* What the backend knows of the device, to be set before the first launch: its number of
+ * multiprocessors, and its architecture, 10 major + minor. */
+extern int mf_cuda_processors, mf_cuda_arch;
+
+/* The gemm that other kernels call, as linear_cross_entropy does; mf_cuda_gemm unless the
+ * backend has a faster one. */
+extern void (*mf_cuda_multiply)(const mf_kctx *x, const mf_gemm *g);
+
+/* Memory of the device for one launcher, valid until the next call for the same stream:
+ * 256-byte aligned; NULL if it is more than MF_CUDA_SCRATCH bytes. The backend has it. */
+#define MF_CUDA_SCRATCH ((size_t)32 << 20)
+void *mf_cuda_scratch(const mf_kctx *x, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

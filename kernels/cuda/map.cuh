@@ -1,0 +1,417 @@
+/* map.cuh: elementwise kernels, and copies of elements in four dimensions. Functions are
+ * computed in f32; a thread has four elements next to each other. */
+#include "base.cuh"
+
+constexpr int MF_EACH = 4;
+
+static const double mf_sqrt_half = 0.70710678118654752440,
+                    mf_sqrt_2_pi = 0.79788456080286535588,
+                    mf_rsqrt_2pi = 0.39894228040143267794;
+
+MF_INLINE float mf_sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+MF_INLINE float mf_normal_cdf(float x)
+{
+    return 0.5f * erfcf(-x * (float)mf_sqrt_half);
+}
+MF_INLINE float mf_normal_pdf(float x)
+{
+    return (float)mf_rsqrt_2pi * expf(-0.5f * x * x);
+}
+MF_INLINE float mf_gelu_tanh_of(float x)
+{
+    return tanhf((float)mf_sqrt_2_pi * (x + 0.044715f * x * x * x));
+}
+/* x f, but 0 where x is infinite and f is 0, which is the limit. */
+MF_INLINE float mf_times(float x, float f)
+{
+    return f == 0 && isinf(x) ? 0 : x * f;
+}
+MF_INLINE float mf_sign(float x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+}
+
+MF_INLINE float mf_map1_of(int fn, float x, float a, float b)
+{
+    switch (fn) {
+    case MF_MAP_EXP:
+        return expf(x);
+    case MF_MAP_LOG:
+        return logf(x);
+    case MF_MAP_SQRT:
+        return sqrtf(x);
+    case MF_MAP_SQUARE:
+        return x * x;
+    case MF_MAP_RECIPROCAL:
+        return 1 / x;
+    case MF_MAP_ABS:
+        return fabsf(x);
+    case MF_MAP_RELU:
+        return x < 0 ? 0 : x;
+    case MF_MAP_GELU:
+        return mf_times(x, mf_normal_cdf(x));
+    case MF_MAP_GELU_TANH:
+        return mf_times(x, 0.5f * (1 + mf_gelu_tanh_of(x)));
+    case MF_MAP_SILU:
+        return mf_times(x, mf_sigmoid(x));
+    case MF_MAP_SIGMOID:
+        return mf_sigmoid(x);
+    case MF_MAP_TANH:
+        return tanhf(x);
+    case MF_MAP_SOFTPLUS:
+        return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+    case MF_MAP_NORMAL_CDF:
+        return mf_normal_cdf(x);
+    case MF_MAP_XLOGX:
+        return x == 0 ? 0 : x * logf(x);
+    case MF_MAP_SIGN:
+        return mf_sign(x);
+    case MF_MAP_AFFINE:
+        return (float)((double)a * x + b); /* rounded once, as in other sets */
+    default:                               /* MF_MAP_CLAMP */
+        return x < a ? a : x > b ? b : x;
+    }
+}
+
+MF_INLINE float mf_map1_slope(int fn, float x, float y, float a, float b)
+{
+    switch (fn) {
+    case MF_MAP_EXP:
+        return y;
+    case MF_MAP_LOG:
+        return 1 / x;
+    case MF_MAP_SQRT:
+        return 0.5f / y;
+    case MF_MAP_SQUARE:
+        return 2 * x;
+    case MF_MAP_RECIPROCAL:
+        return -y * y;
+    case MF_MAP_ABS:
+        return mf_sign(x);
+    case MF_MAP_RELU:
+        return y <= 0 ? 0 : 1;
+    case MF_MAP_GELU:
+        return mf_normal_cdf(x) + mf_times(x, mf_normal_pdf(x));
+    case MF_MAP_GELU_TANH: {
+        const float t = mf_gelu_tanh_of(x),
+                    slope = (float)mf_sqrt_2_pi * (1 + 3 * 0.044715f * x * x);
+        return 0.5f * (1 + t) + (t * t == 1 ? 0 : 0.5f * x * (1 - t * t) * slope);
+    }
+    case MF_MAP_SILU: {
+        const float s = mf_sigmoid(x);
+        return s + mf_times(x, s * (1 - s));
+    }
+    case MF_MAP_SIGMOID:
+        return y * (1 - y);
+    case MF_MAP_TANH:
+        return 1 - y * y;
+    case MF_MAP_SOFTPLUS:
+        return mf_sigmoid(x);
+    case MF_MAP_NORMAL_CDF:
+        return mf_normal_pdf(x);
+    case MF_MAP_XLOGX:
+        return x == 0 ? 0 : logf(x) + 1;
+    case MF_MAP_SIGN:
+        return 0;
+    case MF_MAP_AFFINE:
+        return a;
+    default: /* MF_MAP_CLAMP */
+        return x < a || x > b ? 0 : 1;
+    }
+}
+
+/* ---- kernels ---- */
+
+__global__ void __launch_bounds__(MF_THREADS) mf_cu_set(int64_t n, float value, float *out)
+{
+    for (int64_t i = mf_thread(); i < n; i += mf_threads())
+        out[i] = value;
+}
+
+__global__ void __launch_bounds__(MF_THREADS) mf_cu_scale(int64_t n, float factor, float *a)
+{
+    for (int64_t i = mf_thread(); i < n; i += mf_threads())
+        a[i] *= factor;
+}
+
+template <class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_map1(int fn, bool wide, int64_t n, float a, float b, const T *in, T *out)
+{
+    const int64_t i = mf_thread() * MF_EACH;
+    if (wide && i + MF_EACH <= n) {
+        float v[MF_EACH];
+        mf_get4(in + i, v);
+        MF_UNROLL
+        for (int j = 0; j < MF_EACH; j++)
+            v[j] = mf_map1_of(fn, v[j], a, b);
+        mf_put4(out + i, v);
+        return;
+    }
+    for (int64_t j = i; j < i + MF_EACH && j < n; j++)
+        mf_put(out + j, mf_map1_of(fn, mf_get(in + j), a, b));
+}
+
+template <class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_map1_grad(int fn, bool wide, int64_t n, float a, float b, const T *in, const T *out,
+                    const T *dout, T *din)
+{
+    const int64_t i = mf_thread() * MF_EACH;
+    if (wide && i + MF_EACH <= n) {
+        float x[MF_EACH] = {}, y[MF_EACH] = {}, v[MF_EACH];
+        if (in) mf_get4(in + i, x);
+        if (out) mf_get4(out + i, y);
+        mf_get4(dout + i, v);
+        MF_UNROLL
+        for (int j = 0; j < MF_EACH; j++)
+            v[j] *= mf_map1_slope(fn, x[j], y[j], a, b);
+        mf_put4(din + i, v);
+        return;
+    }
+    for (int64_t j = i; j < i + MF_EACH && j < n; j++)
+        mf_put(din + j,
+               mf_map1_slope(fn, in ? mf_get(in + j) : 0, out ? mf_get(out + j) : 0, a, b) *
+                   mf_get(dout + j));
+}
+
+/* Four dimensions, of which those that follow each other in all arrays were joined. */
+typedef struct mf_shape4 {
+    int64_t dim[4], a[4], b[4];
+} mf_shape4;
+
+/* Where element i is in the two arrays. */
+MF_INLINE void mf_place4(const mf_shape4 &s, int64_t i, int64_t *at_a, int64_t *at_b)
+{
+    int64_t a = 0, b = 0;
+    if (i < 0x7fffffff) { /* divisions of 32 bits are much faster */
+        uint32_t rest = (uint32_t)i;
+        MF_UNROLL
+        for (int d = 3; d > 0; d--) {
+            const uint32_t n = (uint32_t)s.dim[d], at = n == 1 ? 0 : rest % n;
+            rest = n == 1 ? rest : rest / n;
+            a += at * s.a[d], b += at * s.b[d];
+        }
+        i = rest;
+    } else
+        for (int d = 3; d > 0; d--) {
+            const int64_t at = i % s.dim[d];
+            i /= s.dim[d];
+            a += at * s.a[d], b += at * s.b[d];
+        }
+    *at_a = a + i * s.a[0], *at_b = b + i * s.b[0];
+}
+
+MF_INLINE float mf_map2_of(int fn, float a, float b)
+{
+    switch (fn) {
+    case MF_MAP_ADD:
+        return a + b;
+    case MF_MAP_SUB:
+        return a - b;
+    case MF_MAP_MUL:
+        return a * b;
+    case MF_MAP_DIV:
+        return a / b;
+    case MF_MAP_MAXIMUM:
+        return isnan(a) || a >= b ? a : b;
+    case MF_MAP_MINIMUM:
+        return isnan(a) || a <= b ? a : b;
+    default: /* MF_MAP_GREATER */
+        return a > b ? 1 : 0;
+    }
+}
+MF_INLINE int32_t mf_map2_i32(int fn, int32_t a, int32_t b)
+{
+    const uint32_t u = (uint32_t)a, v = (uint32_t)b;
+    switch (fn) {
+    case MF_MAP_ADD:
+        return (int32_t)(u + v);
+    case MF_MAP_SUB:
+        return (int32_t)(u - v);
+    case MF_MAP_MUL:
+        return (int32_t)(u * v);
+    case MF_MAP_DIV:
+        return b == 0 ? 0 : b == -1 ? (int32_t)(0 - u) : a / b;
+    case MF_MAP_MAXIMUM:
+        return a > b ? a : b;
+    case MF_MAP_MINIMUM:
+        return a < b ? a : b;
+    default: /* MF_MAP_GREATER */
+        return a > b;
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_map2(int fn, int64_t n, mf_shape4 s, const T *a, const T *b, T *out)
+{
+    for (int64_t i = mf_thread(); i < n; i += mf_threads()) {
+        int64_t at_a, at_b;
+        mf_place4(s, i, &at_a, &at_b);
+        mf_put(out + i, mf_map2_of(fn, mf_get(a + at_a), mf_get(b + at_b)));
+    }
+}
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_map2_i32(int fn, int64_t n, mf_shape4 s, const int32_t *a, const int32_t *b,
+                   int32_t *out)
+{
+    for (int64_t i = mf_thread(); i < n; i += mf_threads()) {
+        int64_t at_a, at_b;
+        mf_place4(s, i, &at_a, &at_b);
+        out[i] = mf_map2_i32(fn, a[at_a], b[at_b]);
+    }
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_copy4(int64_t n, mf_shape4 s, const uint32_t *in, uint32_t *out)
+{
+    for (int64_t i = mf_thread(); i < n; i += mf_threads()) {
+        int64_t from, to;
+        mf_place4(s, i, &from, &to);
+        out[to] = in[from];
+    }
+}
+
+MF_INLINE float mf_as_float(const void *in, int64_t i, int type)
+{
+    switch (type) {
+    case MF_CAST_F32:
+        return ((const float *)in)[i];
+    case MF_CAST_BF16:
+        return mf_bf16_to_f32(((const mf_bf16 *)in)[i]);
+    case MF_CAST_I32:
+        return (float)((const int32_t *)in)[i];
+    default: /* MF_CAST_U8 */
+        return ((const uint8_t *)in)[i];
+    }
+}
+MF_INLINE int64_t mf_as_integer(float value, int64_t lo, int64_t hi)
+{
+    if (isnan(value)) return 0;
+    return value <= (float)lo ? lo : value >= (float)hi ? hi : (int64_t)value;
+}
+
+/* A thread has four elements next to each other, so that no two of them share a word of u8. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_cast(int64_t n, int from, int to, const void *in, void *out)
+{
+    const int64_t first = mf_thread() * MF_EACH;
+    for (int64_t i = first; i < first + MF_EACH && i < n; i++) {
+        if (from == MF_CAST_I32 && to == MF_CAST_I32) { /* a float cannot be every integer */
+            ((int32_t *)out)[i] = ((const int32_t *)in)[i];
+            continue;
+        }
+        const float value = mf_as_float(in, i, from);
+        if (to == MF_CAST_F32)
+            ((float *)out)[i] = value;
+        else if (to == MF_CAST_BF16)
+            ((mf_bf16 *)out)[i] = mf_bf16_from_f32(value);
+        else if (to == MF_CAST_I32)
+            ((int32_t *)out)[i] = (int32_t)mf_as_integer(value, INT32_MIN, INT32_MAX);
+        else
+            ((uint8_t *)out)[i] = (uint8_t)mf_as_integer(value, 0, 255);
+    }
+}
+
+/* ---- launches ---- */
+
+/* Joins dimensions that follow each other in both arrays, so that fewer are divided by. */
+static mf_shape4 mf_joined(const int64_t dim[4], const int64_t a[4], const int64_t b[4])
+{
+    mf_shape4 s;
+    int at = 3;
+    for (int d = 0; d < 4; d++)
+        s.dim[d] = 1, s.a[d] = s.b[d] = 0;
+    s.dim[3] = dim[3], s.a[3] = a[3], s.b[3] = b[3];
+    for (int d = 2; d >= 0; d--) {
+        if (dim[d] == 1) continue;
+        if (s.dim[at] == 1) {
+            s.dim[at] = dim[d], s.a[at] = a[d], s.b[at] = b[d];
+        } else if (a[d] == s.a[at] * s.dim[at] && b[d] == s.b[at] * s.dim[at]) {
+            s.dim[at] *= dim[d];
+        } else {
+            at--;
+            s.dim[at] = dim[d], s.a[at] = a[d], s.b[at] = b[d];
+        }
+    }
+    return s;
+}
+
+extern "C" void mf_cuda_set(const mf_kctx *x, int64_t n, float value, float *out)
+{
+    if (n > 0)
+        MF_LAUNCH(mf_cu_set, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n, value, out);
+}
+
+extern "C" void mf_cuda_scale_inplace(const mf_kctx *x, int64_t n, float factor, float *a)
+{
+    if (n > 0)
+        MF_LAUNCH(mf_cu_scale, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n, factor, a);
+}
+
+extern "C" void mf_cuda_map1(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
+                             const void *in, void *out)
+{
+    const bool wide = mf_aligned(type, in, out);
+    if (n <= 0) return;
+    mf_by_type(type, [&](auto of) {
+        typedef decltype(of) T;
+        MF_LAUNCH(mf_cu_map1<T>, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x, fn,
+                  wide, n, a, b, (const T *)in, (T *)out);
+    });
+}
+
+extern "C" void mf_cuda_map1_grad(const mf_kctx *x, int fn, int type, int64_t n, float a,
+                                  float b, const void *in, const void *out, const void *dout,
+                                  void *din)
+{
+    const bool wide = mf_aligned(type, in, out, dout, din);
+    if (n <= 0) return;
+    mf_by_type(type, [&](auto of) {
+        typedef decltype(of) T;
+        MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x,
+                  fn, wide, n, a, b, (const T *)in, (const T *)out, (const T *)dout, (T *)din);
+    });
+}
+
+extern "C" void mf_cuda_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
+                             const int64_t stride_a[4], const int64_t stride_b[4],
+                             const void *a, const void *b, void *out)
+{
+    const int64_t n = dim[0] * dim[1] * dim[2] * dim[3];
+    const mf_shape4 s = mf_joined(dim, stride_a, stride_b);
+    const dim3 grid = mf_grid(n, MF_THREADS);
+    if (n <= 0) return;
+    if (type == MF_CAST_I32) {
+        MF_LAUNCH(mf_cu_map2_i32, grid, dim3(MF_THREADS), 0, x, fn, n, s, (const int32_t *)a,
+                  (const int32_t *)b, (int32_t *)out);
+        return;
+    }
+    mf_by_type(type, [&](auto of) {
+        typedef decltype(of) T;
+        MF_LAUNCH(mf_cu_map2<T>, grid, dim3(MF_THREADS), 0, x, fn, n, s, (const T *)a,
+                  (const T *)b, (T *)out);
+    });
+}
+
+extern "C" void mf_cuda_copy4(const mf_kctx *x, const int64_t dim[4],
+                              const int64_t stride_in[4], const int64_t stride_out[4],
+                              const void *in, void *out)
+{
+    const int64_t n = dim[0] * dim[1] * dim[2] * dim[3];
+    if (n > 0)
+        MF_LAUNCH(mf_cu_copy4, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n,
+                  mf_joined(dim, stride_in, stride_out), (const uint32_t *)in, (uint32_t *)out);
+}
+
+extern "C" void mf_cuda_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in,
+                             void *out)
+{
+    if (n > 0)
+        MF_LAUNCH(mf_cu_cast, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x, n, from,
+                  to, in, out);
+}

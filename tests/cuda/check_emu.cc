@@ -1,0 +1,287 @@
+/* check_emu: the emulator finds what it says it finds. Each case is a kernel with a planted
+ * fault, and beside it the same kernel without, in which nothing must be found: three orders,
+ * two seeds.
+ *
+ * The first case is also what pins the compiler: if its calls for reads and writes were no
+ * longer made, or were made with other arguments, a race in three lines would not be found. */
+#include "device.cuh"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+/* FAULT: the kernel has its fault. A template, so that a kernel is written once. */
+#define KERNEL template <bool FAULT> __global__ void
+
+KERNEL shared_race(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    box[threadIdx.x] = (int)threadIdx.x;
+    if (!FAULT) __syncthreads();
+    out[threadIdx.x] = box[(threadIdx.x + 1) % 64];
+}
+KERNEL shared_written_early(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    box[threadIdx.x] = 1;
+    __syncthreads();
+    out[threadIdx.x] = box[63 - threadIdx.x];
+    if (!FAULT) __syncthreads();
+    box[threadIdx.x] = 2;
+}
+KERNEL blocks_race(int *out)
+{
+    out[FAULT ? threadIdx.x : threadIdx.x + 64 * blockIdx.x] = (int)blockIdx.x;
+}
+KERNEL threads_race(int *out)
+{
+    out[FAULT ? threadIdx.x / 2 : threadIdx.x] = 1;
+}
+KERNEL warps_race(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    box[threadIdx.x] = 1;
+    __syncwarp();
+    out[threadIdx.x] = box[threadIdx.x ^ (FAULT ? 32 : 1)];
+}
+KERNEL shuffle_orders_nothing(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    box[threadIdx.x] = 1;
+    __shfl_xor_sync(0xffffffffu, 1, 1);
+    if (!FAULT) __syncwarp();
+    out[threadIdx.x] = box[threadIdx.x ^ 1];
+}
+KERNEL global_bounds(int *out)
+{
+    out[threadIdx.x + (FAULT && threadIdx.x == 63 ? 65 : 0)] = 1;
+}
+KERNEL shared_bounds(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    box[threadIdx.x + (FAULT && threadIdx.x == 63)] = 1;
+    __syncthreads();
+    out[threadIdx.x] = box[threadIdx.x];
+}
+KERNEL first_use_of_shared(int *out)
+{
+    MF_SHARED(int, box, [64]);
+    if (!FAULT || threadIdx.x > 0) box[threadIdx.x] = 1;
+    __syncthreads();
+    out[threadIdx.x] = box[threadIdx.x];
+}
+KERNEL first_use_of_global(int *out, const int *in)
+{
+    out[threadIdx.x] = FAULT ? in[threadIdx.x] : 1;
+}
+int of_the_host[64]; /* not static: the compiler must not know its values */
+KERNEL host_memory(int *out, const int *in)
+{
+    out[threadIdx.x] = FAULT ? *in : 1;
+}
+KERNEL barrier_of_some(int *out)
+{
+    if (FAULT && threadIdx.x >= 40) return;
+    __syncthreads();
+    out[threadIdx.x] = 1;
+}
+KERNEL two_barriers(int *out)
+{
+    if (FAULT && threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+    out[threadIdx.x] = 1;
+}
+KERNEL lane_is_missing(int *out)
+{
+    if (FAULT && threadIdx.x == 5) return;
+    out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, (int)threadIdx.x, 1);
+}
+KERNEL lane_outside_of_mask(int *out)
+{
+    int v = 0;
+    if (threadIdx.x % 32 < 16) v = __shfl_sync(0xffffu, 1, FAULT ? 20 : 3);
+    out[threadIdx.x] = v;
+}
+KERNEL copy_read_early(int *out)
+{
+    MF_SHARED(uint4, box, [16]);
+    if (threadIdx.x < 16) {
+        mf_copy16(&box[threadIdx.x], out + 4 * threadIdx.x, 16);
+        mf_copy_commit();
+        if (!FAULT) mf_copy_wait<0>();
+    }
+    __syncthreads();
+    const int v = ((const int *)box)[threadIdx.x];
+    if (FAULT && threadIdx.x < 16) mf_copy_wait<0>();
+    out[64 + threadIdx.x] = v;
+}
+KERNEL copy_left_open(int *out)
+{
+    MF_SHARED(uint4, box, [64]);
+    mf_copy16(&box[threadIdx.x], out, 16);
+    mf_copy_commit();
+    if (!FAULT) mf_copy_wait<0>();
+}
+KERNEL copy_not_aligned(int *out)
+{
+    MF_SHARED(uint4, box, [64]);
+    mf_copy16(&box[threadIdx.x], out + FAULT, 16);
+    mf_copy_commit();
+    mf_copy_wait<0>();
+}
+KERNEL not_aligned(int *out)
+{
+    MF_ALIGNED(out + FAULT, 16);
+    out[threadIdx.x] = 1;
+}
+KERNEL mbarrier_used_early(int *out)
+{
+    MF_SHARED(uint64_t, bar, [1]);
+    if (threadIdx.x == 0) emu::mbar_init(bar, 64, __FILE__, __LINE__);
+    if (!FAULT) __syncthreads();
+    emu::mbar_arrive(bar, 0, __FILE__, __LINE__);
+    emu::mbar_wait(bar, 0, __FILE__, __LINE__);
+    out[threadIdx.x] = 1;
+}
+KERNEL bulk_copy_read_early(int *out)
+{
+    MF_SHARED(uint64_t, bar, [1]);
+    MF_SHARED(uint4, box, [16]);
+    if (threadIdx.x == 0) emu::mbar_init(bar, 1, __FILE__, __LINE__);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        emu::bulk_copy(box, out, 256, bar, __FILE__, __LINE__);
+        emu::mbar_arrive(bar, 256, __FILE__, __LINE__);
+    }
+    if (!FAULT) emu::mbar_wait(bar, 0, __FILE__, __LINE__);
+    out[64 + threadIdx.x] = ((const int *)box)[threadIdx.x];
+}
+
+/* One wgmma of a warpgroup over zeros. WHAT is missing: 1 the fence of registers, 2 the fence
+ * between proxies, 3 the wait before an operand is written, 4 the wait at the end. */
+template <int WHAT> __global__ void wgmma(int *out)
+{
+    MF_SHARED_DYNAMIC(tile);
+    float d[64] = {};
+    for (int i = (int)threadIdx.x; i < 192 * 32; i += 128)
+        ((int *)tile)[i] = 0;
+    if (WHAT != 2) emu::fence_proxy_async();
+    __syncthreads();
+    if (WHAT != 1) emu::wg_fence(__FILE__, __LINE__);
+    emu::wg_mma(d, 128, emu::wg_desc(tile), emu::wg_desc(tile + 64 * 128), __FILE__, __LINE__);
+    emu::wg_commit();
+    if (WHAT == 3) {
+        __syncthreads();
+        ((int *)tile)[threadIdx.x] = 1;
+    }
+    if (WHAT != 4) emu::wg_wait(0);
+    out[threadIdx.x] = (int)d[0];
+}
+
+/* ---- cases ---- */
+
+static int number, failed;
+
+static void say(bool good, const char *name, const char *what)
+{
+    number++;
+    failed += !good;
+    printf("%sok %d - %s: %s\n", good ? "" : "not ", number, name, what);
+}
+
+struct arrays {
+    int *out, *unwritten, *freed;
+};
+struct memory : arrays {
+    memory()
+    {
+        out = (int *)emu::dev_alloc(128 * sizeof(int));
+        unwritten = (int *)emu::dev_alloc(64 * sizeof(int));
+        emu::dev_show(true);
+        memset(out, 0, 128 * sizeof(int));
+        emu::dev_mark_written(out, 128 * sizeof(int));
+        freed = (int *)emu::dev_alloc(128 * sizeof(int));
+        emu::dev_free(freed);
+    }
+    ~memory()
+    {
+        emu::dev_free(out);
+        emu::dev_free(unwritten);
+    }
+};
+
+/* Runs one kernel in all orders. kind: what must be found each time; NULL: nothing. */
+template <class F> static void all_orders(const char *name, const char *kind, F launch)
+{
+    int runs = 0, found = 0, others = 0;
+    for (int order = 0; order < 3; order++)
+        for (int seed = 1; seed <= 2; seed++) {
+            memory m;
+            emu::opt.order = order;
+            emu::opt.seed = (uint64_t)seed;
+            emu::forget();
+            launch(m);
+            runs++;
+            found += kind && emu::findings(strcmp(kind, "any finding") == 0 ? NULL : kind) > 0;
+            others += emu::findings() > 0;
+        }
+    say(kind ? found == runs : others == 0, name, kind ? kind : "no finding");
+}
+
+#define CASE(kernel, grid, block, kind, ...)                                                   \
+    all_orders(#kernel, kind, [](arrays m) {                                                   \
+        (void)m;                                                                               \
+        emu::launch("faulty", grid, block, 0, [=] { kernel<true>(__VA_ARGS__); });             \
+    });                                                                                        \
+    all_orders(#kernel, NULL, [](arrays m) {                                                   \
+        (void)m;                                                                               \
+        emu::launch("right", grid, block, 0, [=] { kernel<false>(__VA_ARGS__); });             \
+    })
+#define WGMMA(what, kind)                                                                      \
+    all_orders("wgmma " #what, kind, [](arrays m) {                                            \
+        emu::launch("wgmma", 1, 128, 192 * 128, [=] { wgmma<what>(m.out); });                  \
+    })
+
+int main()
+{
+    emu::opt.quiet = !getenv("LOUD");
+    CASE(shared_race, 1, 64, "race", m.out);
+    CASE(shared_written_early, 1, 64, "race", m.out);
+    CASE(blocks_race, 2, 64, "race", m.out);
+    CASE(threads_race, 1, 64, "race", m.out);
+    CASE(warps_race, 1, 64, "race", m.out);
+    CASE(shuffle_orders_nothing, 1, 64, "race", m.out);
+    CASE(global_bounds, 1, 64, "bounds", m.out);
+    CASE(shared_bounds, 1, 64, "bounds", m.out);
+    CASE(first_use_of_shared, 1, 64, "first use", m.out);
+    CASE(first_use_of_global, 1, 64, "first use", m.out, m.unwritten);
+    CASE(host_memory, 1, 64, "host memory", m.out, of_the_host);
+    CASE(barrier_of_some, 1, 64, "deadlock", m.out);
+    CASE(two_barriers, 1, 64, "barrier", m.out);
+    CASE(lane_is_missing, 1, 64, "warp", m.out);
+    CASE(lane_outside_of_mask, 1, 64, "shuffle", m.out);
+    CASE(copy_read_early, 1, 64, "race", m.out);
+    CASE(copy_left_open, 1, 64, "cp.async", m.out);
+    CASE(copy_not_aligned, 1, 64, "align", m.out);
+    CASE(not_aligned, 1, 64, "align", m.out);
+    CASE(mbarrier_used_early, 1, 64, "any finding", m.out);
+    CASE(bulk_copy_read_early, 1, 64, "race", m.out);
+    WGMMA(0, NULL);
+    WGMMA(1, "wgmma");
+    WGMMA(2, "proxy");
+    WGMMA(3, "wgmma");
+    WGMMA(4, "wgmma");
+    all_orders("freed memory", "bounds", [](arrays m) {
+        emu::launch("freed", 1, 64, 0, [=] { threads_race<false>(m.freed); });
+    });
+    all_orders("a block of 2048 threads", "launch", [](arrays m) {
+        emu::launch("large", 1, 2048, 0, [=] { threads_race<false>(m.out); });
+    });
+    all_orders("more shared memory than there is", "launch", [](arrays m) {
+        emu::launch("large", 1, 64, 228 << 10, [=] { threads_race<false>(m.out); });
+    });
+    printf("1..%d\n", number);
+    return failed != 0;
+}

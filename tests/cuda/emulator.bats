@@ -1,0 +1,38 @@
+# Kernels of CUDA on a CPU: the emulator finds planted faults, and each kernel gives the values of
+# the reference kernels in several orders of its threads, without a finding.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    command -v "${CXX:-g++}" >/dev/null || skip "no C++ compiler"
+    grep -q '^#define __x86_64__ 1' <<<"$("${CXX:-g++}" -dM -E -x c++ /dev/null)" ||
+        skip "the emulator switches stacks in x86-64 code"
+    make -s -C "$builddir" emulator
+}
+
+@test "the emulator finds what it says it finds" {
+    run "$builddir/tests/cuda/check_emu"
+    grep -v '^ok ' <<<"$output" | head -n 20
+    [ "$status" -eq 0 ]
+}
+
+# kernels ORDER SEED NAMES...: kernels against ref on the emulator
+kernels() {
+    [ -x "$builddir/tests/unit/kernels/check_kernels" ] || skip "check_kernels is not built"
+    run env MOEFW_EMU_ORDER="$1" MOEFW_EMU_SEED="$2" MOEFW_TEST_KERNELS="${*:3}" \
+        MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH="$builddir/tests/cuda/judged" \
+        CK_RUN_CASE="cpu against ref" "$builddir/tests/unit/kernels/check_kernels"
+    grep -v '^ok ' <<<"$output" | head -n 20
+    [ "$status" -eq 0 ]
+    grep -q '^ok ' <<<"$output"
+    [ "$(grep -c '^not ok ' <<<"$output")" -eq 0 ]
+}
+
+@test "elementwise kernels and sums" {
+    kernels 2 1 set scale_inplace map1 map1_grad map2 cast copy4 sum3 group_sum sumsq
+}
+
+@test "optimizers" {
+    kernels 0 1 adamw lion momentum descend adafactor
+    kernels 1 1 adamw lion momentum descend adafactor
+}

@@ -1,0 +1,21 @@
+/* fake.hh: what the fake libcublasLt needs of the fake libcudart. */
+#ifndef TESTS_CUDA_FAKE_HH
+#define TESTS_CUDA_FAKE_HH
+
+#include <cstddef>
+#include <functional>
+
+namespace fake {
+typedef std::function<void()> op;
+/* Queues work in a stream; it runs when somebody waits for it, or earlier. Returns an error
+ * of the runtime. */
+int enqueue(void *stream, const char *what, op f);
+/* Of device memory, to be called while an op runs. */
+void reads(const void *p, size_t bytes, const char *what);
+void writes(void *p, size_t bytes, const char *what);
+bool is_device(const void *p, size_t bytes);
+/* Whether this call is the one that has to fail. */
+bool fails();
+} // namespace fake
+
+#endif

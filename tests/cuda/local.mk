@@ -1,0 +1,21 @@
+# Kernels of CUDA on a CPU: an emulator that judges every access of a kernel, its own tests, and a
+# device of it (backend_emu.so), on which check_kernels runs. It needs a C++ compiler and no toolkit.
+#   EMULATOR      the emulator
+#   FAKE          libraries of CUDA for machines without a device
+#   CUDA_CHECKS   what tests the emulator and kernels with it
+EMULATOR =
+EMULATOR += tests/cuda/emu.cc
+EMULATOR += tests/cuda/judge.cc
+EMULATOR += tests/cuda/late.cc
+EMULATOR += tests/cuda/traffic.cc
+EMULATOR_INC =
+EMULATOR_INC += tests/cuda/emu.hh
+EMULATOR_INC += tests/cuda/state.hh
+FAKE =
+FAKE += tests/cuda/fake.hh
+FAKE += tests/cuda/fake_cublaslt.cc
+FAKE += tests/cuda/fake_cudart.cc
+CUDA_CHECKS =
+CUDA_CHECKS += tests/cuda/backend_emu.cc
+CUDA_CHECKS += tests/cuda/check_emu.cc
+EXTRA_DIST += $(EMULATOR) $(EMULATOR_INC) $(FAKE) $(CUDA_CHECKS)
