@@ -70,6 +70,24 @@ static void print_keys(void)
     puts("router.plugin\nexpert.plugin");
 }
 
+/* What moefw runs sorts, ranks, shows and chooses by. */
+static void print_columns(void)
+{
+    puts("run\nrouter\nstep\nval_loss\nbits_per_byte\nparams\ntokens\nseed\nfinished\nloss\n"
+         "task_loss\nppl\naccuracy\nmacro_f1\ntokens_per_s\nwall_s\nmoe.0.load_cv\nmoe.0."
+         "entropy\n"
+         "moe.0.drop_rate");
+    print_keys();
+}
+
+/* What moefw plugin new begins. */
+static void print_kinds(void)
+{
+    for (int kind = 1; mf_kind_name((mf_kind)kind); kind++)
+        puts(mf_kind_name((mf_kind)kind));
+    puts("op");
+}
+
 /* The kind of plugins of a section: "router", or "regularizer.balance". */
 static mf_kind kind_of_section(const char *section)
 {
@@ -113,6 +131,12 @@ int mf_words_print(const char *kind, const char *key)
         rc = print_plugins(arena, kind_of_folder(kind));
     else if (strcmp(kind, "keys") == 0)
         print_keys();
+    else if (strcmp(kind, "columns") == 0)
+        print_columns();
+    else if (strcmp(kind, "kinds") == 0)
+        print_kinds();
+    else if (strcmp(kind, "tokenizers") == 0)
+        puts("byte\nchar\nbpe\nbpe_bytes\nwordpiece");
     else if (strcmp(kind, "values") == 0 && key)
         rc = print_values(arena, key);
     else

@@ -213,6 +213,24 @@ verbs() {
     typed "moefw trace replay x y --router had" | grep -qx hadamard
     typed "moefw eval ru" | grep -qx runs/mine-1
     typed "moefw generate ru" | grep -qx runs/mine-1
+    # searches, lists, runs, new plugins and tokenizers
+    typed "moefw compare --grid train.opt" | grep -qx 'train.optimizer='
+    typed "moefw compare --grid train.optimizer=adamw,l" | grep -qx adamw,lion
+    typed "moefw compare --draw=train.lr" | grep -qx 'train.lr='
+    typed "moefw compare --routers linear,hy" | grep -qx linear,hybrid
+    [ "$(typed "moefw compare --baseline linea")" = linear ]
+    typed "moefw runs --rank val" | grep -qx val_loss
+    typed "moefw runs --where router" | grep -qx 'router='
+    typed "moefw runs --show step,tok" | grep -qx step,tokens_per_s
+    typed "moefw plugin new rou" | grep -qx router
+    typed "moefw plugin new o" | grep -qx op
+    typed "moefw tokenize train bpe" | grep -qx bpe_bytes
+    for verb in compare:--grid compare:--halving compare:--budget compare:--trial-seeds runs:--diff \
+        quantize:--gptq swap:--match import:--upcycle export:--unmerged; do
+        typed "moefw ${verb%:*} ${verb#*:}" | grep -qx -- "${verb#*:}" || { echo "$verb"; return 1; }
+    done
+    for action in hf peft gguf mlflow csv; do typed "moefw export $action" | grep -qx $action; done
+    typed "moefw presets --" | grep -qx -- --json
 }
 
 @test "help: no line broken twice, choices once, options of an action alone" {
@@ -267,6 +285,15 @@ verbs() {
     offered "moefw train --set router.plugin=h" | grep -qx router.plugin=hadamard
     offered "moefw plugin info simb" | grep -qx simbal
     offered "moefw generate ru" | grep -qx runs/mine-1
+    offered "moefw compare --grid train.opt" | grep -qx train.optimizer=
+    offered "moefw compare --grid=train.optimizer=adamw,l" | grep -qx -- --grid=train.optimizer=adamw,lion
+    offered "moefw compare --routers linear,hy" | grep -qx linear,hybrid
+    offered "moefw runs --rank val" | grep -qx val_loss
+    offered "moefw runs --where rout" | grep -qx router=
+    offered "moefw plugin new rou" | grep -qx router
+    offered "moefw tokenize train bpe" | grep -qx bpe_bytes
+    offered "moefw compare --hal" | grep -qx -- --halving
+    offered "moefw export g" | grep -qx gguf
 }
 
 @test "zsh completes verbs, actions, options, choices and presets" {
@@ -304,6 +331,12 @@ END
     [ "$(offered "moefw train --set model.norm=r" | grep .)" = rmsnorm ]
     offered "moefw plugin info simb" | grep -qx simbal
     offered "moefw generate runs/m" | grep -qx runs/mine-1
+    offered "moefw compare --grid=train.opt" | grep -qx train.optimizer
+    [ "$(offered "moefw compare --grid train.optimizer=adamw,l" | grep .)" = lion ]
+    offered "moefw compare --routers=linear,hyb" | grep -qx hybrid
+    offered "moefw runs --rank=val" | grep -qx val_loss
+    offered "moefw plugin new rout" | grep -qx router
+    for option in grid= draw= budget= trial-seeds= halving diff gptq= unmerged; do grep -q "'\*--$option\[" functions/_moefw; done
 }
 
 @test "missing features exit 6, a wrong environment 2, missing data 3" {

@@ -38,11 +38,39 @@ static bool wants_plugin(const char *arg)
     return names_kind(arg, "PLUGIN") || names_kind(arg, "NAME|FILE");
 }
 
+static bool wants_kind(const char *arg)
+{
+    return names_kind(arg, "KIND NAME");
+}
+
+static bool wants_tokenizer(const char *arg)
+{
+    return names_kind(arg, "KIND FILE");
+}
+
+/* The words of a KEY that has a value; NULL: the argument is no KEY=VALUE. */
+static const char *keys_of_option(const mf_cli_option *o)
+{
+    if (strcmp(o->name, "where") == 0) return "columns";
+    return o->arg && strstr(o->arg, "KEY=") ? "keys" : NULL;
+}
+
+/* The options with several words, separated by commas. */
+static bool is_list(const mf_cli_option *o)
+{
+    return o->arg && strchr(o->arg, ',') && !keys_of_option(o);
+}
+
 /* The kind of words (cli/words.h) that complete the option's argument; NULL: none. */
 static const char *words_of_option(const mf_cli_option *o)
 {
-    if (strcmp(o->name, "router") == 0 || strcmp(o->name, "routers") == 0) return "routers";
-    if (strcmp(o->name, "sort") == 0 || strcmp(o->name, "rank") == 0) return "keys";
+    if (strcmp(o->name, "router") == 0 || strcmp(o->name, "routers") == 0 ||
+        strcmp(o->name, "baseline") == 0)
+        return "routers";
+    if (strcmp(o->name, "sort") == 0 || strcmp(o->name, "rank") == 0 ||
+        strcmp(o->name, "show") == 0)
+        return "columns";
+    if (strcmp(o->name, "expert") == 0) return "experts";
     if (wants_plugin(o->arg)) return "plugins";
     return wants_preset(o->arg) ? "presets" : wants_run(o->arg) ? "runs" : NULL;
 }
@@ -60,6 +88,8 @@ static void each_operand_kind(const mf_verb *v, void (*put)(const char *kind))
     if (wants_operand(v, wants_preset)) put("presets");
     if (wants_operand(v, wants_run)) put("runs");
     if (wants_operand(v, wants_plugin)) put("plugins");
+    if (wants_operand(v, wants_kind)) put("kinds");
+    if (wants_operand(v, wants_tokenizer)) put("tokenizers");
 }
 
 static void words_of_actions(const mf_verb *v)
@@ -110,8 +140,10 @@ static void bash_arguments(const mf_cli_option *o)
 {
     for (; o && o->name; o++) {
         if (o->kind == MF_CLI_FLAG) continue;
+        if (keys_of_option(o)) continue; /* _moefw_set */
         printf("        --%s%s%c)", o->name, o->letter != 0 ? "|-" : "",
                o->letter != 0 ? o->letter : ' ');
+        if (is_list(o)) printf(" list=y");
         if (o->kind == MF_CLI_ENUM) {
             printf(" words='");
             for (int i = 0; o->choices[i] != NULL; i++)
@@ -154,24 +186,29 @@ static void bash_verb(const mf_verb *v)
 
 static void complete_bash(void)
 {
-    printf("# moefw completion for bash: eval \"$(moefw completion bash)\"\n"
-           "_moefw_words() { moefw completion words \"$@\" 2>/dev/null; }\n"
-           "# SECTION.KEY=VALUE: readline replaces only what follows the last =\n"
-           "_moefw_set() {\n"
-           "    case $1 in\n"
-           "    *=*) COMPREPLY=($(compgen -W \"$(_moefw_words values \"${1%%%%=*}\")\" -- "
-           "\"${1#*=}\")) ;;\n"
-           "    *) COMPREPLY=($(compgen -S = -W \"$(_moefw_words keys)\" -- \"$1\"))\n"
-           "        compopt -o nospace 2>/dev/null ;;\n"
-           "    esac\n"
-           "    return 0\n}\n"
-           "_moefw() {\n"
-           "    if [[ ${COMP_LINE:0:COMP_POINT} =~ \\ --set[=\\ ]([^\\ ]*)$ ]]; then\n"
-           "        _moefw_set \"${BASH_REMATCH[1]}\"; return\n    fi\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
-           "words= files=\n"
-           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-           "        case ${COMP_WORDS[i]} in\n        ");
+    printf(
+        "# moefw completion for bash: eval \"$(moefw completion bash)\"\n"
+        "_moefw_words() { moefw completion words \"$@\" 2>/dev/null; }\n"
+        "# KEY=VALUE, also KEY=A,B: readline replaces only what follows the last =\n"
+        "_moefw_set() {\n"
+        "    local done=\n"
+        "    case $2 in\n"
+        "    *=*) case $2 in *=*,*) done=${2#*=}; done=${done%%,*}, ;; esac\n"
+        "        COMPREPLY=($(compgen -P \"$done\" -W \"$(_moefw_words values "
+        "\"${2%%%%=*}\")\" -- \"${2#*=$done}\")) ;;\n"
+        "    *) COMPREPLY=($(compgen -S = -W \"$(_moefw_words \"$1\")\" -- \"$2\"))\n"
+        "        compopt -o nospace 2>/dev/null ;;\n"
+        "    esac\n"
+        "    return 0\n}\n"
+        "_moefw() {\n"
+        "    if [[ ${COMP_LINE:0:COMP_POINT} =~ \\ --(set|grid|draw)[=\\ ]([^\\ ]*)$ ]]; then\n"
+        "        _moefw_set keys \"${BASH_REMATCH[2]}\"; return\n    fi\n"
+        "    if [[ ${COMP_LINE:0:COMP_POINT} =~ \\ --where[=\\ ]([^\\ ]*)$ ]]; then\n"
+        "        _moefw_set columns \"${BASH_REMATCH[1]}\"; return\n    fi\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
+        "words= files= list=\n"
+        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+        "        case ${COMP_WORDS[i]} in\n        ");
     for (int i = 0; mf_verbs[i] != NULL; i++)
         printf("%s%s", i > 0 ? "|" : "", mf_verbs[i]->name);
     printf(") verb=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n"
@@ -188,7 +225,11 @@ static void complete_bash(void)
         bash_verb(mf_verbs[i]);
     printf("    esac\n"
            "    local IFS=$' \\t\\n'\n"
-           "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+           "    case $list$cur in\n"
+           "    y*,*) COMPREPLY=($(compgen -P \"${cur%%,*},\" -W \"$words\" -- "
+           "\"${cur##*,}\")) ;;\n"
+           "    *) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
+           "    esac\n"
            "    [ -n \"$files\" ] && case $cur in -*) ;; *)\n"
            "        IFS=$'\\n'; COMPREPLY+=($(compgen $files -- \"$cur\")) ;;\n"
            "    esac\n"
@@ -210,13 +251,6 @@ static void zsh_text(const char *text)
     }
 }
 
-static void zsh_words_of(const char *operands)
-{
-    if (wants_preset(operands)) printf(" presets");
-    if (wants_run(operands)) printf(" runs");
-    if (wants_plugin(operands)) printf(" plugins");
-}
-
 static void zsh_argument(const char *arg, const mf_cli_option *o)
 {
     putchar(':');
@@ -227,13 +261,10 @@ static void zsh_argument(const char *arg, const mf_cli_option *o)
         for (int i = 0; o->choices[i] != NULL; i++)
             printf("%s%s", i > 0 ? " " : "", o->choices[i]);
         putchar(')');
-    } else if (o && strcmp(o->name, "set") == 0) {
-        printf("_moefw_set");
+    } else if (o && keys_of_option(o)) {
+        printf("_moefw_set %s", keys_of_option(o));
     } else if (o && words_of_option(o)) {
-        printf("_moefw_words %s", words_of_option(o));
-    } else if (!o && (wants_preset(arg) || wants_run(arg) || wants_plugin(arg))) {
-        printf("_moefw_words");
-        zsh_words_of(arg);
+        printf("_moefw_%s %s", is_list(o) ? "list" : "words", words_of_option(o));
     } else if (wants_file(arg)) {
         printf("_files");
     } else if (wants_folder(arg)) {
@@ -258,6 +289,17 @@ static void zsh_options(const mf_cli_option *o)
         }
 }
 
+static void zsh_word(const char *kind)
+{
+    printf(" %s", kind);
+}
+
+static bool wants_any(const char *arg)
+{
+    return wants_preset(arg) || wants_run(arg) || wants_plugin(arg) || wants_kind(arg) ||
+           wants_tokenizer(arg);
+}
+
 static void zsh_verb(const mf_verb *v)
 {
     const char *operands = NULL;
@@ -276,6 +318,9 @@ static void zsh_verb(const mf_verb *v)
         printf(":word:(");
         put_words(words_of_operand(v));
         putchar(')');
+    } else if (wants_operand(v, wants_any)) {
+        printf(":operand:_moefw_words");
+        each_operand_kind(v, zsh_word);
     } else if (operands) {
         zsh_argument(operands, NULL);
     } else {
@@ -293,12 +338,14 @@ static void complete_zsh(void)
            "    for kind; do\n"
            "        names=(${(f)\"$(moefw completion words $kind 2>/dev/null)\"})\n"
            "        compadd -a names\n    done\n    _files\n}\n"
+           "_moefw_list() {\n    compset -P '*,'\n    _moefw_words $@[-1]\n}\n"
            "_moefw_set() {\n    local -a names\n"
            "    if compset -P '*='; then\n"
            "        names=(${(f)\"$(moefw completion words values ${${IPREFIX%%=}##*=} "
            "2>/dev/null)\"})\n"
+           "        compset -P '*,'\n"
            "        compadd -a names\n    else\n"
-           "        names=(${(f)\"$(moefw completion words keys 2>/dev/null)\"})\n"
+           "        names=(${(f)\"$(moefw completion words $@[-1] 2>/dev/null)\"})\n"
            "        compadd -S = -a names\n    fi\n}\n"
            "_moefw() {\n    local -a verbs\n    verbs=(\n");
     for (int i = 0; mf_verbs[i] != NULL; i++) {
@@ -336,10 +383,10 @@ static void fish_options(const char *when, const mf_cli_option *o)
             for (int i = 0; o->choices[i] != NULL; i++)
                 printf("%s%s", i > 0 ? " " : "", o->choices[i]);
             printf("'");
-        } else if (strcmp(o->name, "set") == 0) {
-            printf(" -a '(__moefw_set)'");
+        } else if (keys_of_option(o)) {
+            printf(" -a '(__moefw_set %s)'", keys_of_option(o));
         } else if (words_of_option(o)) {
-            printf(" -a '(__moefw_words %s)'", words_of_option(o));
+            printf(" -a '(__moefw_%s %s)'", is_list(o) ? "list" : "words", words_of_option(o));
         } else if (wants_folder(o->arg)) {
             printf(" -a '(__fish_complete_directories)'");
         }
@@ -371,7 +418,11 @@ static void fish_verb(const mf_verb *v)
     static const struct {
         bool (*wants)(const char *arg);
         const char *kind;
-    } kinds[] = {{wants_preset, "presets"}, {wants_run, "runs"}, {wants_plugin, "plugins"}};
+    } kinds[] = {{wants_preset, "presets"},
+                 {wants_run, "runs"},
+                 {wants_plugin, "plugins"},
+                 {wants_kind, "kinds"},
+                 {wants_tokenizer, "tokenizers"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (wants_operand(v, kinds[i].wants))
             printf("complete -c moefw%s -a '(__moefw_words %s)'\n", when, kinds[i].kind);
@@ -384,14 +435,20 @@ static void complete_fish(void)
     printf("# moefw completion for fish: moefw completion fish | source\n"
            "function __moefw_words\n"
            "    moefw completion words $argv 2>/dev/null\nend\n"
+           "# What is before the last comma of a list stays.\n"
+           "function __moefw_list\n"
+           "    set -l done (string match -r -- '^(?:--[a-z]+=)?(.*,)' (commandline -ct))[2]\n"
+           "    for word in (__moefw_words $argv)\n"
+           "        echo \"$done$word\"\n    end\nend\n"
            "function __moefw_set\n"
-           "    set -l word (string replace -r -- '^--set=' '' (commandline -ct))\n"
+           "    set -l word (string replace -r -- '^--[a-z]+=' '' (commandline -ct))\n"
            "    set -l key (string replace -r -- '=.*' '' $word)\n"
+           "    set -l done (string match -r -- '=(.*,)' $word)[2]\n"
            "    if string match -q -- '*=*' $word\n"
            "        for value in (__moefw_words values $key)\n"
-           "            echo $key=$value\n        end\n"
+           "            echo \"$key=$done$value\"\n        end\n"
            "    else\n"
-           "        for key in (__moefw_words keys)\n            echo $key=\n        end\n"
+           "        for key in (__moefw_words $argv)\n            echo $key=\n        end\n"
            "    end\nend\n"
            "# The first word that is a verb is the verb: others may be actions or values.\n"
            "function __moefw_verb\n"
