@@ -103,6 +103,7 @@ SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/gemm/skinny.h
 SIMD_INC += kernels/cpu/simd/stored/digits.h
 SIMD_INC += kernels/cpu/simd/stored/four_bits.h
+SIMD_INC += kernels/cpu/simd/stored/lines.h
 SIMD_INC += kernels/cpu/simd/stored/packed_dots.h
 SIMD_INC += kernels/cpu/simd/stored/packed_few.h
 SIMD_INC += kernels/cpu/simd/stored/stored.h

@@ -28,8 +28,8 @@ static const mf_cli_form forms[] = {
      "gemms of the sizes that models have, against the limits of this machine"},
     {"layer", NULL, 0, 0, "one MoE layer, forward and backward"},
     {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
-    {"generate", "[CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
-    {"prompt", "[CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
+    {"generate", "[RUN|CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
+    {"prompt", "[RUN|CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
     {"infer", "[RUN|CONFIG|PRESET]", 0, 1,
      "batches of a classifier or language model: latency and memory"},
     MF_CLI_FORM_END};
@@ -327,8 +327,8 @@ static int write_page(const mf_cli *cli, const mf_router_bench_spec *s,
     const char *out = mf_cli_text(cli, "report", NULL);
     mf_doc *d = repeat_command(cli);
     const char *command = d ? mf_doc_string(d, NULL) : NULL;
-    int rc = command ? mf_report_routers(s, n, all, mf_parallel_threads(), command, out)
-                     : MF_ENOMEM;
+    int rc =
+        command ? mf_report_routers(s, n, all, mf_parallel_threads(), command, out) : MF_ENOMEM;
     mf_doc_free(d);
     if (rc == MF_OK) mf_log(MF_LOG_INFO, "report: %s", out);
     return rc;
@@ -490,28 +490,6 @@ static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
     return rc;
 }
 
-static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how *how,
-                       mf_speed *r)
-{
-    const bool train = strcmp(what, "train") == 0;
-    const mf_session_options o = {.training = train};
-    mf_config *config;
-    mf_session *s = NULL;
-    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
-    if (rc == MF_OK) rc = mf_session_open(config, &o, &s);
-    if (rc == MF_OK) {
-        if (train)
-            rc = mf_speed_train(s, how, r);
-        else if (strcmp(what, "generate") == 0)
-            rc = mf_speed_generate(s, (int)mf_cli_int(cli, "prompt", 16),
-                                   (int)mf_cli_int(cli, "tokens", 128), how, r);
-        else
-            rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), how, r);
-    }
-    mf_session_close(s);
-    return rc;
-}
-
 /* Whether the status says that the data cannot be read; random tokens then replace them. */
 static bool no_data(int rc)
 {
@@ -533,6 +511,35 @@ static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
     o.no_data = true;
     rc = mf_load_run_as(run, &o, &change, ret, &step);
     if (rc == MF_OK) mf_log(MF_LOG_WARN, "drawn tokens in place of the run's data: %s", why);
+    return rc;
+}
+
+static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how *how,
+                       mf_speed *r)
+{
+    const bool train = strcmp(what, "train") == 0;
+    const mf_session_options o = {.training = train};
+    const char *of = mf_cli_operand(cli, 0);
+    mf_config *config;
+    mf_session *s = NULL;
+    int rc;
+    if (!train && of && mf_rundir_readable(of)) {
+        mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+        rc = open_run(cli, of, &s);
+    } else {
+        rc = mf_cli_config(cli, of, &config);
+        if (rc == MF_OK) rc = mf_session_open(config, &o, &s);
+    }
+    if (rc == MF_OK) {
+        if (train)
+            rc = mf_speed_train(s, how, r);
+        else if (strcmp(what, "generate") == 0)
+            rc = mf_speed_generate(s, (int)mf_cli_int(cli, "prompt", 16),
+                                   (int)mf_cli_int(cli, "tokens", 128), how, r);
+        else
+            rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), how, r);
+    }
+    mf_session_close(s);
     return rc;
 }
 

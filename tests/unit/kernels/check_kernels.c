@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -335,6 +336,52 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
+/* Files align tensors to little, so matrices begin anywhere in a line of the cache, and one may
+ * end where the mapping ends. Bits are the same everywhere, and nothing outside is read. */
+START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
+{
+    enum { PAGE = 65536, OUT = 5, IN = 203, ROWS = 3 };
+    const mf_kctx x = {.parallel = mf_parallel};
+    float in[ROWS * IN], y[ROWS * OUT], first[ROWS * OUT];
+    char *pages = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_int_eq(mprotect(pages + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    for (int i = 0; i < ROWS * IN; i++)
+        in[i] = (float)mf_rng_uniform(5, 9, 0, (uint64_t)i) - 0.5f;
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
+        for (mf_stored_type type = MF_STORED_F32; type <= MF_STORED_F16; type++) {
+            const int size = type == MF_STORED_F32 ? 4 : 2;
+            for (int shift = 0; shift <= 64 / size; shift++) {
+                /* shifts from the begin of the pages, and last one to their end */
+                char *at = pages + PAGE + shift * size;
+                if (shift * size == 64) at = pages + 2 * PAGE - OUT * IN * size;
+                for (int i = 0; i < OUT * IN; i++) { /* 1.xx and 2.xx in each type */
+                    const uint32_t bits = (uint32_t)mf_rng_below(5, 10, 0, (uint64_t)i, 512);
+                    const uint16_t h = (uint16_t)(0x3f80 + bits % 256);
+                    if (size == 2)
+                        memcpy(at + 2 * i, &h, 2);
+                    else
+                        memcpy(at + 4 * i, &(float){1 + (float)bits / 512}, 4);
+                }
+                const mf_stored_part part = {.type = type, .rows = OUT, .ld = IN, .data = at};
+                const mf_stored w = {
+                    .groups = 1, .out = OUT, .in = IN, .parts = 1, .part = &part};
+                mf_kernels_cpu_for(*isa)->stored_gemm(&x, &(mf_stored_gemm_args){.w = &w,
+                                                                                 .rows = ROWS,
+                                                                                 .x = in,
+                                                                                 .ldx = IN,
+                                                                                 .alpha = 1,
+                                                                                 .y = y,
+                                                                                 .ldy = OUT});
+                if (shift == 0) memcpy(first, y, sizeof y);
+                ck_assert_mem_eq(first, y, sizeof y);
+                memset(pages + PAGE, 0x7f, PAGE); /* numbers next to a matrix: NaN */
+            }
+        }
+    munmap(pages, 3 * PAGE);
+}
+END_TEST
+
 /* Packed and unpacked weights give the same bits, with few rows and with many. */
 START_TEST(packing_changes_no_bit)
 {
@@ -404,6 +451,7 @@ static Suite *suite(void)
     tcase_add_test(c, sets_are_complete_and_chosen_by_name);
     tcase_add_test(c, libraries_are_chosen_by_name);
     tcase_add_test(c, packing_changes_no_bit);
+    tcase_add_test(c, stored_rows_have_the_same_bits_wherever_they_lie);
     tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
     suite_add_tcase(s, c);
     c = tcase_create("gemms of others");

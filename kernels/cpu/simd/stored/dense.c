@@ -2,6 +2,9 @@
  * written once and compiled for each type. */
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
+#if VL == 16
+#include "kernels/cpu/simd/stored/lines.h"
+#endif
 
 #define AT_ONCE 4 /* rows of W that are read side by side */
 
@@ -86,6 +89,48 @@ void MF_SIMD(stored_unpack_dense)(const mf_stored_part *p, int64_t in, int64_t o
 
 /* ---- few rows ---- */
 
+#if VL == 16
+/* y[r] for `rows` rows of x and one row of W. lines: x in the order of line_split. */
+V_INLINE void dots(mf_stored_type type, int rows, int64_t in, const char *w, int64_t ahead,
+                   const float *x, int64_t ldx, const float *lines, int64_t ldl, float *y,
+                   int64_t ldy)
+{
+    const int64_t each = line_numbers(type);
+    int64_t i = in / each * each;
+    vf sum[STORED_FEW][2];
+    V_UNROLL
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = (vf){0};
+    lines_dot(type, rows, in / each, w, ahead, lines, ldl, sum);
+    for (; i < in; i += VL) {
+        const int64_t n = in - i < VL ? in - i : VL;
+        const vf v = elements_n(type, w, i, n);
+        for (int r = 0; r < rows; r++)
+            sum[r][0] = v_fma(v_load_n(x + r * ldx + i, n), v, sum[r][0]);
+    }
+    V_UNROLL
+    for (int r = 0; r < rows; r++)
+        y[r * ldy] = v_sum(sum[r][0] + sum[r][1]);
+}
+
+V_INLINE void few_along(mf_stored_type type, int rows, int64_t in, int64_t n, const char *w,
+                        int64_t ld, const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    const int64_t each = line_numbers(type), row = ld * size_of(type),
+                  ahead = row > 0 && row < LINE_AHEAD ? LINE_AHEAD / row * row : LINE_AHEAD;
+    const float *lines = x;
+    int64_t ldl = ldx;
+    if (type == MF_STORED_BF16) {
+        float *to = __builtin_alloca_with_align((size_t)(rows * in) * sizeof *to, 512);
+        for (int r = 0; r < rows; r++)
+            line_order(in / each * each, x + r * ldx, to + r * in);
+        lines = to;
+        ldl = in;
+    }
+    for (int64_t o = 0; o < n; o++)
+        dots(type, rows, in, w + o * row, ahead, x, ldx, lines, ldl, y + o, ldy);
+}
+#else
 /* y[r,j] for `rows` rows of x and nr rows of W. The rows of W that come next are prefetched,
  * because the processor's own prefetch stops at each page. */
 V_INLINE void dots(mf_stored_type type, int rows, int nr, int64_t in, const void *w, int64_t ld,
@@ -136,6 +181,7 @@ V_INLINE void few_along(mf_stored_type type, int rows, int64_t in, int64_t n, co
     for (; o < n; o++)
         dots(type, rows, 1, in, address(type, w, o * ld), ld, x, ldx, y + o, ldy);
 }
+#endif
 
 /* For weights stored as [in,rows]: the sums of nv VL outputs stay in registers; with nv = 1 the
  * last vector has n outputs. */

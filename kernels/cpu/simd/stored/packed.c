@@ -30,9 +30,13 @@ static int64_t group_at(const mf_stored_part *p, int64_t i)
 #define MOST_SPANS 512 /* spans on the stack */
 
 static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, int64_t o0,
-                          int64_t o1, int64_t rows, const float *x, int64_t ldx, float *y,
-                          int64_t ldy)
+                          int64_t o1, int64_t rows, const float *x, int64_t ldx,
+                          const void *digits, float *y, int64_t ldy)
 {
+    if (digits) {
+        few(p, in, o0, o1, rows, digits, y, ldy);
+        return;
+    }
     const int64_t each = spans_of(in), most = each < MOST_SPANS ? MOST_SPANS / each : 1,
                   some = min64(most, rows);
     span *to = __builtin_alloca_with_align((size_t)(some * each) * sizeof *to, 512);
@@ -57,6 +61,25 @@ static bool gptq_has_units(const mf_stored_part *p)
            (p->groups == 1 || size % SPAN == 0 || (size % 32 == 0 && SPAN % size == 0));
 }
 #endif
+
+int64_t MF_SIMD(stored_digits_size)(int64_t in)
+{
+#if VL > 4
+    return spans_of(in) * (int64_t)sizeof(span);
+#else
+    (void)in;
+    return 0;
+#endif
+}
+
+void MF_SIMD(stored_digits)(int64_t in, const float *x, void *to)
+{
+#if VL > 4
+    spans_fill(1, in, x, in, to);
+#else
+    (void)in, (void)x, (void)to;
+#endif
+}
 
 /* ---- few rows: f32 ---- */
 
@@ -147,23 +170,27 @@ static void gptq_few_floats(const mf_stored_part *p, int64_t in, int64_t o0, int
 }
 
 void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+                               int64_t rows, const float *x, int64_t ldx, const void *digits,
+                               float *y, int64_t ldy)
 {
 #if VL > 4
     if (gptq_has_units(p)) {
-        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, x, ldx, y, ldy);
+        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, x, ldx, digits, y, ldy);
         return;
     }
 #endif
+    (void)digits;
     gptq_few_floats(p, in, o0, o1, rows, x, ldx, y, ldy);
 }
 
 void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+                               int64_t rows, const float *x, int64_t ldx, const void *digits,
+                               float *y, int64_t ldy)
 {
 #if VL > 4
-    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, x, ldx, y, ldy);
+    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, x, ldx, digits, y, ldy);
 #else
+    (void)digits;
     enum { INPUTS = 512 };
     float w[INPUTS] __attribute__((aligned(64)));
     for (int64_t o = o0; o < o1; o++)

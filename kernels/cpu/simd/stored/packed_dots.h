@@ -103,7 +103,7 @@ V_INLINE void gptq_sums(int mr, int nv, const gptq_unit *u, vi sum[4][4][DIGITS]
             for (int v = 0; v < nv; v++) {
                 const vi word = v_loadi((const int32_t *)q + v * VL), low = word & LOW_BYTES,
                          high = (vi)((vu)word >> 4) & LOW_BYTES;
-                __builtin_prefetch(q + (v + 2 * nv) * VL);
+                __builtin_prefetch(q + (v + 4 * nv) * VL, 0, 2); /* see mx_vector */
                 V_UNROLL
                 for (int r = 0; r < mr; r++) {
                     const span *x = u->x + r * u->ldx;

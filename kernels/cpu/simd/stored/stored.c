@@ -137,17 +137,19 @@ static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
     }
 }
 
+/* digits: those of row r0 of x, `size` bytes each, or NULL. */
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
-                int64_t r1, int64_t o0, int64_t o1)
+                int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
 {
     float sum[STORED_FEW * MOST];
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
         const int64_t n = min64(r1 - r, STORED_FEW);
         const float *x = g->x + r * g->ldx;
+        const char *d = digits ? digits + (r - r0) * size : NULL;
         if (p->type == MF_STORED_GPTQ4)
-            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, g->ldx, d, sum, MOST);
         else if (p->type == MF_STORED_MXFP4)
-            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, g->ldx, d, sum, MOST);
         else
             MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
         for (int64_t i = 0; i < n; i++)
@@ -212,7 +214,7 @@ static void forward(void *arg, int64_t t)
         const int64_t o1 = min64(o0 + c->unit, p->rows), r = rows_of(g, e, &end);
         if (r >= end) continue;
         if (end - r <= FEW && !g->row)
-            few(g, p, e, r, end, o0, o1);
+            few(g, p, e, r, end, o0, o1, NULL, 0);
         else
             many(g, p, e, r, end, o0, o1);
     }
@@ -220,6 +222,81 @@ static void forward(void *arg, int64_t t)
     const int64_t n = min64(o0 + c->unit, p->rows) - o0, at = mf_stored_output(p, o0);
     zero_rest(g, at, at + (p->pairs ? n / 2 : n));
     if (p->pairs) zero_rest(g, at + p->rows / 2, at + p->rows / 2 + n / 2);
+}
+
+/* ---- y = x W^T, few rows in each group ---- */
+
+#define ACTIVE      64          /* groups with rows, at most */
+#define STRIPE      64          /* rows of a part per tile */
+#define DIGITS_ROOM (256 << 10) /* bytes */
+
+/* Tiles are cut group by group, in the order in which parts lie in memory, so a thread, which
+ * takes neighbouring tiles, reads few long stretches of it and prefetches what it reads next.
+ * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide. */
+typedef struct few_cut {
+    cut all;
+    int64_t each; /* tiles of a group */
+    int64_t active;
+    char *digits; /* [rows, size] of all rows of x, or NULL */
+    int64_t size;
+    int32_t group[ACTIVE];
+} few_cut;
+
+static void few_tile(void *arg, int64_t t)
+{
+    const few_cut *c = arg;
+    const mf_stored_gemm_args *g = c->all.g;
+    const int64_t e = c->group[t / c->each];
+    int64_t o0, end;
+    const mf_stored_part *p = &g->w->part[e * g->w->parts + part_at(&c->all, t % c->each, &o0)];
+    const int64_t r = rows_of(g, e, &end);
+    few(g, p, e, r, end, o0, min64(o0 + c->all.unit, p->rows),
+        c->digits ? c->digits + r * c->size : NULL, c->size);
+}
+
+static void digits_tile(void *arg, int64_t r)
+{
+    const few_cut *c = arg;
+    const mf_stored_gemm_args *g = c->all.g;
+    MF_SIMD(stored_digits)(g->w->in, g->x + r * g->ldx, c->digits + r * c->size);
+}
+
+/* Whether each group has few rows, and few groups have some; c then describes the tiles. */
+static bool cut_few(const mf_stored_gemm_args *g, few_cut *c)
+{
+    *c = (few_cut){.all = {g, STRIPE}};
+    if (g->row) return false;
+    for (int64_t e = 0; e < g->w->groups; e++) {
+        int64_t end;
+        const int64_t r = rows_of(g, e, &end);
+        if (r >= end) continue;
+        if (end - r > FEW || c->active == ACTIVE) return false;
+        c->group[c->active++] = (int32_t)e;
+        for (int64_t q = 0; q < g->w->parts; q++) {
+            const mf_stored_type type = g->w->part[e * g->w->parts + q].type;
+            if (type == MF_STORED_GPTQ4) c->all.unit = MOST;
+            if (type == MF_STORED_GPTQ4 || type == MF_STORED_MXFP4)
+                c->size = MF_SIMD(stored_digits_size)(g->w->in);
+        }
+    }
+    for (int64_t q = 0; q < g->w->parts; q++)
+        c->each += (g->w->part[q].rows + c->all.unit - 1) / c->all.unit;
+    return true;
+}
+
+static void run_few(const mf_kctx *x, few_cut *c)
+{
+    const mf_stored_gemm_args *g = c->all.g;
+    const int64_t room = g->rows * c->size;
+    zero_rest(g, 0, g->w->out);
+    if (room > 0 && room <= DIGITS_ROOM) {
+        c->digits = __builtin_alloca_with_align((size_t)room, 512);
+        if (g->rows == 1)
+            digits_tile(c, 0);
+        else
+            x->parallel(g->rows, digits_tile, c);
+    }
+    x->parallel(c->active * c->each, few_tile, c);
 }
 
 /* ---- y = x W ---- */
@@ -275,7 +352,12 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
 {
     const mf_stored *w = g->w;
     const int64_t n = g->back ? w->in : w->out, threads = x->threads > 0 ? x->threads : 8;
+    few_cut f;
     if (mf_kctx_failed(x) || g->rows <= 0) return;
+    if (!g->back && cut_few(g, &f)) {
+        run_few(x, &f);
+        return;
+    }
     cut c = {.g = g, .unit = n / (6 * threads) / UNIT * UNIT};
     if (c.unit < BLOCK) c.unit = n / threads >= BLOCK ? BLOCK : UNIT;
     if (c.unit > MOST) c.unit = MOST;

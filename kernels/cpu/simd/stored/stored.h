@@ -16,9 +16,19 @@ typedef void stored_unpack(const mf_stored_part *p, int64_t in, int64_t o0, int6
  * Reads each weight once, from memory. */
 typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                         int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy);
+/* The same for types of four bits. digits: the rows as stored_digits writes them, one behind
+ * the other; NULL: the function makes them. */
+typedef void stored_few_packed(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                               int64_t rows, const float *x, int64_t ldx, const void *digits,
+                               float *y, int64_t ldy);
+/* Bytes of a row of x as digits, 0: this instruction set has none. Writes one row to `to`,
+ * which is 64-byte aligned. */
+int64_t MF_SIMD(stored_digits_size)(int64_t in);
+void MF_SIMD(stored_digits)(int64_t in, const float *x, void *to);
 
 stored_unpack MF_SIMD(stored_unpack_dense), MF_SIMD(stored_unpack_gptq4),
     MF_SIMD(stored_unpack_mxfp4);
-stored_few MF_SIMD(stored_few_dense), MF_SIMD(stored_few_gptq4), MF_SIMD(stored_few_mxfp4);
+stored_few MF_SIMD(stored_few_dense);
+stored_few_packed MF_SIMD(stored_few_gptq4), MF_SIMD(stored_few_mxfp4);
 
 #endif
