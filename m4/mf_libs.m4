@@ -115,6 +115,7 @@ $PACKAGE_STRING
     CPU kernels   $mf_isas
     oneDNN        $mf_with_onednn
     libedit       $mf_with_edit (lines of generate -i)
+    MPI          $mf_with_mpi
     tests         $mf_tests
     plugins       $mf_plugins, installed in `mf_expand "$plugindir"`
     program       `mf_expand "$bindir"`

@@ -4,6 +4,7 @@ dist_man_MANS += man/moefw-adapters.7
 dist_man_MANS += man/moefw-controllers.7
 dist_man_MANS += man/moefw-experts.7
 dist_man_MANS += man/moefw-library.3
+dist_man_MANS += man/moefw-parallel.7
 dist_man_MANS += man/moefw-plugin.7
 dist_man_MANS += man/moefw-pretrained.7
 dist_man_MANS += man/moefw-regularizers.7

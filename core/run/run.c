@@ -74,6 +74,7 @@ void moefw_run_free(moefw_run *run)
     if (!run) return;
     mf_run_enter(run, &scope);
     mf_run_close(run);
+    mf_world_close(run->world);
     mf_ini_free(run->resolved);
     mf_config_free(run->config);
     mf_arena_free(run->texts);

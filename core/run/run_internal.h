@@ -49,6 +49,10 @@ struct moefw_run {
     mf_session *session;
     mf_rundir *dir;  /* training: the locked directory; NULL: none */
     char *directory; /* path of the run directory, also if it is only read; NULL: none */
+    /* set by core/cli: training joins the ranks that a launcher has started; false after it */
+    bool joins;
+    mf_world *world; /* NULL: one process */
+    bool keeps;      /* several ranks: rank 0 has a directory */
     mf_trainer *trainer;
     mf_batch **batches;    /* [accumulate] copies of the caller's batches; NULL until needed */
     atomic_int stop, save; /* requests by any thread or signal handler */
@@ -65,7 +69,7 @@ struct moefw_run {
     bool generate_only; /* generation packs the weights; no other graph may read them then */
     mf_generator *generator;
     mf_sampler *sampler;
-    int64_t drawn; /* number of tokens generated for this text */
+    int64_t drawn;       /* number of tokens generated for this text */
     mf_generation usual; /* of an imported run */
 };
 
@@ -95,6 +99,11 @@ int mf_run_configure(moefw_run *run, const char *config, int n,
 /* dir: the run directory. parent: a folder in which NAME-N is created. Both NULL: nothing
  * is written. */
 int mf_run_start(moefw_run *run, const char *dir, const char *parent);
+/* If run->joins: opens the world, agrees on the status rc of what was done before, and checks
+ * that the ranks fit together. Does nothing the second time. */
+int mf_run_join(moefw_run *run, int rc);
+/* Tells the other ranks whether rank 0 has opened a directory, and agrees on the status rc. */
+int mf_run_share_dir(moefw_run *run, int rc);
 /* Resumes the run in dir. A new handle takes the run's own configuration with these
  * assignments; a configured one keeps its configuration, and the assignments have no effect. */
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments);

@@ -87,16 +87,25 @@ static bool should_save(void *arg)
     return atomic_exchange(&((moefw_run *)arg)->save, 0) != 0;
 }
 
+/* Whether this process writes the files of the run. */
+static bool writes(const moefw_run *run)
+{
+    return mf_world_rank(run->world) == 0;
+}
+
 static int open_trainer(moefw_run *run, bool resume)
 {
     const mf_trainer_options o = {.dir = run->dir,
                                   .resume = resume,
+                                  .world = run->world,
+                                  .keeps = run->keeps,
                                   .arg = run,
                                   .should_stop = should_stop,
                                   .should_save = should_save};
     int rc = MF_OK;
     if (run->dir && !(run->directory = mf_strdup(run->dir->path))) rc = MF_ENOMEM;
     if (rc == MF_OK) rc = mf_trainer_new(run->session, &o, &run->trainer);
+    if (!mf_world_agreed(run->world)) rc = mf_world_agree(run->world, rc);
     if (rc == MF_OK) rc = mf_trainer_observe(run->trainer, &observer, run);
     if (rc == MF_OK) run->state = MF_RUN_TRAINING;
     mf_ini_free(run->resolved);
@@ -109,10 +118,13 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
     int rc = mf_run_expect(run, "start", MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc;
     /* Data and model are checked before any file is written. */
-    rc = open_session(run, NULL, NULL);
-    if (rc == MF_OK && dir) rc = mf_rundir_create_at(dir, &run->dir);
-    if (rc == MF_OK && parent)
-        rc = mf_rundir_create(parent, run->session->config->name, &run->dir);
+    rc = mf_run_join(run, open_session(run, NULL, NULL));
+    if (rc == MF_OK) {
+        if (dir && writes(run)) rc = mf_rundir_create_at(dir, &run->dir);
+        if (rc == MF_OK && parent && writes(run))
+            rc = mf_rundir_create(parent, run->session->config->name, &run->dir);
+        rc = mf_run_share_dir(run, rc);
+    }
     if (rc == MF_OK) rc = open_trainer(run, false);
     if (rc != MF_OK) mf_run_close(run);
     return rc;
@@ -156,17 +168,36 @@ static void tell_ignored(const moefw_run *run, int n, const mf_assignment *assig
     mf_error_clear();
 }
 
+/* Of several processes only rank 0 locks the directory. Which one that is, is known when they
+ * have joined; until then all of them read. */
+static int open_first(moefw_run *run, const char *dir)
+{
+    mf_launch l;
+    return run->joins && mf_launch_find(&l) ? mf_rundir_read(dir, &run->dir)
+                                            : mf_rundir_open(dir, &run->dir);
+}
+
+static int lock_dir(moefw_run *run, const char *dir)
+{
+    if (run->dir->lock >= 0 || !writes(run)) return MF_OK;
+    mf_rundir_close(run->dir);
+    run->dir = NULL;
+    return mf_rundir_open(dir, &run->dir);
+}
+
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
     if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
-    if (rc == MF_OK) rc = mf_rundir_open(dir, &run->dir);
+    if (rc == MF_OK) rc = open_first(run, dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,
                           run->dir->stored);
+    rc = mf_run_join(run, rc);
+    if (rc == MF_OK) rc = mf_run_share_dir(run, lock_dir(run, dir));
     if (rc == MF_OK) rc = open_trainer(run, true);
     if (rc == MF_OK) tell_ignored(run, n, assignments);
     if (rc != MF_OK) mf_run_close(run);
@@ -301,7 +332,7 @@ static void write_report(moefw_run *run)
 static int report_stopped(moefw_run *run, int rc)
 {
     char why[512];
-    if ((rc != MF_ESIGNAL && rc != MF_ELIMIT) || !run->dir) return rc;
+    if ((rc != MF_ESIGNAL && rc != MF_ELIMIT) || !run->dir || !writes(run)) return rc;
     if (!run->session->config->report.enabled) return rc;
     snprintf(why, sizeof why, "%s", mf_error_message());
     write_report(run);
@@ -315,7 +346,7 @@ static int finish(moefw_run *run)
     rc = mf_trainer_finish(run->trainer);
     run->failed = rc != MF_OK;
     run->finished = rc == MF_OK;
-    if (rc == MF_OK && run->dir && run->session->config->report.enabled) {
+    if (rc == MF_OK && run->dir && writes(run) && run->session->config->report.enabled) {
         write_report(run);
         rc = mf_rundir_judge(run->dir);
     }

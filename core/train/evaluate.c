@@ -20,10 +20,13 @@ struct mf_evaluator {
     mf_length_buckets *buckets;
     const mf_batch *batch; /* batch of the last run; the buckets own it */
     mf_model_graph *graph;
-    const mf_graph *arena_of;     /* graph whose arena is reused; may be NULL */
-    mf_moe_tally **tallies;       /* [n_moe] */
-    mf_moe_tally *one;            /* of one layer in one batch; NULL without MoE layers */
-    double *numbers;              /* of one batch */
+    const mf_graph *arena_of; /* graph whose arena is reused; may be NULL */
+    mf_moe_tally **tallies;   /* [n_moe] */
+    mf_moe_tally *one;        /* of one layer in one batch; NULL without MoE layers */
+    mf_world *world;          /* NULL: this process runs all batches */
+    double *numbers;          /* [window] of batches that follow one another */
+    int64_t window;
+    mf_comm_piece *pieces;        /* [2 window ranks] for exchanges */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
@@ -110,6 +113,7 @@ static int allocate(mf_evaluator *e)
     if (rc == MF_OK) rc = mf_head_tally_new(m, &e->head_one);
     if (rc == MF_OK) rc = mf_head_record_new(m, &e->head_record);
     if (rc != MF_OK) return rc;
+    e->window = 1;
     e->numbers = mf_alloc((size_t)numbers_of(e), sizeof *e->numbers);
     return e->numbers ? MF_OK : MF_ENOMEM;
 }
@@ -150,6 +154,7 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_head_tally_free(e->head_one);
     mf_moe_tally_free(e->one);
     mf_free(e->numbers);
+    mf_free(e->pieces);
     mf_head_record_free(e->head_record);
     mf_length_buckets_free(e->buckets);
     mf_batcher_free(e->batcher);
@@ -305,16 +310,64 @@ static void fold(mf_evaluator *e, const double *in, sums *s)
 
 /* ---- a run ---- */
 
+/* The rank that runs batch b. Rank 0 writes traces, so it runs what is recorded. */
+static int rank_of(const mf_evaluator *e, int64_t b)
+{
+    if (e->recorder && b % e->record_every == 0) return 0;
+    return (int)(b % mf_world_ranks(e->world));
+}
+
+/* Gives all ranks the numbers of batches first .. first+n-1. */
+static int exchange(mf_evaluator *e, int64_t first, int64_t n)
+{
+    const int rank = mf_world_rank(e->world), ranks = mf_world_ranks(e->world);
+    const int64_t bytes = numbers_of(e) * (int64_t)sizeof *e->numbers;
+    mf_comm_piece *send = e->pieces, *recv = e->pieces + e->window * ranks;
+    int n_send = 0, n_recv = 0;
+    for (int64_t i = 0; ranks > 1 && i < n; i++) {
+        const int owner = rank_of(e, first + i);
+        double *at = e->numbers + i * numbers_of(e);
+        if (owner != rank) recv[n_recv++] = (mf_comm_piece){owner, at, bytes};
+        for (int r = 0; owner == rank && r < ranks; r++)
+            if (r != rank) send[n_send++] = (mf_comm_piece){r, at, bytes};
+    }
+    return mf_world_exchange(e->world, "the results of an evaluation", n_send, send, n_recv,
+                             recv);
+}
+
 static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s)
 {
+    const int rank = mf_world_rank(e->world);
     int rc = MF_OK;
-    for (int64_t b = 0; rc == MF_OK && b < n; b++) {
-        rc = measure(e, run, b, e->numbers);
-        if (rc != MF_OK || e->numbers[TARGETS] == 0) continue;
-        fold(e, e->numbers, s);
-        if (e->each) rc = e->each(e->each_arg, b + 1, n);
+    for (int64_t first = 0; rc == MF_OK && first < n; first += e->window) {
+        const int64_t m = n - first < e->window ? n - first : e->window;
+        for (int64_t i = 0; rc == MF_OK && i < m; i++)
+            if (rank_of(e, first + i) == rank)
+                rc = measure(e, run, first + i, e->numbers + i * numbers_of(e));
+        if (rc == MF_OK) rc = exchange(e, first, m);
+        for (int64_t i = 0; rc == MF_OK && i < m; i++) {
+            const double *in = e->numbers + i * numbers_of(e);
+            if (in[TARGETS] == 0) continue;
+            fold(e, in, s);
+            if (e->each) rc = e->each(e->each_arg, first + i + 1, n);
+        }
     }
     return rc;
+}
+
+int mf_evaluator_share(mf_evaluator *e, mf_world *world)
+{
+    const size_t ranks = (size_t)mf_world_ranks(world), window = 4 * ranks;
+    if (ranks == 1) return MF_OK;
+    double *numbers = mf_alloc(window * (size_t)numbers_of(e), sizeof *numbers);
+    if (!numbers) return MF_ENOMEM;
+    mf_free(e->numbers);
+    e->numbers = numbers;
+    e->pieces = mf_alloc(2 * window * ranks, sizeof *e->pieces);
+    if (!e->pieces) return MF_ENOMEM;
+    e->window = (int64_t)window;
+    e->world = world;
+    return MF_OK;
 }
 
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)

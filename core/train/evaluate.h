@@ -3,6 +3,7 @@
 #ifndef MF_TRAIN_EVALUATE_H
 #define MF_TRAIN_EVALUATE_H
 
+#include "comm/world.h"
 #include "train/metrics/metrics.h"
 #include "train/run/session.h"
 #include "train/trace.h"
@@ -17,6 +18,9 @@ int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
 void mf_evaluator_free(mf_evaluator *e);
 /* Rebuilds the graph after the structure changed. arena_of: the new training graph, or NULL. */
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of);
+/* Spreads later runs over the ranks: each runs some batches, and all get the same record. All
+ * ranks must call mf_evaluator_run then. MF_ENOMEM. */
+int mf_evaluator_share(mf_evaluator *e, mf_world *world);
 /* Each later run records its first batch, and then each batch whose number is a multiple of
  * `every`, in the recorder; batches without targets are skipped. NULL ends the recording.
  * Rebuilds the graph. */

@@ -31,6 +31,7 @@ const mf_section_at mf_config_sections[] = {
     AT(mf_report_section, report),
     AT(mf_log_section, log),
     AT(mf_trace_section, trace),
+    AT(mf_parallel_section, parallel),
     {NULL, 0, 0},
 };
 

@@ -18,6 +18,7 @@ typedef struct mf_config {
     mf_report_config report;
     mf_log_config log;
     mf_trace_config trace;
+    mf_parallel_config parallel;
     mf_task_section *tasks; /* in order of appearance, without those of task = none */
     int n_tasks;
     mf_plugin_section router, expert;

@@ -1,5 +1,5 @@
-/* train/train_config.c: the keys of [train], [report], [log] and [trace] with defaults and
- * bounds. Rules between keys are in run_config.c. */
+/* train/train_config.c: the keys of [train], [report], [log], [parallel] and [trace], with
+ * defaults and bounds. Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
 static const char *const optimizers[] = {"adamw", "adam", "lion", "muon", "adafactor", NULL};
@@ -139,6 +139,15 @@ static const mf_option trace_options[] = {
                    "record the routing of each n-th validation batch; 0: none"),
     MF_END_OPTIONS};
 
+static const mf_option parallel_options[] = {
+    MF_OPTION_STR(
+        mf_parallel_config, comm, "auto",
+        "how processes reach each other: auto (what the launcher is of), self (not at "
+        "all), openmpi, mpich or a FILE.so"),
+    MF_SECTION_REAL(mf_parallel_config, patience, "600", 0.1, 1e9,
+                    "seconds after which a process that does not answer ends the run"),
+    MF_END_OPTIONS};
+
 static const char *const files[] = {"from", NULL};
 const mf_section mf_train_section = {.name = "train",
                                      .help = "the training loop",
@@ -157,6 +166,11 @@ const mf_section mf_log_section = {.name = "log",
                                    .help = "the metrics, for programs that show them",
                                    .options = log_options,
                                    .size = sizeof(mf_log_config)};
+const mf_section mf_parallel_section = {.name = "parallel",
+                                        .help = "runs of several processes: "
+                                                "moefw-parallel(7)",
+                                        .options = parallel_options,
+                                        .size = sizeof(mf_parallel_config)};
 const mf_section mf_trace_section = {.name = "trace",
                                      .help = "recorded routing",
                                      .options = trace_options,

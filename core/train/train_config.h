@@ -89,11 +89,16 @@ typedef struct mf_trace_config {
     int64_t every; /* record the routing of each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
+typedef struct mf_parallel_config {
+    const char *comm; /* communicator: auto, self, a module's name or file */
+    double patience;  /* seconds after which a rank that does not answer ends the run */
+} mf_parallel_config;
+
 typedef struct mf_log_config {
     int64_t tensorboard; /* write RUN/tensorboard */
 } mf_log_config;
 
 extern const mf_section mf_train_section, mf_device_section, mf_report_section, mf_log_section,
-    mf_trace_section;
+    mf_trace_section, mf_parallel_section;
 
 #endif

@@ -37,11 +37,11 @@ static int new_step(mf_trainer *t)
 {
     const mf_session *s = t->session;
     void *sum = NULL;
-    t->share = mf_tree_share(s->config->train.accumulate, 0, 1);
     t->graphs = mf_alloc((size_t)s->config->train.accumulate, sizeof *t->graphs);
     if (!t->graphs) return MF_ENOMEM;
     int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
     t->loss_sum = sum;
+    if (rc == MF_OK) rc = mf_trainer_ranks_new(t);
     if (rc == MF_OK)
         rc = mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share,
                                  &t->sum);
@@ -141,6 +141,7 @@ void mf_trainer_free(mf_trainer *t)
     mf_free(t->graphs);
     mf_free(t->numbers);
     mf_gradient_sum_free(t->sum);
+    mf_trainer_ranks_free(t);
     mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
     mf_free(t);
 }
@@ -225,7 +226,7 @@ static int end_early(mf_trainer *t)
 {
     const int code = t->stop;
     t->stop = MF_OK;
-    if (t->options.dir && t->saved != t->step) {
+    if (mf_trainer_keeps(t) && t->saved != t->step) {
         int rc = mf_trainer_save(t);
         if (rc != MF_OK) return rc;
     }
@@ -254,8 +255,7 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
     if (rc != MF_OK) return rc;
     clear(t);
     MF_TELL(t, rc, before_step, t, &t->now);
-    if (rc == MF_OK) rc = mf_trainer_gradients(t, own);
-    if (rc == MF_OK) rc = mf_trainer_update(t, own);
+    if (rc == MF_OK) rc = mf_trainer_update(t, own, mf_trainer_gradients(t, own));
     if (rc != MF_OK) {
         mf_recorder_cancel(t->recorder);
         return rc;
@@ -353,7 +353,12 @@ mf_session *mf_trainer_session(const mf_trainer *t)
 
 const mf_rundir *mf_trainer_dir(const mf_trainer *t)
 {
-    return t->options.dir;
+    return mf_world_rank(t->options.world) == 0 ? t->options.dir : NULL;
+}
+
+bool mf_trainer_keeps(const mf_trainer *t)
+{
+    return t->options.dir || t->options.keeps;
 }
 
 const mf_trainer_options *mf_trainer_settings(const mf_trainer *t)

@@ -24,7 +24,11 @@ typedef struct mf_trainer_options {
      * are written. */
     mf_rundir *dir;
     bool resume; /* continue from dir's newest checkpoint that verifies */
-    void *arg;   /* argument of both callbacks */
+    /* The ranks of the run; NULL: one process. Ranks other than 0 write no files: they read
+     * `dir` on resume, and otherwise need none. All ranks must call the same functions. */
+    mf_world *world;
+    bool keeps; /* rank 0 has a run directory, so checkpoints are saved */
+    void *arg;  /* argument of both callbacks */
     /* Called after each step. Returns 0, or the number of the signal that ends training. NULL:
      * training is not interrupted. */
     int (*should_stop)(void *arg);
@@ -91,9 +95,12 @@ int64_t mf_trainer_last_batches(const mf_trainer *t);
 /* Saves a checkpoint in the run directory, and calls on_save of the observers. MF_EUSAGE if
  * there is no run directory. */
 int mf_trainer_save(mf_trainer *t);
-/* Saves a checkpoint in another folder, and keeps the newest `keep` there. Does not
- * call on_save. */
+/* Saves a checkpoint in another folder, and keeps the newest `keep` there. Does not call
+ * on_save. On ranks other than 0 folder is NULL: they only take part in the comparison of what
+ * must be the same on all of them. */
 int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep);
+/* Saves the checkpoint of the best validation, in place of the last one. */
+int mf_trainer_save_best(mf_trainer *t);
 /* For observers: ends training after this step with this code and the message "WHY at step N".
  * If there is a run directory, a checkpoint is saved. No effect after the last step. */
 void mf_trainer_stop(mf_trainer *t, int code, const char *why);
@@ -103,7 +110,15 @@ void mf_trainer_end_here(mf_trainer *t);
 
 /* ---- access ---- */
 mf_session *mf_trainer_session(const mf_trainer *t);
-const mf_rundir *mf_trainer_dir(const mf_trainer *t); /* NULL without a run directory */
+/* NULL without a run directory, and on ranks other than 0 */
+const mf_rundir *mf_trainer_dir(const mf_trainer *t);
+/* Whether the run has a directory, which rank 0 writes. */
+bool mf_trainer_keeps(const mf_trainer *t);
+/* What the process, or with several ranks any of them, was asked for: the number of a signal to
+ * stop, or 0; to save; to end by train.time_limit. */
+int mf_trainer_asked_stop(mf_trainer *t);
+bool mf_trainer_asked_save(mf_trainer *t);
+bool mf_trainer_late(mf_trainer *t);
 const mf_trainer_options *mf_trainer_settings(const mf_trainer *t);
 bool mf_trainer_resumed(const mf_trainer *t);
 int64_t mf_trainer_steps(const mf_trainer *t);  /* optimizer steps so far */

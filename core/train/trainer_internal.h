@@ -6,8 +6,14 @@
 #include "train/length_buckets.h"
 #include "train/observers/observers.h"
 #include "train/optim/optim.h"
-#include "train/parallel/gradient_sum.h"
+#include "train/parallel/gradient_exchange.h"
 #include "train/trainer.h"
+
+/* What a rank tells the others once a step. */
+typedef struct mf_mark {
+    int32_t code;             /* status of its micro-batches */
+    int32_t stop, save, late; /* a signal to stop, a request to save, train.time_limit */
+} mf_mark;
 
 typedef struct mf_observed {
     const mf_observer *ops;
@@ -45,6 +51,10 @@ struct mf_trainer {
     mf_piece share;          /* the micro-batches that this process runs */
     mf_gradient_sum *sum;
     struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
+    mf_gradient_exchange *exchange; /* NULL: this process runs all of them */
+    mf_mark *marks;                 /* [ranks] */
+    mf_mark asked;                  /* what any rank was asked for, in this step */
+    mf_comm_piece *pieces;          /* [4 ranks] */
     double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     mf_train_result result;
@@ -58,9 +68,20 @@ struct mf_trainer {
     (rc) = (t)->observers[i_].ops->hook((t)->observers[i_].self, __VA_ARGS__)
 
 /* The two parts of a step: runs the micro-batches of this process; then sums what they gave,
- * takes the optimizer step and fills t->now. own: the caller's batches, or NULL. */
+ * takes the optimizer step and fills t->now. own: the caller's batches, or NULL. rc: the status
+ * of the first part, which the ranks tell each other. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own);
-int mf_trainer_update(mf_trainer *t, const mf_batch *const *own);
+int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc);
+
+/* ---- trainer_ranks.c ---- */
+/* Sets the share of this rank, and allocates what the exchange needs. */
+int mf_trainer_ranks_new(mf_trainer *t);
+void mf_trainer_ranks_free(mf_trainer *t);
+/* Exchanges status and numbers of the micro-batches. rc: the status of this rank. Returns the
+ * agreed one. */
+int mf_trainer_meet(mf_trainer *t, int rc);
+/* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks. */
+int mf_trainer_judge_equal(mf_trainer *t);
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);

@@ -24,8 +24,7 @@ static int collect_position(const mf_trainer *t, mf_state *s)
 {
     int rc = mf_state_set_int(s, "step", t->step);
     if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
-    if (rc == MF_OK) rc = mf_state_set_int(s, "skipped", t->skipped);
-    return rc == MF_OK ? mf_state_set_real(s, "wall_s", mf_trainer_wall(t)) : rc;
+    return rc == MF_OK ? mf_state_set_int(s, "skipped", t->skipped) : rc;
 }
 
 static int collect_options(const mf_plughost *h, mf_state *s)
@@ -83,25 +82,35 @@ int mf_trainer_judge(const mf_trainer *t, int rc)
 int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
 {
     const mf_model *m = t->session->model;
+    mf_provenance now = *mf_provenance_now(m);
+    int rc = mf_trainer_begin(t);
+    if (rc == MF_OK) rc = mf_trainer_judge_equal(t);
+    if (rc != MF_OK || !folder) return rc;
     mf_state *s = mf_state_new();
-    int rc = s ? mf_trainer_begin(t) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_trainer_judge(t, rc);
+    rc = s ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && t->options.dir) rc = mf_rundir_judge(t->options.dir);
     if (rc == MF_OK) rc = collect_position(t, s);
     if (rc == MF_OK) rc = collect_options(m->plugins, s);
     if (rc == MF_OK) rc = collect_model(m, s);
     MF_TELL(t, rc, save, t, s);
-    if (rc == MF_OK)
-        rc = mf_ckpt_save(folder, t->step, m->store, s, mf_provenance_now(m), keep);
+    now.wall_s = mf_trainer_wall(t);
+    if (rc == MF_OK) rc = mf_ckpt_save(folder, t->step, m->store, s, &now, keep);
     mf_state_free(s);
-    rc = mf_trainer_judge(t, rc);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+}
+
+int mf_trainer_save_best(mf_trainer *t)
+{
+    const mf_rundir *dir = mf_trainer_dir(t);
+    return mf_trainer_save_in(t, dir ? dir->best : NULL, 1);
 }
 
 int mf_trainer_save(mf_trainer *t)
 {
-    if (!t->options.dir)
+    if (!mf_trainer_keeps(t))
         return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
-    int rc = mf_trainer_save_in(t, t->options.dir->ckpt, (int)t->session->config->train.keep);
+    const mf_rundir *dir = mf_trainer_dir(t);
+    int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, (int)t->session->config->train.keep);
     if (rc == MF_OK) t->saved = t->step;
     MF_TELL(t, rc, on_save, t);
     return rc;
@@ -131,11 +140,14 @@ static int restore(mf_trainer *t, const mf_state *s)
 {
     mf_plughost *h = t->session->model->plugins;
     if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
-        !mf_state_int(s, "skipped", &t->skipped) ||
-        !mf_state_real(s, "wall_s", &t->wall_before))
+        !mf_state_int(s, "skipped", &t->skipped))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->options.dir->path);
-    int rc = mf_load_tasks(t->session->model, s);
+    /* Checkpoints of earlier versions have the time in their state. */
+    int rc = mf_state_real(s, "wall_s", &t->wall_before)
+                 ? MF_OK
+                 : mf_ckpt_wall(t->options.dir->ckpt, t->step, &t->wall_before);
+    if (rc == MF_OK) rc = mf_load_tasks(t->session->model, s);
     if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
     if (rc != MF_OK) return rc;
     mf_changes_clear(h);
@@ -153,17 +165,30 @@ static int restore_structure(mf_trainer *t)
                                                                          : MF_OK;
 }
 
-int mf_trainer_resume(mf_trainer *t)
+static int read_checkpoint(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
     int64_t step = 0;
+    return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
+                          &step);
+}
+
+/* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */
+static int read_in_turn(mf_trainer *t)
+{
+    const bool first = mf_world_rank(t->options.world) == 0;
+    int rc = first ? mf_rundir_clean(t->options.dir) : MF_OK;
+    if (rc == MF_OK && first) rc = mf_ckpt_clean(t->options.dir->best);
+    if (rc == MF_OK && first) rc = read_checkpoint(t);
+    rc = mf_world_agree(t->options.world, rc);
+    return rc == MF_OK && !first ? read_checkpoint(t) : rc;
+}
+
+int mf_trainer_resume(mf_trainer *t)
+{
     if (!t->options.dir)
         return mf_fail(MF_EUSAGE, "resume: expected a run directory, found none");
-    int rc = mf_rundir_clean(t->options.dir);
-    if (rc == MF_OK) rc = mf_ckpt_clean(t->options.dir->best);
-    if (rc != MF_OK) return rc;
-    rc = mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
-                            &step);
+    int rc = read_in_turn(t);
     if (rc == MF_OK) rc = restore(t, t->resumed);
     return rc == MF_OK ? restore_structure(t) : rc;
 }

@@ -62,7 +62,7 @@ static void sum_losses(mf_trainer *t, int64_t j)
     const mf_kctx x = mf_device_context(d);
     const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
     const float *loss = mf_tensor_data(t->now.graph->loss);
-    if (j == 0)
+    if (j == t->share.first)
         k->copy4(&x, one, stride, stride, loss, t->loss_sum);
     else
         k->map2(&x, MF_MAP_ADD, MF_CAST_F32, one, stride, stride, t->loss_sum, loss,
@@ -100,7 +100,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     if (rc != MF_OK) return rc;
     t->graphs[j] = r->graph;
     stretch = stretch_of(t, r->graph, j);
-    if (j == micro - 1) exchange(t);
+    if (j == t->share.end - 1) exchange(t);
     rc = mf_graph_run(r->graph->g, &run);
     if (rc != MF_OK) return rc;
     mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
@@ -108,7 +108,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
     if (!joins_update(t, j)) rc = mf_recorder_end(t->recorder);
     if (rc != MF_OK) return rc;
-    return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
+    return j < t->share.end - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
 /* Warns, once and after the first micro-batches, of steps that take minutes. */
@@ -224,12 +224,11 @@ static int fold(mf_trainer *t)
 
 /* ---- the optimizer step ---- */
 
-/* Repeats the micro-batches of the step with a check of every value, to name the first op whose
- * result is not finite. */
-static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
+/* Repeats the micro-batches of this process with a check of every value. */
+static int repeat_checked(mf_trainer *t, const mf_batch *const *own)
 {
     const mf_config *c = t->session->config;
-    for (int64_t j = 0; j < c->train.accumulate; j++) {
+    for (int64_t j = t->share.first; j < t->share.end; j++) {
         const mf_run run = {.seed = (uint64_t)c->train.seed,
                             .step =
                                 (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
@@ -238,11 +237,64 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
         if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);
         if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
-    return mf_fail(
-        MF_ENONFINITE,
-        "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
-        "squares of the gradient is not; a smaller train.lr or train.clip may help",
-        (long long)t->step + 1, t->now.loss, t->now.grad_norm);
+    return MF_OK;
+}
+
+/* Names the first op of the step whose result is not finite: of the first rank that has one. */
+static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
+{
+    int rc = mf_world_agree(t->options.world, repeat_checked(t, own));
+    if (rc == MF_OK)
+        rc = mf_fail(MF_ENONFINITE,
+                     "step %lld: loss %g, gradient norm %g: every value is finite, but the sum "
+                     "of squares of the gradient is not; a smaller train.lr or train.clip may "
+                     "help",
+                     (long long)t->step + 1, t->now.loss, t->now.grad_norm);
+    return rc;
+}
+
+/* With several ranks: the ranks meet, sum their gradients, and put the sum of all losses where
+ * the optimizer looks for one that is not finite. */
+static int join_ranks(mf_trainer *t, int rc)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    float sum = 0;
+    if (rc == MF_OK) rc = collect(t);
+    rc = mf_trainer_meet(t, rc);
+    if (rc == MF_OK) {
+        rc = mf_gradient_exchange_run(t->exchange, t->sum);
+        if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
+    }
+    for (int64_t j = 0; rc == MF_OK && j < micro; j++)
+        sum += (float)numbers_of(t, j)[LOSS];
+    if (rc == MF_OK)
+        rc = mf_device_write_now(mf_store_device(t->session->model->store), t->loss_sum, &sum,
+                                 sizeof sum);
+    return rc;
+}
+
+/* The batch that observers see is the last one of the step, whoever ran it. Only measurements
+ * of heads that can be switched off run it again. */
+static int show_last_batch(mf_trainer *t, const mf_batch *const *own)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    mf_model_graph *graph;
+    if (!t->exchange || own || !t->session->model->head_switches || t->share.end == micro)
+        return MF_OK;
+    return mf_length_buckets_take(t->buckets, t->session->train, t->step * micro + micro - 1,
+                                  &t->now.batch, &graph);
+}
+
+/* Reads the sum of squares that the optimizer has left behind the last own micro-batch. */
+static int read_norm(mf_trainer *t, const mf_optim_step *s)
+{
+    const int slot = (int)t->share.end - 1;
+    int rc = t->exchange ? mf_graph_fetch(t->now.graph->g, slot) : MF_OK;
+    if (rc == MF_OK && t->exchange) rc = mf_graph_collect(t->now.graph->g, slot);
+    if (rc != MF_OK) return rc;
+    const double *sumsq = mf_graph_returned(t->now.graph->g, slot);
+    t->now.grad_norm = mf_optim_norm(*sumsq, s);
+    return MF_OK;
 }
 
 /* Queues the optimizer step. */
@@ -261,18 +313,19 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
 /* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
  * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
  * of the search for the value, as of memory or of the device, always ends the run. */
-int mf_trainer_update(mf_trainer *t, const mf_batch *const *own)
+int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
 {
     const mf_train_config *c = &t->session->config->train;
     mf_optim_step s = optimizer_step(t);
     s.loss = t->loss_sum;
     t->now.lr = s.lr;
-    int rc = queue_update(t, &s);
-    if (rc == MF_OK) rc = collect(t);
+    if (t->exchange && t->numbers) rc = join_ranks(t, rc);
+    if (rc == MF_OK) rc = queue_update(t, &s);
+    if (rc == MF_OK && !t->exchange) rc = collect(t);
+    if (rc == MF_OK) rc = read_norm(t, &s);
     if (rc == MF_OK) rc = fold(t);
+    if (rc == MF_OK) rc = show_last_batch(t, own);
     if (rc != MF_OK) return rc;
-    const double *sumsq = mf_graph_returned(t->now.graph->g, (int)c->accumulate - 1);
-    t->now.grad_norm = mf_optim_norm(*sumsq, &s);
     if (isfinite(t->now.loss) && isfinite(t->now.grad_norm)) {
         t->skipped = 0;
         return MF_OK;

@@ -1,11 +1,12 @@
 #!/bin/sh
 # includes.sh: which folder may include which headers.
-#   core      base < graph < ops < plugin < config < model < data < generate < train < pretrained <
+#   core      base < graph < ops < plugin < comm < config < model < data < generate < train < pretrained <
 #             lab < report < run < cli: a folder includes itself and those before it, and the kernel table, as "folder/file.h";
 #             files of its own folder also by their bare name
 #   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
 #   plugins   <moefw/...>, C's own headers
 #   include   the same, and of C only headers that declare types
+#   comm      modules: core/comm/table.h and the engine's header
 #   foreign   each library's header in the one file named below
 . "$(dirname "$0")/lib.sh"
 
@@ -21,7 +22,7 @@ includes() {
 
 report "core folders include only those before them" "$(includes core | awk '
     BEGIN {
-        n = split("base graph ops plugin config model data generate train pretrained lab report run cli", f, " ")
+        n = split("base graph ops plugin comm config model data generate train pretrained lab report run cli", f, " ")
         for (i = 1; i <= n; i++) layer[f[i]] = i
     }
     $3 ~ /^"/ {
@@ -70,7 +71,7 @@ report "a foreign header is included by one file" "$(includes core kernels plugi
         home["ini.h"] = "core/base/text/ini.c"
         home["dnnl.h"] = "kernels/cpu/onednn_api.h"
         home["threads.h"] = "kernels/cpu/onednn.c"
-        home["dlfcn.h"] = "core/base/file/paths.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/backend.c kernels/cpu/onednn.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c kernels/cpu/onednn.c"
         home["jansson.h"] = "core/base/text/json.c"
         home["omp.h"] = "core/base/parallel.c"
         home["utf8proc.h"] = "core/base/text/unicode.c"

@@ -20,7 +20,7 @@ typedef char place[PATH_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct {
     bool uninstalled, given; /* given: a test has set the program's path */
-    place program, source, plugins, presets, template, settings, dropins;
+    place program, library, source, plugins, presets, template, settings, dropins;
 } here;
 static place given_settings; /* set by a test; else "" */
 
@@ -79,6 +79,7 @@ static void find(void)
         here.program[n > 0 ? n : 0] = '\0';
     }
     find_object(root);
+    memcpy(here.library, root, sizeof(place));
     char *slash = strrchr(root, '/');
     if (slash) *slash = '\0';
     here.uninstalled = slash && read_marker(root, here.source);
@@ -110,6 +111,11 @@ void mf_paths_set_program(const char *path)
     join(here.program, "", path);
     here.given = path[0] != '\0';
     once = (pthread_once_t)PTHREAD_ONCE_INIT;
+}
+
+const char *mf_paths_library(void)
+{
+    return get(here.library);
 }
 
 const char *mf_paths_program(void)

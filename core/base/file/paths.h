@@ -17,7 +17,9 @@
 
 #include <stdbool.h>
 
-const char *mf_paths_program(void);  /* the executable; "" if the system does not tell */
+const char *mf_paths_program(void); /* the executable; "" if the system does not tell */
+/* the file that contains this code: the library, or the program */
+const char *mf_paths_library(void);
 const char *mf_paths_plugins(void);  /* holds routers/, experts/, regularizers/, controllers/ */
 const char *mf_paths_presets(void);  /* holds NAME.ini and quick/NAME.ini */
 const char *mf_paths_template(void); /* the files that `plugin new` copies */

@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "report/terminal/progress.h"
@@ -131,12 +133,15 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
         mf_run_enter(run, &scope);
+        run->joins = true;
         if (resume) {
             rc = resume_run(cli, run, n, a);
         } else {
             rc = mf_run_configure(run, config_name, n, a);
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
         }
+        /* What failed before the ranks could join is told by one of them. */
+        if (rc != MF_OK) rc = mf_run_join(run, rc);
         rc = mf_run_leave(run, &scope, rc);
     }
     mf_arena_free(arena);
@@ -221,6 +226,16 @@ static void introduce(const moefw_run *run)
     tell_heads(s->model);
 }
 
+/* Whether this process is not the first of those that a launcher has started, as far as the
+ * launcher tells. */
+static bool is_other(const moefw_run *run)
+{
+    mf_launch l;
+    const mf_config *c = !run ? NULL : run->session ? run->session->config : run->config;
+    if (run && run->world) return mf_world_rank(run->world) > 0;
+    return mf_launch_find(&l) && l.rank > 0 && !(c && strcmp(c->parallel.comm, "self") == 0);
+}
+
 static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
@@ -228,16 +243,39 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);
     if (rc != MF_OK) return rc;
+    const bool quiet = mf_cli_quiet(cli) || is_other(run);
     introduce(run);
     w.progress = mf_progress_new(&terminal, "train", mf_trainer_steps(run->trainer),
-                                 run->session->steps, mf_cli_quiet(cli));
+                                 run->session->steps, quiet);
     mf_signals_catch(run);
     rc = stopped(moefw_run_train(run));
     mf_signals_release();
     mf_progress_end(w.progress);
     *ret_signal = mf_signals_stop();
-    if (rc == MF_OK && !mf_cli_quiet(cli))
+    if (rc == MF_OK && !quiet)
         summarise(run->session, run->dir, mf_trainer_result(run->trainer), &w, run->reported);
+    return rc;
+}
+
+/* ---- several ranks ---- */
+
+/* The end of a run of several ranks that has failed. An error that all ranks know is told by
+ * rank 0. Any other one is told by the rank that has it, which ends all of them. */
+static int end_ranks(const moefw_run *run, int rc)
+{
+    const bool known = mf_world_agreed(run->world) || rc == MF_ESIGNAL || rc == MF_ELIMIT;
+    const int rank = mf_world_rank(run->world);
+    char shown[4096];
+    if (mf_world_ranks(run->world) == 1) {
+        if (is_other(run)) mf_error_clear();
+        return rc;
+    }
+    if (known && rank > 0) mf_error_clear();
+    if (known) return rc;
+    fprintf(stderr, "moefw: rank %d (%s): %s\n", rank, mf_world_place(run->world, rank)->host,
+            mf_safe_text(mf_error_message(), false, shown, sizeof shown));
+    fflush(NULL);
+    mf_world_abort(run->world, mf_status_exit(rc));
     return rc;
 }
 
@@ -246,10 +284,21 @@ static int run_verb(const mf_cli *cli)
     moefw_run *run = moefw_run_new();
     int stopped_by = 0;
     if (!run) return MF_ENOMEM;
+    if (is_other(NULL)) mf_log_set_level(MF_LOG_ERROR);
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     int rc = open_run(cli, run);
     if (rc == MF_OK) rc = train(cli, run, &stopped_by);
-    if (run->directory && (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT)) {
+    if (rc != MF_OK) rc = end_ranks(run, rc);
+    if (mf_world_ranks(run->world) > 1 && rc == MF_ESIGNAL) {
+        /* The launcher must see a process that ends by itself. */
+        const int code = 128 + mf_trainer_asked_stop(run->trainer);
+        if (!is_other(run)) fprintf(stderr, "moefw: %s\n", mf_error_message());
+        moefw_run_free(run);
+        fflush(NULL);
+        _exit(code);
+    }
+    if (run->directory && !is_other(run) &&
+        (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT)) {
         const int put = mf_cli_put_name(cli, "run", run->directory);
         if (rc == MF_OK) rc = put;
     }

@@ -1,29 +1,15 @@
-/* plugin/load/backend.c: finds backends of devices in the plugin folders, checks their files
- * and maps them. A backend is mapped once, and never unmapped. */
+/* plugin/load/backend.c: finds the backend of a device in the plugin folders, and opens
+ * the device. */
 #include "plugin/load/backend.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file/io.h"
-#include "base/mem.h"
 #include "graph/graph.h"
-#include "plugin/load/file.h"
-#include "plugin/load/find.h"
+#include "plugin/load/module.h"
 
-enum { MOST = 8, NAME_MAX_BYTES = 32 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-    dev_t device;
-    ino_t inode;
-    const mf_backend *backend;
-} mapped[MOST];
-static int n_mapped;
+enum { NAME_MAX_BYTES = 32 };
 
 /* Splits "cuda:1" into the name and the index, which is 0 if there is none. MF_ECONFIG if the
  * text has another form. */
@@ -41,13 +27,8 @@ static int split(const char *device, char name[NAME_MAX_BYTES], int *ret_index)
     return MF_OK;
 }
 
-static int missing(const char *name, const char *const *folders)
+static int missing(const char *name, const char *list)
 {
-    char list[512] = "";
-    size_t used = 0;
-    for (; *folders && used < sizeof list; folders++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                                 *folders);
     if (strcmp(name, "strict") == 0)
         return mf_fail(MF_EDEP,
                        "no backend_strict.so in %s; it is for tests: make check builds it in "
@@ -59,58 +40,14 @@ static int missing(const char *name, const char *const *folders)
                    name, list, name);
 }
 
-static const char *find(mf_arena *arena, const char *const *folders, const char *name)
-{
-    for (; folders && *folders; folders++) {
-        const char *path = mf_arena_strf(arena, "%s/backend_%s.so", *folders, name);
-        if (path && mf_exists(path)) return path;
-    }
-    return NULL;
-}
-
-static int map(const char *path, const mf_backend **ret)
-{
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const char *why = handle ? NULL : dlerror();
-    if (!handle) return mf_fail(MF_EDEP, "cannot be loaded: %s", why ? why : "no reason given");
-    *ret = dlsym(handle, "moefw_backend");
-    return *ret ? MF_OK : mf_fail(MF_EPLUGIN, "no symbol moefw_backend");
-}
-
-/* Gives the file's backend, which is mapped now or was mapped before. The caller holds
- * the lock. */
-static int load(const char *path, const mf_backend **ret)
-{
-    struct stat st;
-    int fd;
-    int rc = mf_plugin_file_open(path, MF_FILE_OWN, &fd, &st);
-    if (rc != MF_OK) return rc;
-    for (int i = 0; i < n_mapped; i++)
-        if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino) {
-            mf_io()->close(fd);
-            *ret = mapped[i].backend;
-            return MF_OK;
-        }
-    if (n_mapped == MOST) rc = mf_fail(MF_EDEP, "more than %d backends", MOST);
-    mf_io()->close(fd);
-    if (rc == MF_OK) rc = map(path, ret);
-    if (rc != MF_OK) return rc;
-    mapped[n_mapped].device = st.st_dev;
-    mapped[n_mapped].inode = st.st_ino;
-    mapped[n_mapped++].backend = *ret;
-    return MF_OK;
-}
-
 static int open_named(mf_arena *arena, const char *name, int index, mf_device **ret)
 {
-    const char *const *folders = mf_find_folders(arena);
-    if (!folders) return MF_ENOMEM;
-    const char *path = find(arena, folders, name);
-    const mf_backend *backend = NULL;
-    if (!path) return missing(name, folders);
-    pthread_mutex_lock(&lock);
-    int rc = load(path, &backend);
-    pthread_mutex_unlock(&lock);
+    const char *list, *file = mf_arena_strf(arena, "backend_%s.so", name);
+    const void *backend = NULL;
+    if (!file) return MF_ENOMEM;
+    const char *path = mf_module_find(arena, file, &list);
+    if (!path) return missing(name, list);
+    int rc = mf_module_load(path, "moefw_backend", &backend);
     if (rc == MF_OK) rc = mf_device_open(backend, index, ret);
     return rc == MF_OK ? MF_OK : mf_fail_context(rc, "%s", path);
 }

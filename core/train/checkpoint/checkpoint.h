@@ -39,8 +39,8 @@ const char *mf_state_name_at(const mf_state *s, int i);
 
 /* ---- provenance of a checkpoint ----
  *
- * On resume it is compared with the provenance of the process, except abi and threads. Only if
- * they are the same, the resumed run has the bits of an uninterrupted one. */
+ * On resume it is compared with the provenance of the process, except abi, threads and wall_s.
+ * Only if they are the same, the resumed run has the bits of an uninterrupted one. */
 typedef struct mf_provenance_plugin {
     const char *name, *kind, *file, *hash;
 } mf_provenance_plugin;
@@ -54,6 +54,7 @@ typedef struct mf_provenance {
     const char *blas;    /* library, version, core type, or "" */
     const mf_provenance_plugin *plugins;
     int n_plugins;
+    double wall_s; /* seconds that the run took so far */
 } mf_provenance;
 
 /* ---- writing and reading ---- */
@@ -74,6 +75,8 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
                    mf_state **ret_state, int64_t *ret_step);
 
+/* Seconds that the run had taken when the checkpoint was saved (mf_provenance.wall_s). */
+int mf_ckpt_wall(const char *folder, int64_t step, double *ret);
 /* Removes what interrupted saves left in the folder, which may be missing, and gives a replaced
  * checkpoint its name back if the new one has none. mf_ckpt_resume does this itself. */
 int mf_ckpt_clean(const char *folder);

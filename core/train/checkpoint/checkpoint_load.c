@@ -323,3 +323,16 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
     mf_free(path);
     return code;
 }
+
+int mf_ckpt_wall(const char *folder, int64_t step, double *ret)
+{
+    mf_manifest m;
+    char *path = mf_ckpt_path(folder, step);
+    int code = path != NULL ? mf_manifest_read(path, &m) : MF_ENOMEM;
+    if (code == MF_OK) {
+        *ret = m.provenance.wall_s;
+        mf_manifest_free(&m);
+    }
+    mf_free(path);
+    return code;
+}

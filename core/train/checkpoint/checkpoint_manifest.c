@@ -28,6 +28,7 @@ static void put_identity(mf_jw *w, const mf_provenance *id)
     mf_jw_kv_string(w, "kernels", id->kernels);
     mf_jw_kv_string(w, "cpu", id->cpu);
     mf_jw_kv_string(w, "blas", id->blas);
+    mf_jw_kv_real(w, "wall_s", id->wall_s);
     mf_jw_key(w, "plugins");
     mf_jw_array(w);
     for (int i = 0; i < id->n_plugins; i++) {
@@ -122,6 +123,13 @@ static int int_of(const mf_json *object, const char *key)
     return (int)value;
 }
 
+static double real_of(const mf_json *object, const char *key)
+{
+    double value = 0;
+    mf_json_real(mf_json_get(object, key), &value);
+    return value;
+}
+
 static int get_identity(const mf_json *d, mf_manifest *m)
 {
     const mf_json *list = mf_json_get(d, "plugins");
@@ -139,6 +147,7 @@ static int get_identity(const mf_json *d, mf_manifest *m)
                                     .kernels = text_of(d, "kernels"),
                                     .cpu = text_of(d, "cpu"),
                                     .blas = text_of(d, "blas"),
+                                    .wall_s = real_of(d, "wall_s"),
                                     .plugins = m->plugins,
                                     .n_plugins = (int)n};
     return MF_OK;

@@ -79,8 +79,8 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     }
     o->at = mf_trainer_steps(t);
     o->since = 0;
-    if (!mf_trainer_dir(t) || (!c->keep_best && c->patience == 0)) return MF_OK;
-    return mf_trainer_save_in(t, mf_trainer_dir(t)->best, 1);
+    if (!mf_trainer_keeps(t) || (!c->keep_best && c->patience == 0)) return MF_OK;
+    return mf_trainer_save_best(t);
 }
 
 /* ---- RUN/ended.txt ---- */
@@ -130,13 +130,11 @@ static int end(void *self, mf_trainer *t)
 
 static int between(void *self, mf_trainer *t)
 {
-    const mf_trainer_options *o = mf_trainer_settings(t);
     const int64_t every = mf_trainer_session(t)->config->train.save_every;
     const bool due = mf_trainer_done(t) || (every > 0 && mf_trainer_steps(t) % every == 0);
     (void)self;
-    if (!mf_trainer_dir(t)) return MF_OK;
-    if (!due && !(o->should_save && o->should_save(o->arg))) return MF_OK;
-    return mf_trainer_save(t);
+    if (!mf_trainer_keeps(t)) return MF_OK;
+    return due || mf_trainer_asked_save(t) ? mf_trainer_save(t) : MF_OK;
 }
 
 /* ---- state in checkpoints ---- */

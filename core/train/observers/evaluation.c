@@ -233,8 +233,10 @@ static int open_evaluators(mf_evaluation *e, mf_trainer *t)
     if (!some || c->eval_every < 0) return MF_OK;
     int rc = mf_evaluator_new(s, MF_SPLIT_VAL, g, &e->val);
     if (rc == MF_OK) mf_evaluator_watch(e->val, after_batch, t);
+    mf_world *world = mf_trainer_settings(t)->world;
+    if (rc == MF_OK) rc = mf_evaluator_share(e->val, world);
     if (rc == MF_OK && c->eval_train) rc = mf_evaluator_new(s, MF_SPLIT_TRAIN, g, &e->on_train);
-    return rc;
+    return rc == MF_OK && e->on_train ? mf_evaluator_share(e->on_train, world) : rc;
 }
 
 int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret)

@@ -6,15 +6,14 @@
 
 static int between(void *self, mf_trainer *t)
 {
-    const mf_trainer_options *o = mf_trainer_settings(t);
     const double limit = mf_trainer_session(t)->config->train.time_limit;
-    const int number = o->should_stop ? o->should_stop(o->arg) : 0;
+    const int number = mf_trainer_asked_stop(t);
     char why[64];
     (void)self;
     if (number) {
         snprintf(why, sizeof why, "stopped by signal %d", number);
         mf_trainer_stop(t, MF_ESIGNAL, why);
-    } else if (limit > 0 && mf_trainer_elapsed(t) >= limit) {
+    } else if (mf_trainer_late(t)) {
         snprintf(why, sizeof why, "time limit of %g s reached", limit);
         mf_trainer_stop(t, MF_ELIMIT, why);
     }

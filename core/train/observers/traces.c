@@ -6,8 +6,10 @@
 
 #include <string.h>
 
+/* Other ranks have a recorder so that all evaluate with the same graphs. */
 static int write_trace(mf_trace_recorder *recorder, const mf_trainer *t)
 {
+    if (!mf_trainer_dir(t)) return MF_OK;
     char *path = mf_strf("%s/step-%lld.safetensors", mf_trainer_dir(t)->trace,
                          (long long)mf_trainer_steps(t));
     int rc = path ? mf_mkdir(mf_trainer_dir(t)->trace) : MF_ENOMEM;
@@ -41,8 +43,9 @@ int mf_observe_traces(mf_trainer *t)
     mf_evaluator *val = mf_trainer_evaluator(t);
     const int64_t every = s->config->trace.every;
     mf_trace_recorder *recorder = NULL;
-    if (every <= 0 || !val || !mf_trainer_dir(t) || s->model->n_moe == 0) return MF_OK;
-    const mf_trace_about about = {.run = mf_trainer_dir(t)->path,
+    if (every <= 0 || !val || !mf_trainer_keeps(t) || s->model->n_moe == 0) return MF_OK;
+    const mf_rundir *dir = mf_trainer_dir(t);
+    const mf_trace_about about = {.run = dir ? dir->path : "",
                                   .split = mf_split_name(MF_SPLIT_VAL)};
     int rc = mf_trace_recorder_new(s, &about, &recorder);
     if (rc == MF_OK) rc = mf_evaluator_record(val, recorder, every);

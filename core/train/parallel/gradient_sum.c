@@ -98,3 +98,11 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
         k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[--s->top], now, now);
     if (leaf + 1 < s->share.end) k->copy4(&x, dim, dense, dense, now, s->kept[s->top++]);
 }
+
+int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES])
+{
+    for (int i = 0; i < s->top; i++)
+        ret[i] = s->kept[i];
+    ret[s->top] = mf_store_grads(s->store);
+    return s->top + 1;
+}

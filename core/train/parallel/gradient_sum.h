@@ -20,6 +20,9 @@ void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */
 void mf_gradient_sum_begin(mf_gradient_sum *s); /* before the first leaf of a step */
 /* Queues the sums that are complete with leaf `leaf`; recorded: a recording does that. */
 void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded);
+/* After the last leaf: the sums of the pieces of this share, in order; returns their number.
+ * They are overwritten by whoever adds them further. */
+int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES]);
 /* Bytes of the copies that such sums need. */
 size_t mf_gradient_sum_bytes(const mf_store *store, int64_t n, mf_piece share);
 

@@ -1,0 +1,76 @@
+/* plugin/load/module.c: finds modules in the plugin folders, checks their files and maps them.
+ * The list of what is mapped belongs to the process. */
+#include "plugin/load/module.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "plugin/load/file.h"
+#include "plugin/load/find.h"
+
+enum { MOST = 16 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    dev_t device;
+    ino_t inode;
+    const void *table;
+} mapped[MOST];
+static int n_mapped;
+
+const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_list)
+{
+    const char *list = "";
+    const char *const *folders = mf_find_folders(arena);
+    for (; folders && *folders; folders++) {
+        const char *path = mf_arena_strf(arena, "%s/%s", *folders, name);
+        if (path && mf_exists(path)) return path;
+        list = mf_arena_strf(arena, "%s%s%s", list ? list : "", list && *list ? ", " : "",
+                             *folders);
+    }
+    *ret_list = list ? list : "the plugin folders";
+    return NULL;
+}
+
+static int map(const char *path, const char *symbol, const void **ret)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *why = handle ? NULL : dlerror();
+    if (!handle) return mf_fail(MF_EDEP, "cannot be loaded: %s", why ? why : "no reason given");
+    *ret = dlsym(handle, symbol);
+    return *ret ? MF_OK : mf_fail(MF_EPLUGIN, "no symbol %s", symbol);
+}
+
+/* Gives the file's table, which is mapped now or was mapped before. The caller holds
+ * the lock. */
+static int load(const char *path, const char *symbol, const void **ret)
+{
+    struct stat st;
+    int fd;
+    int rc = mf_plugin_file_open(path, MF_FILE_OWN, &fd, &st);
+    if (rc != MF_OK) return rc;
+    mf_io()->close(fd);
+    for (int i = 0; i < n_mapped; i++)
+        if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino) {
+            *ret = mapped[i].table;
+            return MF_OK;
+        }
+    if (n_mapped == MOST) return mf_fail(MF_EDEP, "more than %d modules", MOST);
+    rc = map(path, symbol, ret);
+    if (rc != MF_OK) return rc;
+    mapped[n_mapped].device = st.st_dev;
+    mapped[n_mapped].inode = st.st_ino;
+    mapped[n_mapped++].table = *ret;
+    return MF_OK;
+}
+
+int mf_module_load(const char *path, const char *symbol, const void **ret)
+{
+    pthread_mutex_lock(&lock);
+    const int rc = load(path, symbol, ret);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}

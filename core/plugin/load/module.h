@@ -1,0 +1,16 @@
+/* plugin/load/module.h: shared objects of the program that are no plugins: backends of devices
+ * and communicators. They belong to one version of moefw. */
+#ifndef MF_PLUGIN_MODULE_H
+#define MF_PLUGIN_MODULE_H
+
+#include "base/mem.h"
+
+/* The file FOLDER/name of the first plugin folder that has it. *ret_list: the folders as text,
+ * for a message. Both live in the arena; NULL: there is none, or MF_ENOMEM was recorded. */
+const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_list);
+/* Checks the file as one that came with the program, and maps it; gives the address of its
+ * symbol. A file is mapped once and never unmapped. Any thread may call this. MF_EPLUGIN: the
+ * file is refused; MF_EDEP: it cannot be loaded. */
+int mf_module_load(const char *path, const char *symbol, const void **ret);
+
+#endif

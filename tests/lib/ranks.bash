@@ -1,0 +1,60 @@
+# What tests of runs with several ranks share: launchers, and comparison with one process.
+# shellcheck shell=bash
+
+# ranks_setup: skips where a launcher or its module is missing; RANKS_MPI: openmpi (default) or mpich
+ranks_setup() {
+    mpi=${RANKS_MPI:-openmpi}
+    [ -e "$builddir/plugins/comm/$mpi.so" ] || skip "no communicator module for $mpi was built"
+    case $mpi in
+        openmpi) title='Open MPI\|OpenRTE\|Open MPI' ;;
+        mpich) title='HYDRA' ;;
+    esac
+    for mpirun in "mpirun.$mpi" mpirun ""; do
+        [ -n "$mpirun" ] || skip "no mpirun of $mpi"
+        command -v "$mpirun" >/dev/null && "$mpirun" --version 2>&1 | grep -q "$title" && break
+    done
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY=passive
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+# ranks N WORDS...: moefw on N ranks
+ranks() {
+    local n=$1
+    shift
+    timeout -k 5 120 "$mpirun" -n "$n" "$MOEFW" "$@" 3>&-
+}
+
+# timeless FILE: lines of metrics.jsonl without what depends on the machine
+timeless() {
+    sed -E 's/"(tokens_per_s|wall_s)":[^,}]*//g' "$1"
+}
+
+# same RUN RUN2: both have the same checkpoints and the same metrics, byte by byte
+same() {
+    local step
+    cmp <(timeless "$1/metrics.jsonl") <(timeless "$2/metrics.jsonl") || return 1
+    [ "$(ls "$1/ckpt")" = "$(ls "$2/ckpt")" ] || return 1
+    for step in "$1"/ckpt/step-*; do
+        cmp "$step/model.safetensors" "$2/ckpt/${step##*/}/model.safetensors" || return 1
+        cmp "$step/state.safetensors" "$2/ckpt/${step##*/}/state.safetensors" || return 1
+    done
+}
+
+# thin OUT WORDS...: the words of a small run of 6 steps of 4 micro-batches
+thin() {
+    local out=$1
+    shift
+    words=(train "$@" -q -t 1 --out "$out" --set model.dim=32 --set model.layers=2 --set model.seq=16
+        --set train.batch=2 --set train.steps=6 --set train.warmup=2 --set train.log_every=1
+        --set train.eval_context=0 --set train.eval_every=3 --set train.eval_batches=3 --set train.final_batches=5
+        --set train.save_every=3 --set report.enabled=no)
+    case " $* " in
+        *accumulate*) ;;
+        *) words+=(--set train.accumulate=4) ;;
+    esac
+    case " $* " in
+        *data.path*) ;;
+        *) words+=(--set "data.path=builtin:topics?bytes=20000") ;;
+    esac
+}
