@@ -46,6 +46,26 @@ timeless() {
     stat -c '%Y %n' two/*/seed-*/metrics.jsonl | diff before -
 }
 
+@test "on a terminal of 80 columns the tables of compare and bench are cut by columns" {
+    script --version >/dev/null 2>&1 || skip "no script(1)"
+    MOEFW_ON="stty cols 80; '$MOEFW'"
+    TERM=xterm script -qec "$MOEFW_ON compare two -q" /dev/null | tr -d '\r' >narrow
+    sed -n '/^rank/,/^$/p' narrow >tables
+    [ "$(grep -c '^rank router' tables)" -eq 3 ]
+    [ "$(grep -cE '^ +[12] (linear|hash) ' tables)" -eq 6 ]
+    awk 'length > 80 { exit 1 }' tables
+    grep -q 'difference$' tables && grep -q 'flip .* seeds$' tables && grep -q 'tokens/s *params$' tables
+    # a file gets one line for each router
+    "$MOEFW" compare two -q >wide
+    [ "$(grep -c '^rank router.*difference.*flip.*params$' wide)" -eq 1 ]
+    TERM=xterm script -qec "$MOEFW_ON bench routers --routers linear,hash --dim 16 --batch 1 --seq 8 --seeds 1 \
+        --repetitions 1 -t 1" /dev/null | tr -d '\r' >bench
+    awk 'length > 80 { exit 1 }' bench
+    [ "$(grep -c '^router ' bench)" -ge 4 ]
+    [ "$(grep -c '^hash ' bench)" -eq "$(grep -c '^router ' bench)" ]
+    grep -q 'z_loss$' bench
+}
+
 @test "runs whose tokens stand for different numbers of bytes are compared in bits per byte" {
     cp -r two bits
     # to one token of hash belong twice as many bytes as to one of linear

@@ -168,7 +168,7 @@ END
 eval $run/ckpt/step-4 --step 8
 generate $run/ckpt/step-4 --step 8
 END
-    table 3 "$run/ckpt: no valid checkpoint of step 99" <<<"eval $run --step 99"
+    table 3 "$run/ckpt: no valid checkpoint of step 99; there are those of the steps 8, 4" <<<"eval $run --step 99"
 }
 
 @test "a configuration is measured only as what it is" {

@@ -19,6 +19,7 @@
 #include "plugin/load/find.h"
 #include "report/page/doc.h"
 #include "report/compare/routers.h"
+#include "report/terminal/terminal.h"
 #include "train/run/load.h"
 #include "train/run/rundir.h"
 
@@ -215,44 +216,103 @@ static void number(double v, int width, int digits)
         printf(" %*s", width, "-");
 }
 
-static void print_head(const mf_router_bench_spec *s)
+/* The table of routers: what they choose, and how long they take. On a terminal that is too
+ * narrow for both the times follow as a table of their own. */
+enum { CHOICE = 1, TIMES = 2 };
+#define WHOLE_TABLE 128 /* columns of text */
+
+/* Columns of a terminal; 0: standard output is none, so lines may be long. */
+static int room(void)
 {
-    printf("%d wide, %d experts, top %d, %d x %d tokens, %d thread(s), means over %d seeds\n",
-           s->dim, s->experts, s->top_k, s->batch, s->seq, mf_parallel_threads(), s->seeds);
-    printf("%-28s %9s %8s %8s %8s %10s %9s %9s %9s %9s %10s\n", "router", "params", "H(token)",
-           "H(load)", "top-k p", "var(p)", "out sd", "ns/token", "alone", "layer",
-           "layer alone");
+    const mf_terminal t = mf_terminal_of(stdout);
+    return t.live ? mf_terminal_columns(&t) : 0;
 }
 
-static void print_row(const mf_router_bench *r)
+static bool is_narrow(void)
 {
-    printf("%-28s %9lld", r->router, (long long)r->params);
-    number(r->entropy_token, 8, 4);
-    number(r->entropy_load, 8, 4);
-    number(r->top_prob, 8, 4);
-    number(r->score_var, 10, 6);
-    number(r->output_std, 9, 5);
-    number(r->ns_router, 9, 1);
-    number(r->ns_router_1, 9, 0);
-    number(r->ns_layer, 9, 0);
-    number(r->ns_layer_1, 10, 0);
+    return room() > 0 && room() < WHOLE_TABLE;
+}
+
+static int router_width(void)
+{
+    return is_narrow() ? 16 : 28;
+}
+
+static void print_head(int parts)
+{
+    printf("%-*s", router_width(), "router");
+    if (parts & CHOICE)
+        printf(" %9s %8s %8s %8s %10s %9s", "params", "H(token)", "H(load)", "top-k p",
+               "var(p)", "out sd");
+    if (parts & TIMES) printf(" %9s %9s %9s %10s", "ns/token", "alone", "layer", "layer alone");
+    putchar('\n');
+}
+
+static void print_row(const mf_router_bench *r, int parts)
+{
+    printf("%-*s", router_width(), r->router);
+    if (parts & CHOICE) {
+        printf(" %9lld", (long long)r->params);
+        number(r->entropy_token, 8, 4);
+        number(r->entropy_load, 8, 4);
+        number(r->top_prob, 8, 4);
+        number(r->score_var, 10, 6);
+        number(r->output_std, 9, 5);
+    }
+    if (parts & TIMES) {
+        number(r->ns_router, 9, 1);
+        number(r->ns_router_1, 9, 0);
+        number(r->ns_layer, 9, 0);
+        number(r->ns_layer_1, 10, 0);
+    }
     putchar('\n');
     fflush(stdout);
 }
 
-static void print_losses(const mf_router_bench_spec *s, const mf_router_bench *all, int n)
+static void begin_table(const mf_router_bench_spec *s)
 {
-    if (n == 0 || all[0].n_losses == 0) return;
-    printf("\nauxiliary losses x %g\n%-28s", s->alpha, "router");
-    for (int i = 0; i < all[0].n_losses; i++)
-        printf(" %*s", (int)strlen(all[0].losses[i].name) + 1, all[0].losses[i].name);
+    printf("%d wide, %d experts, top %d, %d x %d tokens, %d thread%s, means over %d seed%s\n",
+           s->dim, s->experts, s->top_k, s->batch, s->seq, mf_parallel_threads(),
+           mf_parallel_threads() == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s");
+    print_head(is_narrow() ? CHOICE : CHOICE | TIMES);
+}
+
+/* The auxiliary losses from number `from` on that fit the terminal; returns the next one. */
+static int some_losses(const mf_router_bench *all, int n, int from)
+{
+    const mf_router_bench *first = &all[0];
+    int end = from, used = router_width();
+    for (; end < first->n_losses; end++) {
+        used += (int)strlen(first->losses[end].name) + 2;
+        if (room() > 0 && used >= room() && end > from) break;
+    }
+    printf("%-*s", router_width(), "router");
+    for (int i = from; i < end; i++)
+        printf(" %*s", (int)strlen(first->losses[i].name) + 1, first->losses[i].name);
     putchar('\n');
     for (int r = 0; r < n; r++) {
-        printf("%-28s", all[r].router);
-        for (int i = 0; i < all[r].n_losses; i++)
+        printf("%-*s", router_width(), all[r].router);
+        for (int i = from; i < end; i++)
             number(all[r].losses[i].value, (int)strlen(all[r].losses[i].name) + 1, 5);
         putchar('\n');
     }
+    return end;
+}
+
+/* What follows the rows that were printed while they were measured. */
+static void end_table(const mf_router_bench_spec *s, const mf_router_bench *all, int n)
+{
+    if (n == 0) return;
+    if (is_narrow()) {
+        putchar('\n');
+        print_head(TIMES);
+        for (int i = 0; i < n; i++)
+            print_row(&all[i], TIMES);
+    }
+    if (all[0].n_losses == 0) return;
+    printf("\nauxiliary losses x %g\n", s->alpha);
+    for (int from = 0; from < all[0].n_losses;)
+        from = some_losses(all, n, from);
 }
 
 static mf_timing_how how_often(const mf_cli *cli, int repetitions)
@@ -362,17 +422,17 @@ static int bench_routers(const mf_cli *cli)
                           : MF_ENOMEM;
     if (rc == MF_OK && n > 1 && s.how.turns_in)
         rc = mf_fail(MF_EUSAGE, "--turns: expected one router, found %d", n);
-    if (rc == MF_OK && !mf_cli_json(cli)) print_head(&s);
+    if (rc == MF_OK && !mf_cli_json(cli)) begin_table(&s);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_router_bench_run(&s, names[i], &all[done]);
         if (rc != MF_OK) break;
         if (mf_cli_json(cli))
             print_json(&s, &all[done]);
         else
-            print_row(&all[done]);
+            print_row(&all[done], is_narrow() ? CHOICE : CHOICE | TIMES);
         done++;
     }
-    if (rc == MF_OK && !mf_cli_json(cli)) print_losses(&s, all, done);
+    if (rc == MF_OK && !mf_cli_json(cli)) end_table(&s, all, done);
     if (rc == MF_OK && mf_cli_text(cli, "report", NULL)) rc = write_page(cli, &s, all, done);
     mf_free(all);
     mf_activations_free(&activations);

@@ -16,6 +16,7 @@
 #include "lab/compare/compare_search.h"
 #include "report/compare/compare.h"
 #include "report/terminal/progress.h"
+#include "report/terminal/terminal.h"
 #include "cli/signals.h"
 
 static const mf_cli_form forms[] = {
@@ -301,7 +302,8 @@ static int show(const mf_cli *cli, mf_compare *c)
     } else if (rc == MF_OK) {
         write_report(c->spec->out);
         if (c->spec->search) mf_search_print(c->spec->search, stdout);
-        mf_compare_print(t, stdout);
+        const mf_terminal terminal = mf_terminal_of(stdout);
+        mf_compare_print(t, stdout, terminal.live ? mf_terminal_columns(&terminal) : 0);
         puts(mf_shown_on(stdout, c->spec->out));
     }
     if (rc == MF_OK && t->complete) rc = mf_compare_looked(c);

@@ -202,7 +202,7 @@ static int label_width(const mf_compare *c)
     return (int)width;
 }
 
-static void print_head(const mf_compare_table *t, FILE *out, int width)
+static void print_head(const mf_compare_table *t, FILE *out)
 {
     const mf_compare *c = t->of;
     const mf_compare_router *base = &c->routers[c->baseline];
@@ -217,47 +217,81 @@ static void print_head(const mf_compare_table *t, FILE *out, int width)
     if (c->spec->equal == MF_EQUAL_TIME) fprintf(out, " of the baseline, equal training time");
     fprintf(out,
             "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p (t test) "
-            "and flip (exact, by signs) after Holm over %d\n\n",
+            "and flip (exact, by signs) after Holm over %d\n",
             base->entry.label, t->compared);
-    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s",
-            width, "router", "mean", "+-", "difference", "p", "flip", "g", "", "seeds",
-            "load CV", "drops", "NMI", "best", "tokens/s", "params");
-    if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
-    if (!isnan(c->spec->delta)) fprintf(out, " %9s", "P(>delta)");
+}
+
+/* Groups of columns. A terminal that is too narrow for all of them gets a table of each. */
+enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7, ALL_COLUMNS = 148 };
+
+static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
+{
+    fprintf(out, "\nrank %-*s", width, "router");
+    if (parts & QUALITY) fprintf(out, " %8s %7s  %-26s", "mean", "+-", "difference");
+    if (parts & TEST) fprintf(out, " %6s %6s %6s  %-19s %5s", "p", "flip", "g", "", "seeds");
+    if (parts & ROUTING) {
+        fprintf(out, " %7s %6s %5s %7s %9s %9s", "load CV", "drops", "NMI", "best", "tokens/s",
+                "params");
+        if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
+        if (!isnan(t->of->spec->delta)) fprintf(out, " %9s", "P(>delta)");
+    }
     fputc('\n', out);
 }
 
-static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width)
+static void print_test(const mf_compare_row *r, FILE *out)
 {
     const mf_paired *a = &r->against;
+    if (r->baseline) {
+        fprintf(out, " %6s %6s %6s  %-19s %5s", "", "", "", "baseline", "");
+        return;
+    }
+    number(out, r->p_holm, 6, 3);
+    number(out, r->p_flip_holm, 6, 3);
+    number(out, a->g, 6, 2);
+    fprintf(out, "  %-19s", mf_verdict_name(r->verdict));
+    if (r->seeds_needed > 0)
+        fprintf(out, " %5d", r->seeds_needed);
+    else
+        fprintf(out, " %5s", r->seeds_needed == 0 ? ">1000" : "-");
+}
+
+static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width,
+                      int parts)
+{
     if (r->rank > 0)
         fprintf(out, "%4d %-*s", r->rank, width, mf_shown(r->router->entry.label));
     else
         fprintf(out, "%4s %-*s", "-", width, mf_shown(r->router->entry.label));
-    number(out, r->quality.mean, 8, 4);
-    number(out, r->quality.hi - r->quality.mean, 7, 4);
-    if (r->baseline) {
-        fprintf(out, "  %-26s %6s %6s %6s  %-19s %5s", "", "", "", "", "baseline", "");
-    } else {
-        difference(out, &a->diff);
-        number(out, r->p_holm, 6, 3);
-        number(out, r->p_flip_holm, 6, 3);
-        number(out, a->g, 6, 2);
-        fprintf(out, "  %-19s", mf_verdict_name(r->verdict));
-        if (r->seeds_needed > 0)
-            fprintf(out, " %5d", r->seeds_needed);
+    if (parts & QUALITY) {
+        number(out, r->quality.mean, 8, 4);
+        number(out, r->quality.hi - r->quality.mean, 7, 4);
+        if (r->baseline)
+            fprintf(out, "  %-26s", "");
         else
-            fprintf(out, " %5s", r->seeds_needed == 0 ? ">1000" : "-");
+            difference(out, &r->against.diff);
     }
-    number(out, r->load_cv, 7, 3);
-    number(out, r->drop_rate, 6, 3);
-    number(out, r->nmi, 5, 3);
-    number(out, r->nmi_best, 7, 3);
-    number(out, r->tokens_per_s, 9, 0);
-    fprintf(out, " %9lld", (long long)r->router->params);
-    if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
-    if (!isnan(t->of->spec->delta)) number(out, r->p_better, 9, 3);
+    if (parts & TEST) print_test(r, out);
+    if (parts & ROUTING) {
+        number(out, r->load_cv, 7, 3);
+        number(out, r->drop_rate, 6, 3);
+        number(out, r->nmi, 5, 3);
+        number(out, r->nmi_best, 7, 3);
+        number(out, r->tokens_per_s, 9, 0);
+        fprintf(out, " %9lld", (long long)r->router->params);
+        if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
+        if (!isnan(t->of->spec->delta)) number(out, r->p_better, 9, 3);
+    }
     fputc('\n', out);
+}
+
+static void print_part(const mf_compare_table *t, FILE *out, int width, int parts)
+{
+    print_titles(t, out, width, parts);
+    for (int rank = 1; rank <= t->n; rank++)
+        for (int i = 0; i < t->n; i++)
+            if (t->rows[i].rank == rank) print_row(t, &t->rows[i], out, width, parts);
+    for (int i = 0; i < t->n; i++)
+        if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width, parts);
 }
 
 static void print_faults(const mf_compare_table *t, FILE *out)
@@ -297,15 +331,15 @@ static void print_looks(const mf_compare_table *t, FILE *out)
     fprintf(out, ".\n");
 }
 
-void mf_compare_print(const mf_compare_table *t, FILE *out)
+void mf_compare_print(const mf_compare_table *t, FILE *out, int columns)
 {
     const int width = label_width(t->of);
-    print_head(t, out, width);
-    for (int rank = 1; rank <= t->n; rank++)
-        for (int i = 0; i < t->n; i++)
-            if (t->rows[i].rank == rank) print_row(t, &t->rows[i], out, width);
-    for (int i = 0; i < t->n; i++)
-        if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width);
+    print_head(t, out);
+    if (columns == 0 || columns >= width + ALL_COLUMNS)
+        print_part(t, out, width, ALL_PARTS);
+    else
+        for (int part = QUALITY; part < ALL_PARTS; part *= 2)
+            print_part(t, out, width, part);
     fputc('\n', out);
     print_faults(t, out);
     print_looks(t, out);

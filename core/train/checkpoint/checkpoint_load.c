@@ -7,6 +7,7 @@
 #include "data/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BAD_MAX = 1000 };
@@ -137,11 +138,22 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
+/* "4, 8": the last of these steps that have space, for a message. */
+static void name_steps(int n, const int64_t *steps, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n && used + 24 < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%lld", i > 0 ? ", " : "",
+                                 (long long)steps[i]);
+}
+
 /* Finds the newest checkpoint that verifies, or only that of `step` if it is >= 0. The caller
  * frees *m and *ret_path. MF_ECHECKPOINT if there is none. */
 static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, char **ret_path)
 {
     int64_t *steps;
+    char there[160];
     int n, code = mf_ckpt_list(folder, &steps, &n);
     *ret_path = NULL;
     *m = (mf_manifest){0};
@@ -156,11 +168,15 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
         }
         mf_free(path);
     }
+    name_steps(code == MF_OK ? n : 0, steps, there, sizeof there);
     mf_free(steps);
     if (code == MF_OK && *ret_path == NULL) {
         if (step >= 0)
-            return mf_fail(MF_ECHECKPOINT, "%s: no valid checkpoint of step %lld", folder,
-                           (long long)step);
+            return mf_fail(MF_ECHECKPOINT,
+                           n > 0 ? "%s: no valid checkpoint of step %lld; there are those of "
+                                   "the steps %s"
+                                 : "%s: no valid checkpoint of step %lld; there is none%s",
+                           folder, (long long)step, there);
         return mf_fail(
             MF_ECHECKPOINT,
             "%s: %s, so the run cannot be resumed; expected a checkpoint that verifies", folder,
