@@ -1,14 +1,17 @@
-# MF_BUILD_TYPE: reads --enable-build-type, --enable-coverage and --enable-fuzz and sets the
+# MF_BUILD_TYPE: reads --enable-build-type, --enable-coverage, --enable-fuzz and --enable-werror and sets the
 # default CFLAGS before AC_PROG_CC puts its own there. CFLAGS given by the user win.
 AC_DEFUN([MF_BUILD_TYPE], [
 AC_ARG_ENABLE([build-type],
-    [AS_HELP_STRING([--enable-build-type=TYPE], [debug, release, asan, ubsan or tsan @<:@release@:>@])],
+    [AS_HELP_STRING([--enable-build-type=TYPE], [debug, release, asan (with ubsan), ubsan or tsan @<:@release@:>@])],
     [], [enable_build_type=release])
 AC_ARG_ENABLE([coverage],
     [AS_HELP_STRING([--enable-coverage], [count executed lines (gcov)])], [], [enable_coverage=no])
 AC_ARG_ENABLE([fuzz],
     [AS_HELP_STRING([--enable-fuzz], [build the fuzz targets under tests/fuzz (needs CC=clang)])],
     [], [enable_fuzz=no])
+AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [warnings of the compiler are errors (for developers)])],
+    [], [enable_werror=no])
 AS_CASE([$enable_build_type],
     [release], [mf_cflags='-O2 -g'],
     [debug], [mf_cflags='-Og -g3'],
@@ -49,7 +52,7 @@ MF_ADD_FLAG([MF_CFLAGS], [-fstack-protector-strong])
 MF_ADD_FLAG([MF_PIC_CFLAGS], [-fPIC])
 MF_ADD_FLAG([MF_PIC_CFLAGS], [-fvisibility=hidden])
 AS_CASE([$enable_build_type],
-    [asan], [mf_sanitize='-fsanitize=address'],
+    [asan], [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'],
     [ubsan], [mf_sanitize='-fsanitize=undefined -fno-sanitize-recover=all'],
     [tsan], [mf_sanitize='-fsanitize=thread'])
 AS_CASE([$enable_build_type:$enable_fuzz], [release:no], [
@@ -58,7 +61,7 @@ AS_CASE([$enable_build_type:$enable_fuzz], [release:no], [
     AS_CASE([" $CFLAGS "], [*" -O0 "*], [], [MF_CFLAGS="$MF_CFLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])
 AS_VAR_IF([enable_coverage], [yes], [mf_sanitize="$mf_sanitize --coverage"])
 AS_VAR_IF([enable_fuzz], [yes], [
-    AS_CASE([$mf_sanitize], [''|-fsanitize=address],
+    AS_CASE([$mf_sanitize], [''],
         [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
     mf_sanitize="$mf_sanitize -fsanitize=fuzzer-no-link"
     # The archive rather than -fsanitize=fuzzer: its main function then goes only where there is none.
@@ -72,6 +75,7 @@ AS_VAR_IF([mf_sanitize], [], [], [
         AC_MSG_ERROR([$CC cannot link with$mf_sanitize (--enable-fuzz needs CC=clang)])])
     CFLAGS=$mf_save
     MF_CFLAGS="$MF_CFLAGS $mf_sanitize"])
+AS_VAR_IF([enable_werror], [yes], [MF_CFLAGS="$MF_CFLAGS -Werror"])
 MF_ADD_FLAG([MF_LDFLAGS], [-pie])
 MF_ADD_FLAG([MF_LDFLAGS], [-Wl,-z,relro])
 MF_ADD_FLAG([MF_LDFLAGS], [-Wl,-z,now])

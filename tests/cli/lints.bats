@@ -111,3 +111,44 @@ broken() {
     printf '#!/bin/sh\nrm $1\n' >"$tree/tests/a.sh"
     broken shellcheck tests/a.sh
 }
+
+@test "coverage: shares of a folder without what a failed allocation reaches, and what did not run" {
+    command -v gcov gcc >/dev/null || skip "no gcc or gcov"
+    cd "$tree" || return 1
+    put core/base/a.c '#include <stdlib.h>
+enum { MF_OK, MF_ENOMEM };
+static int half(int n)
+{
+    if (n > 4)
+        return n / 2;
+    return 2 * n;
+}
+int main(void)
+{
+    char *p = malloc(10);
+    if (!p) return MF_ENOMEM;
+    free(p);
+    return half(3) != 6;
+}'
+    gcc -O0 --coverage -o a core/base/a.c
+    ./a
+    gcov -b -c -t ./*.gcda >text
+    run awk -v missing=core -f "$srcdir/tests/coverage.awk" text
+    echo "$output"
+    # one line did not run; of the branches only those of half count
+    [[ "$(echo "$output" | grep '^core/base  ')" == *"  8"[0-9].[0-9]*" 2     50.0" ]]
+    [[ "$output" == *"core/base/a.c:6: line: "*"return n / 2;"* ]]
+    [[ "$output" == *"core/base/a.c:5: branch 0: "* ]]
+    [[ "$output" != *"a.c:12:"* ]]
+    run awk -v goal=1 -f "$srcdir/tests/coverage.awk" text
+    [ "$status" -eq 1 ]
+}
+
+@test "nightly: unknown parts and options are refused before anything is built" {
+    run sh "$srcdir/tests/nightly.sh" --out "$tree/night" asan cover
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"no part 'cover' (expected gcc clang asan "* ]]
+    run sh "$srcdir/tests/nightly.sh" --night
+    [ "$status" -eq 2 ]
+    [ ! -e "$tree/night" ]
+}

@@ -142,7 +142,7 @@ static void put_escaped(mf_jw *w, const char *text, size_t n)
         size_t length = mf_utf8_length(text + i, n - i);
         unsigned control =
             length ? control_at((const unsigned char *)text + i, length) : NO_CONTROL;
-        char escape[8] = "";
+        char escape[12] = ""; /* \u and as many digits as an unsigned may have */
         for (size_t j = 0; length == 1 && j + 1 < sizeof two; j += 2)
             if (two[j + 1] == text[i]) {
                 escape[0] = '\\';

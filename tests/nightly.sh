@@ -1,0 +1,132 @@
+#!/bin/sh
+# nightly.sh [--out DIR] [--hours H] [--jobs N] [PART...]: the checks that are too slow for make check, all
+# of them or those named. Each builds in a folder of its own below DIR (build-nightly), which the next
+# night uses again, and leaves its log in DIR/PART.log. A line for each: part, date, minutes, ok or FAIL,
+# figure; DIR/results.tsv keeps the lines of all nights. The exit status is 1 if a part fails.
+# A fuzz target runs H hours (.05). Parts:
+#   gcc, clang  release builds of program and tests with -Werror, and the suite
+#   asan, tsan  the suite under ASan and UBSan; training, evaluation, compare and the library under TSan
+#   memcheck    each verb under valgrind
+#   coverage    the suite, with the shares of lines and branches that ran
+#   faults      each call of each verb fails once; 20,000 states after loss of power
+#   drawn       1,000 drawn configurations against the reference kernels
+#   self        200 comparisons of a router with itself
+#   fuzz        all targets
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/.." && pwd)
+all='gcc clang asan tsan memcheck coverage faults drawn self fuzz'
+out=build-nightly hours=.05 jobs=2
+while [ $# -gt 0 ]; do
+    case $1 in
+    --out | --hours | --jobs)
+        [ $# -ge 2 ] || { echo "nightly.sh: $1: expected a value" >&2; exit 2; }
+        case $1 in
+        --out) out=$2 ;;
+        --hours) hours=$2 ;;
+        --jobs) jobs=$2 ;;
+        esac
+        shift 2
+        ;;
+    -h | --help) sed -n '2,16s/^# //p' "$0"; exit 0 ;;
+    -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
+    *) break ;;
+    esac
+done
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $all
+for part in "$@"; do
+    case " $all " in
+    *" $part "*) ;;
+    *) echo "nightly.sh: no part '$part' (expected $all)" >&2; exit 2 ;;
+    esac
+done
+[ -x "$source/configure" ] || { echo "nightly.sh: $source has no configure: run autoreconf -i there first" >&2; exit 2; }
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
+MOEFW_CHECK_SECONDS=${MOEFW_CHECK_SECONDS:-7200}
+export MOEFW_CHECK_SECONDS
+training='tests/unit/base/check_parallel tests/unit/train/check_loop tests/unit/train/check_trainer
+    tests/unit/train/check_checkpoint tests/unit/run/check_library tests/cli/compare.bats tests/cli/infer.bats
+    tests/cli/library.bats tests/cli/train/train.bats tests/cli/train/tasks.bats'
+
+# build FOLDER COMPILER OPTION...: configures once, and makes the program
+build() {
+    folder=$out/$1 compiler=$2
+    shift 2
+    mkdir -p "$folder" && cd "$folder" || return 1
+    [ -f Makefile ] || "$source/configure" -q CC="$compiler" "$@" || return 1
+    make -s -k -j"$jobs"
+}
+
+# suite [MAKE ARGUMENT...]: make check in this folder; the last line is its counts
+suite() {
+    make -s -k -j"$jobs" check "$@" >check.log 2>&1
+    status=$?
+    grep -h '^ERROR:\|^FAIL:\|warning:\|error:' check.log
+    # Without a line of totals something was not built.
+    sed -n 's/^# \(PASS\|SKIP\|XFAIL\|FAIL\|XPASS\|ERROR\): *//p' check.log | tr '\n' ' ' |
+        awk 'NF < 6 { print "the suite did not run"; exit 1 }
+             { printf "%d passed, %d failed, %d skipped\n", $1, $4 + $5 + $6, $2 }' || return 1
+    return "$status"
+}
+
+# one test of a bats file, in the folder of the build without instruments
+slow() {
+    MOEFW_SLOW=1 MOEFW=$PWD/moefw srcdir=$source builddir=$PWD CC=${CC:-cc} bats --tap "$source/$1" -f "$2"
+}
+
+# run PART: the last line that it prints is its figure
+run() {
+    case $1 in
+    memcheck | faults | drawn | self) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
+    esac
+    case $1 in
+    gcc) build gcc "${CC:-gcc}" --enable-werror && suite ;;
+    clang) build clang "${CLANG:-clang}" --enable-werror && suite ;;
+    asan) build asan "${CC:-gcc}" --enable-build-type=asan && suite ;;
+    tsan) build tsan "${CC:-gcc}" --enable-build-type=tsan && suite TESTS="$training" ;;
+    memcheck)
+        sh "$here/memcheck.sh" "$out/gcc/moefw"
+        status=$?
+        awk '/^(ok|FAIL) / { n[$1]++ } END { printf "%d ok, %d failed\n", n["ok"], n["FAIL"] }' "$out/memcheck.log"
+        return "$status"
+        ;;
+    coverage)
+        sh "$here/coverage.sh" --build "$out/coverage" --jobs "$jobs"
+        status=$?
+        awk '/^core, all/ { printf "core: %s %% of lines, %s %% of branches\n", $4, $6 }' "$out/coverage.log"
+        return "$status"
+        ;;
+    faults)
+        make -s -j"$jobs" check TESTS= && slow tests/faults/faults.bats 'every call' &&
+            slow tests/faults/power.bats '20,000'
+        status=$?
+        awk '/^# ok/ { sub(/^# /, ""); text = text "; " $0 } END { print substr(text, 3) }' "$out/faults.log"
+        return "$status"
+        ;;
+    drawn) MOEFW_SLOW=1 suite TESTS=tests/unit/model/check_drawn ;;
+    self)
+        slow tests/cli/compare.bats '200 comparisons'
+        status=$?
+        sed -n 's/^# \(.* flagged.*\)/\1/p' "$out/self.log"
+        return "$status"
+        ;;
+    fuzz)
+        build fuzz "${CLANG:-clang}" --enable-fuzz --enable-build-type=asan && make -s -k -j"$jobs" fuzzers &&
+            sh "$here/fuzz/run.sh" --hours "$hours" --build "$out/fuzz" --out "$out/fuzz-out"
+        status=$?
+        awk 'NF == 7 && $2 ~ /^[0-9]+$/ { n++; runs += $2; found += $7 }
+            END { printf "%d targets, %d executions, %d findings\n", n, runs, found }' "$out/fuzz.log"
+        return "$status"
+        ;;
+    esac
+}
+
+failed=0
+for part in "$@"; do
+    begin=$(date +%s)
+    if (run "$part") >"$out/$part.log" 2>&1; then word=ok; else word=FAIL failed=1; fi
+    printf '%s\t%s\t%d\t%s\t%s\n' "$part" "$(date +%F)" $((($(date +%s) - begin + 59) / 60)) "$word" \
+        "$(tail -n 1 "$out/$part.log")" | tee -a "$out/results.tsv"
+done
+exit $failed
