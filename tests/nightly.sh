@@ -1,8 +1,9 @@
 #!/bin/sh
-# nightly.sh [--out DIR] [--hours H] [--jobs N] [PART...]: the checks that are too slow for make check, all
-# of them or those named. Each builds in a folder of its own below DIR (build-nightly), which the next
-# night uses again, and leaves its log in DIR/PART.log. A line for each: part, date, minutes, ok or FAIL,
-# figure; DIR/results.tsv keeps the lines of all nights. The exit status is 1 if a part fails.
+# nightly.sh [--out DIR] [--hours H] [--jobs N] [PART...]: the checks that are too slow for make check,
+# all of them or those named. Builds are made in build-nightly-NAME beside the sources, and the next
+# night uses them again; logs go to DIR/PART.log (build-nightly). It prints a line for each: part, date,
+# minutes, ok or FAIL, figure; DIR/results.tsv keeps the lines of all nights. The exit status is 1 if a
+# part fails.
 # A fuzz target runs H hours (.05). Parts:
 #   gcc, clang  release builds of program and tests with -Werror, and the suite
 #   asan, tsan  the suite under ASan and UBSan; training, evaluation, compare and the library under TSan
@@ -16,7 +17,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
 all='gcc clang asan tsan memcheck coverage faults drawn self fuzz'
-out=build-nightly hours=.05 jobs=2
+out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
     --out | --hours | --jobs)
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,16s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,17s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -51,10 +52,10 @@ training='tests/unit/base/check_parallel tests/unit/train/check_loop tests/unit/
 
 # build FOLDER COMPILER OPTION...: configures once, and makes the program
 build() {
-    folder=$out/$1 compiler=$2
+    folder=$source/build-nightly-$1 compiler=$2
     shift 2
     mkdir -p "$folder" && cd "$folder" || return 1
-    [ -f Makefile ] || "$source/configure" -q CC="$compiler" "$@" || return 1
+    [ -f Makefile ] || ../configure -q CC="$compiler" "$@" || return 1
     make -s -k -j"$jobs"
 }
 
@@ -86,13 +87,13 @@ run() {
     asan) build asan "${CC:-gcc}" --enable-build-type=asan && suite ;;
     tsan) build tsan "${CC:-gcc}" --enable-build-type=tsan && suite TESTS="$training" ;;
     memcheck)
-        sh "$here/memcheck.sh" "$out/gcc/moefw"
+        sh "$here/memcheck.sh" ./moefw
         status=$?
         awk '/^(ok|FAIL) / { n[$1]++ } END { printf "%d ok, %d failed\n", n["ok"], n["FAIL"] }' "$out/memcheck.log"
         return "$status"
         ;;
     coverage)
-        sh "$here/coverage.sh" --build "$out/coverage" --jobs "$jobs"
+        sh "$here/coverage.sh" --build "$source/build-nightly-coverage" --jobs "$jobs"
         status=$?
         awk '/^core, all/ { printf "core: %s %% of lines, %s %% of branches\n", $4, $6 }' "$out/coverage.log"
         return "$status"
@@ -113,7 +114,7 @@ run() {
         ;;
     fuzz)
         build fuzz "${CLANG:-clang}" --enable-fuzz --enable-build-type=asan && make -s -k -j"$jobs" fuzzers &&
-            sh "$here/fuzz/run.sh" --hours "$hours" --build "$out/fuzz" --out "$out/fuzz-out"
+            sh "$here/fuzz/run.sh" --hours "$hours" --build . --out "$out/fuzz-out"
         status=$?
         awk 'NF == 7 && $2 ~ /^[0-9]+$/ { n++; runs += $2; found += $7 }
             END { printf "%d targets, %d executions, %d findings\n", n, runs, found }' "$out/fuzz.log"

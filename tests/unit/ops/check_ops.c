@@ -1,4 +1,4 @@
-/* check_ops: tests every op of core in five ways (see op_case.h). */
+/* check_ops: tests every op of core in six ways (see op_case.h). */
 #include "check_main.h"
 
 #include <math.h>
@@ -292,6 +292,105 @@ START_TEST(supported)
 }
 END_TEST
 
+/* ---- changed cases ---- */
+
+/* A change of a working case that its op may take or not. */
+typedef struct change {
+    char text[80];
+    mf_op_row row;
+} change;
+
+enum { MAX_CHANGES = 200, MAX_NUMBERS = 1 << 16 };
+static change changes[MAX_CHANGES];
+static int n_changes;
+
+static mf_op_row *changed(const mf_op_row *row, const char *what, int i, int j)
+{
+    ck_assert_int_lt(n_changes, MAX_CHANGES);
+    change *c = &changes[n_changes++];
+    c->row = *row;
+    snprintf(c->text, sizeof c->text, "%s %d, %d", what, i, j);
+    return &c->row;
+}
+
+static void change_inputs(const mf_op_row *row)
+{
+    for (int i = 0; i < ot_inputs(row); i++) {
+        const ot_in *in = &row->in[i];
+        int rank = 0;
+        if (in->kind == OT_ABSENT) continue;
+        changed(row, "absent: input", i, 0)->in[i].kind = OT_ABSENT;
+        if (in->kind == OT_GIVEN_F32 || in->kind == OT_GIVEN_I32) continue;
+        for (; rank < MF_MAX_RANK && in->dim[rank] != 0; rank++)
+            if (in->dim[rank] > 0) changed(row, "longer: input", i, rank)->in[i].dim[rank]++;
+        for (int d = 0; d < rank; d++)
+            changed(row, "empty: input", i, d)->in[i].dim[d] = -1;
+        if (rank > 0) changed(row, "lower rank: input", i, rank)->in[i].dim[rank - 1] = 0;
+        if (rank < MF_MAX_RANK)
+            changed(row, "higher rank: input", i, rank)->in[i].dim[rank] = 2;
+    }
+}
+
+static void change_attributes(const mf_op_row *row)
+{
+    const mf_attr *a = &row->attr;
+    for (int j = 0; j < (int)(sizeof a->i / sizeof *a->i); j++) {
+        changed(row, "-1: attribute", 0, j)->attr.i[j] = -1;
+        changed(row, "largest: attribute", 0, j)->attr.i[j] = INT64_MAX;
+        changed(row, "one more: attribute", 0, j)->attr.i[j]++;
+    }
+    for (int j = 0; j < (int)(sizeof a->f / sizeof *a->f); j++) {
+        changed(row, "NaN: attribute", 1, j)->attr.f[j] = NAN;
+        changed(row, "-1: attribute", 1, j)->attr.f[j] = -1;
+        changed(row, "Inf: attribute", 1, j)->attr.f[j] = INFINITY;
+    }
+}
+
+static bool names_op(const mf_op_row *row)
+{
+    return strncmp(mf_error_message(), row->op, strlen(row->op)) == 0;
+}
+
+/* The op takes the change and its run ends, with values or with a message; or it is refused
+ * with a message. Nothing else may happen, above all no access outside of a tensor. */
+static void takes_or_refuses(const change *c)
+{
+    const mf_op_row *row = &c->row;
+    mf_tensor *in[MF_OP_MAX_IN], *out[MF_OP_MAX_OUT] = {NULL};
+    mf_error_clear();
+    mf_graph *g = ot_build(row, 0, in, out);
+    int rc = mf_graph_status(g);
+    int64_t numbers = 0;
+    ck_assert_msg(rc == MF_OK || ((rc == MF_ESHAPE || rc == MF_EINVAL) && names_op(row)),
+                  "%s, %s: %s, \"%s\"", row->op, c->text, mf_status_name(rc),
+                  mf_error_message());
+    for (int o = 0; rc == MF_OK && o < (row->n_out ? row->n_out : 1); o++) {
+        numbers += mf_shape_count(out[o]->shape);
+        mf_graph_keep(out[o]);
+    }
+    if (rc == MF_OK && numbers < MAX_NUMBERS) {
+        rc = mf_graph_finish(g);
+        ck_assert_msg(rc == MF_OK, "%s, %s: %s", row->op, c->text, mf_error_message());
+        ot_fill(row, false, in);
+        rc = mf_graph_run(g, &(mf_run){.kernels = mf_kernels_cpu()});
+        ck_assert_msg(rc == MF_OK || names_op(row), "%s, %s: %s, \"%s\"", row->op, c->text,
+                      mf_status_name(rc), mf_error_message());
+    }
+    mf_graph_free(g);
+}
+
+START_TEST(changed_cases)
+{
+    const mf_op_row *row = rows[_i];
+    if (!works(row)) return;
+    n_changes = 0;
+    change_inputs(row);
+    change_attributes(row);
+    for (int i = 0; i < n_changes; i++)
+        takes_or_refuses(&changes[i]);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("ops");
@@ -309,8 +408,9 @@ static Suite *suite(void)
                  {"gradient", gradient},
                  {"fast", fast},
                  {"bf16", bf16},
-                 {"supported", supported}};
-    for (int m = 0; m < 5; m++) {
+                 {"supported", supported},
+                 {"changed", changed_cases}};
+    for (int m = 0; m < 6; m++) {
         c = tcase_create(modes[m].name);
         tcase_add_loop_test(c, modes[m].test, 0, n_rows);
         suite_add_tcase(s, c);

@@ -2,7 +2,7 @@
  *
  * Cases are entries of the arrays in op_cases_*.c, one array per family, ended by {0} and
  * listed in check_ops.c. A case says how to call the op and which values are right. The harness
- * makes five tests of it:
+ * makes six tests of it:
  *
  *   right      `ref` and `cpu` give the values that the case's function computes in double by
  *              the contract of the op; on random inputs and on small integers
@@ -16,6 +16,8 @@
  *   supported  an additional input, and inputs of a wrong type, are refused with MF_ESHAPE;
  *              cases with `refuse` are refused with a message that contains this text; cases
  *              with `fails` build, and their run ends with that code and text
+ *   changed    with another size, rank or attribute the op is refused with a message that names
+ *              it, or its run ends, with values or such a message
  *
  * An op in the table without a case that works fails the suite.
  *
