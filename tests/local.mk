@@ -66,6 +66,7 @@ UNIT += tests/unit/lab/check_sampler
 UNIT += tests/unit/model/check_options
 UNIT += tests/unit/model/check_sequences
 UNIT += tests/unit/run/check_library
+UNIT += tests/unit/run/check_misuse
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_stats
 UNIT += tests/unit/report/check_svg
