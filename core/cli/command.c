@@ -75,8 +75,8 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_DATA] = "--data",
     [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
-    [MF_HINT_PATHS] = "; name the file on the command line, too (--plugin FILE), or use "
-                      "--allow-config-plugins"};
+    [MF_HINT_PATHS] = ("; name the file on the command line, too (--plugin FILE), or use "
+                       "--allow-config-plugins")};
 
 int moefw_main(int argc, char **argv)
 {
