@@ -106,6 +106,11 @@ equal() {
     MOEFW_COMM_CHUNK=1000 equal "2" default
 }
 
+@test "doctor names the modules" {
+    run "$MOEFW" doctor
+    [[ "$output" =~ communicators\ +openmpi ]]
+}
+
 @test "the program itself needs no MPI" {
     run ! bash -c "ldd '$builddir/moefw' '$builddir/libmoefw.so.0' | grep -i mpi"
 }

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
+#include "plugin/load/module.h"
 #include "plugin/load/open.h"
 
 #include <moefw/version.h>
@@ -111,6 +112,21 @@ static void gpu(doctor *d)
     const bool driver = access("/dev/nvidiactl", F_OK) == 0;
     say(d, "GPU",
         driver ? "an NVIDIA driver is present; this version computes on the CPU" : "none");
+}
+
+/* The modules for runs of several processes. */
+static void communicators(doctor *d)
+{
+    static const char *const names[] = {"openmpi", "mpich", NULL};
+    const char *list = "", *folders;
+    for (int i = 0; names[i]; i++) {
+        const char *file = mf_arena_strf(d->arena, "comm/%s.so", names[i]);
+        if (!file || !mf_module_find(d->arena, file, &folders)) continue;
+        const char *longer =
+            mf_arena_strf(d->arena, "%s%s%s", list, *list ? " " : "", names[i]);
+        if (longer) list = longer;
+    }
+    say(d, "communicators", *list ? list : "none");
 }
 
 /* ---- files ---- */
@@ -231,6 +247,7 @@ static int examine(doctor *d)
     threads(d);
     memory(d);
     gpu(d);
+    communicators(d);
     places(d);
     judge_path(d);
     int plugins_rc = plugins(d);
