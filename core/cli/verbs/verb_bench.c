@@ -216,85 +216,61 @@ static void number(double v, int width, int digits)
         printf(" %*s", width, "-");
 }
 
-/* The table of routers: what they choose, and how long they take. On a terminal that is too
- * narrow for both the times follow as a table of their own. */
-enum { CHOICE = 1, TIMES = 2 };
-#define WHOLE_TABLE 128 /* columns of text */
+/* The table of routers: what they choose, and how long they take. On a terminal without space
+ * for both the times follow as a table of their own. */
+enum { CHOICE = 1, TIMES = 2, BOTH = 3, COLUMNS_OF_BOTH = 128 };
+#define PARTS        (room() < COLUMNS_OF_BOTH ? CHOICE : BOTH)
+#define NAME_COLUMNS (PARTS == BOTH ? 28 : 16)
 
-/* Columns of a terminal; 0: standard output is none, so lines may be long. */
-static int room(void)
+static int room(void) /* columns of a terminal; files have space for all */
 {
     const mf_terminal t = mf_terminal_of(stdout);
-    return t.live ? mf_terminal_columns(&t) : 0;
+    return t.live ? mf_terminal_columns(&t) : 10000;
 }
 
-static bool is_narrow(void)
+static void print_row(const mf_router_bench *r, bool headings, int parts)
 {
-    return room() > 0 && room() < WHOLE_TABLE;
-}
-
-static int router_width(void)
-{
-    return is_narrow() ? 16 : 28;
-}
-
-static void print_head(int parts)
-{
-    printf("%-*s", router_width(), "router");
-    if (parts & CHOICE)
-        printf(" %9s %8s %8s %8s %10s %9s", "params", "H(token)", "H(load)", "top-k p",
-               "var(p)", "out sd");
-    if (parts & TIMES) printf(" %9s %9s %9s %10s", "ns/token", "alone", "layer", "layer alone");
-    putchar('\n');
-}
-
-static void print_row(const mf_router_bench *r, int parts)
-{
-    printf("%-*s", router_width(), r->router);
-    if (parts & CHOICE) {
-        printf(" %9lld", (long long)r->params);
-        number(r->entropy_token, 8, 4);
-        number(r->entropy_load, 8, 4);
-        number(r->top_prob, 8, 4);
-        number(r->score_var, 10, 6);
-        number(r->output_std, 9, 5);
-    }
-    if (parts & TIMES) {
-        number(r->ns_router, 9, 1);
-        number(r->ns_router_1, 9, 0);
-        number(r->ns_layer, 9, 0);
-        number(r->ns_layer_1, 10, 0);
-    }
+    const struct {
+        const char *name;
+        double value;
+        int part, width, digits;
+    } c[] = {{"params", (double)r->params, CHOICE, 9, 0},
+             {"H(token)", r->entropy_token, CHOICE, 8, 4},
+             {"H(load)", r->entropy_load, CHOICE, 8, 4},
+             {"top-k p", r->top_prob, CHOICE, 8, 4},
+             {"var(p)", r->score_var, CHOICE, 10, 6},
+             {"out sd", r->output_std, CHOICE, 9, 5},
+             {"ns/token", r->ns_router, TIMES, 9, 1},
+             {"alone", r->ns_router_1, TIMES, 9, 0},
+             {"layer", r->ns_layer, TIMES, 9, 0},
+             {"layer alone", r->ns_layer_1, TIMES, 11, 0}};
+    printf("%-*s", NAME_COLUMNS, headings ? "router" : r->router);
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+        if (c[i].part & parts && headings)
+            printf(" %*s", c[i].width, c[i].name);
+        else if (c[i].part & parts)
+            number(c[i].value, c[i].width, c[i].digits);
     putchar('\n');
     fflush(stdout);
-}
-
-static void begin_table(const mf_router_bench_spec *s)
-{
-    printf("%d wide, %d experts, top %d, %d x %d tokens, %d thread%s, means over %d seed%s\n",
-           s->dim, s->experts, s->top_k, s->batch, s->seq, mf_parallel_threads(),
-           mf_parallel_threads() == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s");
-    print_head(is_narrow() ? CHOICE : CHOICE | TIMES);
 }
 
 /* The auxiliary losses from number `from` on that fit the terminal; returns the next one. */
 static int some_losses(const mf_router_bench *all, int n, int from)
 {
-    const mf_router_bench *first = &all[0];
-    int end = from, used = router_width();
-    for (; end < first->n_losses; end++) {
-        used += (int)strlen(first->losses[end].name) + 2;
-        if (room() > 0 && used >= room() && end > from) break;
+    int end = from, used = NAME_COLUMNS;
+    for (; end < all->n_losses; end++) {
+        used += (int)strlen(all->losses[end].name) + 2;
+        if (used >= room() && end > from) break;
     }
-    printf("%-*s", router_width(), "router");
-    for (int i = from; i < end; i++)
-        printf(" %*s", (int)strlen(first->losses[i].name) + 1, first->losses[i].name);
-    putchar('\n');
-    for (int r = 0; r < n; r++) {
-        printf("%-*s", router_width(), all[r].router);
-        for (int i = from; i < end; i++)
-            number(all[r].losses[i].value, (int)strlen(all[r].losses[i].name) + 1, 5);
-        putchar('\n');
+    for (int r = -1; r < n; r++, putchar('\n')) { /* row -1: the headings */
+        printf("%-*s", NAME_COLUMNS, r < 0 ? "router" : all[r].router);
+        for (int i = from, width; i < end; i++) {
+            width = (int)strlen(all->losses[i].name) + 1;
+            if (r < 0)
+                printf(" %*s", width, all->losses[i].name);
+            else
+                number(all[r].losses[i].value, width, 5);
+        }
     }
     return end;
 }
@@ -302,16 +278,10 @@ static int some_losses(const mf_router_bench *all, int n, int from)
 /* What follows the rows that were printed while they were measured. */
 static void end_table(const mf_router_bench_spec *s, const mf_router_bench *all, int n)
 {
-    if (n == 0) return;
-    if (is_narrow()) {
-        putchar('\n');
-        print_head(TIMES);
-        for (int i = 0; i < n; i++)
-            print_row(&all[i], TIMES);
-    }
-    if (all[0].n_losses == 0) return;
-    printf("\nauxiliary losses x %g\n", s->alpha);
-    for (int from = 0; from < all[0].n_losses;)
+    for (int i = PARTS == BOTH ? n : -1; i < n; i++)
+        print_row(&all[i < 0 ? 0 : i], i < 0, TIMES);
+    if (n > 0 && all[0].n_losses > 0) printf("\nauxiliary losses x %g\n", s->alpha);
+    for (int from = 0; n > 0 && from < all[0].n_losses;)
         from = some_losses(all, n, from);
 }
 
@@ -422,14 +392,18 @@ static int bench_routers(const mf_cli *cli)
                           : MF_ENOMEM;
     if (rc == MF_OK && n > 1 && s.how.turns_in)
         rc = mf_fail(MF_EUSAGE, "--turns: expected one router, found %d", n);
-    if (rc == MF_OK && !mf_cli_json(cli)) begin_table(&s);
+    if (rc == MF_OK && !mf_cli_json(cli))
+        printf(
+            "%d wide, %d experts, top %d, %d x %d tokens, threads: %d, means over seeds: %d\n",
+            s.dim, s.experts, s.top_k, s.batch, s.seq, mf_parallel_threads(), s.seeds);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_router_bench_run(&s, names[i], &all[done]);
         if (rc != MF_OK) break;
         if (mf_cli_json(cli))
             print_json(&s, &all[done]);
         else
-            print_row(&all[done], is_narrow() ? CHOICE : CHOICE | TIMES);
+            for (int headings = done == 0; headings >= 0; headings--)
+                print_row(&all[done], headings, PARTS);
         done++;
     }
     if (rc == MF_OK && !mf_cli_json(cli)) end_table(&s, all, done);

@@ -202,8 +202,8 @@ const char *mf_verdict_name(mf_verdict v);
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);
 int mf_compare_write(const mf_compare_table *t);
-/* columns: of the terminal; if they are too few for the table it is printed in three parts. 0: no
- * limit. */
+/* columns: of the terminal; if they are too few for the table it is printed in three parts.
+ * 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
 
 #endif
