@@ -37,8 +37,11 @@ quickpresets_DATA += share/presets/quick/vanilla-as-run-quick.ini
 # Scripts that repeat published results, one command each.
 repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md
+repeat_DATA += share/repeat/ROUTERS.md
+repeat_DATA += share/repeat/all_routers.ini
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
+repeat_SCRIPTS += share/repeat/all_routers.sh
 repeat_SCRIPTS += share/repeat/baselines.sh
 repeat_SCRIPTS += share/repeat/lamoe.sh
 repeat_SCRIPTS += share/repeat/routers.sh

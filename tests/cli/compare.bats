@@ -49,8 +49,8 @@ timeless() {
 @test "on a terminal of 80 columns the tables of compare and bench are cut by columns" {
     script --version >/dev/null 2>&1 || skip "no script(1)"
     MOEFW_ON="stty cols 80; '$MOEFW'"
-    TERM=xterm script -qec "$MOEFW_ON compare two -q" /dev/null | tr -d '\r' >narrow
-    sed -n '/^rank/,/^$/p' narrow >tables
+    TERM=xterm script -qec "$MOEFW_ON compare two -q" /dev/null | tr -d '\r' >cut
+    sed -n '/^rank/,/^$/p' cut >tables
     [ "$(grep -c '^rank router' tables)" -eq 3 ]
     [ "$(grep -cE '^ +[12] (linear|hash) ' tables)" -eq 6 ]
     awk 'length > 80 { exit 1 }' tables

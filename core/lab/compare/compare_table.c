@@ -221,7 +221,7 @@ static void print_head(const mf_compare_table *t, FILE *out)
             base->entry.label, t->compared);
 }
 
-/* Groups of columns. A terminal that is too narrow for all of them gets a table of each. */
+/* Groups of columns. A terminal that is without space for all of them gets a table of each. */
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7, ALL_COLUMNS = 148 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
