@@ -174,3 +174,42 @@ words() {
     run "$MOEFW" tokenize encode byte text --eos
     [ "$status" -eq 2 ]
 }
+
+# Two routers on two seeds, as compare leaves them, for the tables of all_routers.sh.
+compared() {
+    mkdir -p "$1"
+    row() {
+        printf '{"router":"%s","baseline":%s,"params":200,"params_active":100,"params_router":%s,"mean":%s,"ci95":[1.4,%s],"diff":%s,"diff_ci95":[%s,%s],"p":%s,"p_holm":%s,"verdict":"%s","load_cv":0.25,"runs":[' "$@"
+        printf '{"seed":1,"dir":"%s/seed-1","bits_per_byte":2},{"seed":2,"dir":"%s/seed-2","bits_per_byte":3}]}' "$1" "$1"
+    }
+    { echo '{"seeds":2,"compared":1,"detectable_dz":46.2,"rows":['
+      row linear true 10 1.5 1.6 0 0 0 null null baseline; echo ,
+      row mlp false 20 1.25 1.5 -0.25 -0.5 -0.1 0.01 0.02 better
+      echo '],"skipped":[{"router":"oracle","reason":"no labels"}]}'; } >"$1/comparison.json"
+    for run in linear/seed-1 linear/seed-2 mlp/seed-1 mlp/seed-2; do
+        mkdir -p "$1/$run"
+        echo '{"step":2,"split":"val","moe":[{"layer":0,"entropy":1.5,"top_prob":0.5,"load":[0.75,0.25]},{"layer":1,"entropy":0.5,"top_prob":0.25,"load":[0.5,0.5]}]}' >"$1/$run/metrics.jsonl"
+        printf '0.5 0.01\n0.25 0.02\n' >"$1/$run/share.txt"
+    done
+}
+
+@test "all_routers.sh: its tables of what compare, trace and bench have left" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir -p data/wikitext-2
+    touch data/tinyshakespeare.txt data/wikitext-2/test.txt data/wikitext-2/valid.txt
+    compared out/runs/char
+    compared out/runs/bpe
+    printf '1|linear|2\n1|mlp|3\n2|linear|2\n2|mlp|5\n3|linear|2\n3|mlp|4\n' >out/cost.txt
+    run sh "$srcdir/share/repeat/all_routers.sh" --data data --out out --part table
+    [ "$status" -eq 0 ]
+    [ "$(grep -cF '| mlp | 1.2500 ± 0.2500 | 2.5000 ± 6.3530 | -0.2500 [-0.5000, -0.1000] | 0.010 | 0.020 | better | 2 |' out/table.md)" -eq 2 ]
+    grep -qF '| linear | 1.5000 ± 0.1000 | 2.5000 ± 6.3530 |  |  |  | baseline | 2 |' out/table.md
+    grep -qF '| mlp | 0.250 | 0.625 | 1.000 | 0.375 | 0.500 | 0.250 | 0.010 | 0.020 |' out/table.md
+    grep -qF '| mlp | 20 | 200 | 100 | 2.00 | 1.50 to 2.50 |' out/table.md
+    grep -qF '2 seeds and 1 comparisons show, in 4 of 5 such tables, a difference of 46.2 standard deviations' out/table.md
+    ! grep -q oracle out/table.md || false
+    # the best one first
+    [ "$(grep -oE '^\| (mlp|linear) ' out/table.md | head -1)" = '| mlp ' ]
+    run sh "$srcdir/share/repeat/all_routers.sh" --data nowhere
+    [ "$status" -eq 3 ]
+}
