@@ -127,3 +127,11 @@ CUDA_KERNELS += kernels/cuda/map.cuh
 CUDA_KERNELS += kernels/cuda/optimizer.cuh
 CUDA_KERNELS += kernels/cuda/sum.cuh
 EXTRA_DIST += $(CUDA_KERNELS)
+
+# The backend of CUDA on the host (kernels/cuda/rules.mk).
+CUDA_HOST =
+CUDA_HOST += kernels/cuda/backend.c
+CUDA_HOST += kernels/cuda/backend.h
+CUDA_HOST += kernels/cuda/lt.c
+CUDA_HOST += kernels/cuda/memory.c
+CUDA_HOST += kernels/cuda/queue.c

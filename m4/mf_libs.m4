@@ -62,6 +62,41 @@ AS_CASE([$with_$1], [auto|no], [],
     [AC_MSG_ERROR([--with-$1=$with_$1: this version has no part for $2 (expected auto or no)])])
 ])
 
+# MF_CUDA: --with-cuda=auto|yes|no|DIR, the CUDA backend (kernels/cuda/rules.mk). yes takes nvcc
+# from PATH, DIR is a toolkit; auto builds no backend, since nvcc takes minutes for it. Sets NVCC,
+# CUDA_CFLAGS, CUDA_LIBS and the conditional HAVE_CUDA.
+AC_DEFUN([MF_CUDA], [
+AC_ARG_VAR([NVCC], [the compiler of the CUDA Toolkit])
+AC_ARG_VAR([CUDA_ARCHITECTURES], [options of nvcc that name architectures])
+AC_ARG_WITH([cuda],
+    [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR], [the CUDA backend, built with nvcc from PATH or DIR/bin; auto: not built @<:@auto@:>@])],
+    [], [with_cuda=auto])
+mf_with_cuda=no
+AS_CASE([$with_cuda], [no], [],
+    [auto|yes], [AC_PATH_PROG([NVCC], [nvcc], [])],
+    [AS_IF([test ! -d "$with_cuda"], [AC_MSG_ERROR([--with-cuda=$with_cuda: no such folder (expected auto, yes, no or a folder)])])
+     AC_PATH_PROG([NVCC], [nvcc], [], [$with_cuda/bin])])
+AS_CASE([$with_cuda], [no], [],
+    [auto], [AS_IF([test "x$NVCC" != x], [mf_with_cuda="no ($NVCC is there: --with-cuda=yes builds the backend)"])], [
+    AS_IF([test "x$NVCC" = x],
+        [AC_MSG_ERROR([--with-cuda=$with_cuda: nvcc was not found (CUDA Toolkit 13 or later, NVIDIA's package cuda-toolkit)])])
+    mf_cuda_dir=`AS_DIRNAME(["$NVCC"])`; mf_cuda_dir=`cd "$mf_cuda_dir/.." && pwd`
+    CUDA_CFLAGS="-isystem $mf_cuda_dir/include"
+    CUDA_LIBS="-L$mf_cuda_dir/lib64 -lcublasLt"
+    mf_save_cppflags=$CPPFLAGS; CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS"
+    AC_MSG_CHECKING([which version of CUDA it is])
+    AC_COMPUTE_INT([mf_cuda], [CUDART_VERSION], [#include <cuda_runtime_api.h>
+#include <cublasLt.h>], [mf_cuda=0])
+    CPPFLAGS=$mf_save_cppflags
+    AC_MSG_RESULT([$mf_cuda])
+    AS_IF([test "$mf_cuda" -lt 13000],
+        [AC_MSG_ERROR([--with-cuda=$with_cuda: expected version 13 or later with the headers of cuBLAS (found $mf_cuda)])])
+    AS_IF([test "x$CUDA_ARCHITECTURES" = x], [CUDA_ARCHITECTURES="-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_100,code=sm_100 -gencode arch=compute_120,code=[[sm_120,compute_120]]"])
+    mf_with_cuda="yes, $NVCC"])
+AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS])
+AM_CONDITIONAL([HAVE_CUDA], [test "x${mf_with_cuda%%,*}" = xyes])
+])
+
 # MF_ONEDNN: which interface oneDNN has, after MF_WITH. It is opened at run time (kernels/cpu/onednn.c),
 # so its header is all that the build takes: ONEDNN_CPPFLAGS.
 AC_DEFUN([MF_ONEDNN], [
@@ -114,6 +149,7 @@ $PACKAGE_STRING
     BLAS          $BLAS_LIBS ($mf_cv_blas)
     CPU kernels   $mf_isas
     oneDNN        $mf_with_onednn
+    CUDA          $mf_with_cuda
     libedit       $mf_with_edit (lines of generate -i)
     MPI          $mf_with_mpi
     tests         $mf_tests

@@ -26,12 +26,12 @@ CLEANFILES += plugins/.built plugins/.built-t
 EXTRA_DIST += $(PLUGINS:.so=.c)
 CLEANFILES += $(PLUGINS) $(PLUGINS:.so=.so.d)
 
-install-exec-local: install-library install-comm $(PLUGINS)
+install-exec-local: install-library install-comm $(INSTALL_CUDA) $(PLUGINS)
 	@for p in $(PLUGINS); do \
 	  d=`dirname "$(DESTDIR)$(plugindir)/$${p#plugins/}"`; \
 	  echo " $(INSTALL_PROGRAM) $$p $$d"; \
 	  $(MKDIR_P) "$$d" && $(INSTALL_PROGRAM) "$$p" "$$d/" || exit 1; \
 	done
 
-uninstall-local: uninstall-settings uninstall-library uninstall-comm
+uninstall-local: uninstall-settings uninstall-library uninstall-comm $(UNINSTALL_CUDA)
 	@for p in $(PLUGINS); do rm -f "$(DESTDIR)$(plugindir)/$${p#plugins/}"; done

@@ -79,6 +79,7 @@ UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/train/check_trace
 
 CLI =
+CLI += tests/cuda/backend.bats
 CLI += tests/cuda/emulator.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats

@@ -36,9 +36,52 @@ tests/cuda/plain/backend_emu.so: tests/cuda/plain.o tests/cuda/backend_emu.o $(E
 	  tests/cuda/backend_emu.o $(EMU_OBJECTS) && mv -f $@-t $@
 -include tests/cuda/*.d
 
+# The CUDA backend with the emulator's libraries of CUDA. Its host code is the one that a device
+# gets; kernels are compiled by an ordinary compiler, without the judge. Where there is a toolkit,
+# its headers are taken (CUDA_CFLAGS of configure), so the declarations here cannot differ.
+if HAVE_CUDA
+FAKE_CFLAGS = $(CUDA_CFLAGS)
+else
+FAKE_CFLAGS = -I$(top_srcdir)/tests/cuda/include
+endif
+# without the flags of a build with sanitizers, with which the emulator is not linked
+FAKE_COMPILE = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) -std=gnu17 -D_GNU_SOURCE= $(CUDA_CPPFLAGS) \
+	-O2 -g -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP -c
+FAKE_CUDA = tests/cuda/fake/backend_cuda.so
+FAKE_HOST = tests/cuda/fake/backend.o tests/cuda/fake/lt.o tests/cuda/fake/memory.o \
+	tests/cuda/fake/queue.o
+tests/cuda/fake/backend.o: kernels/cuda/backend.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/backend.c -o $@
+tests/cuda/fake/lt.o: kernels/cuda/lt.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/lt.c -o $@
+tests/cuda/fake/memory.o: kernels/cuda/memory.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/memory.c -o $@
+tests/cuda/fake/queue.o: kernels/cuda/queue.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/queue.c -o $@
+tests/cuda/fake/fake_cudart.o: tests/cuda/fake_cudart.cc
+	$(EMU_COMPILE) -I$(top_srcdir)/tests/cuda/include $(top_srcdir)/tests/cuda/fake_cudart.cc -o $@
+tests/cuda/fake/fake_cublaslt.o: tests/cuda/fake_cublaslt.cc
+	$(EMU_COMPILE) -I$(top_srcdir)/tests/cuda/include $(top_srcdir)/tests/cuda/fake_cublaslt.cc -o $@
+FAKE_CUDART = tests/cuda/fake/libcudart.so.13
+$(FAKE_CUDART): tests/cuda/fake/fake_cudart.o $(EMU_OBJECTS)
+	$(AM_V_CCLD)$(CXX) -shared -Wl,-soname,libcudart.so.13 -o $@-t tests/cuda/fake/fake_cudart.o \
+	  $(EMU_OBJECTS) -ldl && mv -f $@-t $@
+FAKE_CUBLASLT = tests/cuda/fake/libcublasLt.so.13
+$(FAKE_CUBLASLT): tests/cuda/fake/fake_cublaslt.o $(FAKE_CUDART)
+	$(AM_V_CCLD)$(CXX) -shared -Wl,-soname,libcublasLt.so.13 -o $@-t tests/cuda/fake/fake_cublaslt.o \
+	  $(FAKE_CUDART) && mv -f $@-t $@
+$(FAKE_CUDA): $(FAKE_HOST) tests/cuda/plain.o $(FAKE_CUDART) $(FAKE_CUBLASLT) kernels/cuda/backend.map
+	$(AM_V_SO)$(CXX) -shared -Wl,-Bsymbolic -Wl,--no-undefined -Wl,-rpath,'$$ORIGIN' \
+	  -Wl,--version-script=$(top_srcdir)/kernels/cuda/backend.map -o $@-t $(FAKE_HOST) \
+	  tests/cuda/plain.o $(FAKE_CUDART) $(FAKE_CUBLASLT) && mv -f $@-t $@
+-include tests/cuda/fake/*.d
+fake-cuda: $(FAKE_CUDA)
+.PHONY: fake-cuda
+
 emulator: tests/cuda/check_emu tests/cuda/judged/backend_emu.so
 .PHONY: emulator
 mostlyclean-local: clean-emulator
 clean-emulator:
-	rm -rf tests/cuda/*.o tests/cuda/*.d tests/cuda/check_emu tests/cuda/judged tests/cuda/plain
+	rm -rf tests/cuda/*.o tests/cuda/*.d tests/cuda/check_emu tests/cuda/judged tests/cuda/plain \
+	  tests/cuda/fake
 .PHONY: clean-emulator

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
+#include "plugin/load/backend.h"
 #include "plugin/load/module.h"
 #include "plugin/load/open.h"
 
@@ -107,11 +108,35 @@ static void memory(doctor *d)
     say(d, "memory", text);
 }
 
+typedef struct cuda_lines {
+    doctor *d;
+    int n;
+} cuda_lines;
+
+static void cuda_line(void *arg, const char *text)
+{
+    cuda_lines *l = arg;
+    if (l->d->json)
+        mf_jw_string(l->d->json, text);
+    else
+        printf("%-16s %s\n", l->n == 0 ? "CUDA" : "", mf_shown(text));
+    l->n++;
+}
+
 static void gpu(doctor *d)
 {
     const bool driver = access("/dev/nvidiactl", F_OK) == 0;
-    say(d, "GPU",
-        driver ? "an NVIDIA driver is present; this version computes on the CPU" : "none");
+    cuda_lines lines = {.d = d};
+    say(d, "GPU", driver ? "an NVIDIA driver is present" : "none: no NVIDIA driver is loaded");
+    if (d->json) {
+        mf_jw_key(d->json, "CUDA");
+        mf_jw_array(d->json);
+    }
+    if (mf_backend_describe("cuda", cuda_line, &lines) != MF_OK) {
+        cuda_line(&lines, mf_error_message());
+        mf_error_clear();
+    }
+    if (d->json) mf_jw_end(d->json);
 }
 
 /* The modules for runs of several processes. */

@@ -21,7 +21,7 @@ static const mf_device *host_device(void)
     return &host;
 }
 
-static int judge(const mf_backend *b)
+int mf_device_judge(const mf_backend *b)
 {
     if (b->magic != MF_BACKEND_MAGIC || b->size != sizeof *b ||
         b->device_size != sizeof(mf_device_ops) || b->kernels_size != sizeof(mf_kernels) ||
@@ -53,7 +53,7 @@ static int equip(mf_device *d)
 int mf_device_open(const mf_backend *backend, int index, mf_device **ret)
 {
     char text[512] = "";
-    int rc = judge(backend);
+    int rc = mf_device_judge(backend);
     const mf_kernels *kernels = rc == MF_OK ? mf_backend_kernels() : NULL;
     if (!kernels) return rc == MF_OK ? mf_backend_init() : rc;
     const mf_backend_host host = {

@@ -66,6 +66,10 @@ typedef struct mf_device_ops {
      * one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 
+    /* Whether the set's gemm computes this one; its arguments are those of a launch. An op that
+     * needs another runs on the host. NULL: it computes all. */
+    bool (*can_gemm)(mf_device *d, const mf_gemm *g);
+
     /* Recordings: what is queued in a stream between begin and end is not executed; `replay`
      * queues all of it again, as often as it is called. In between only kernels are launched,
      * and copies and fills within the device are queued. All four are NULL if the device does
@@ -108,8 +112,13 @@ typedef struct mf_backend {
     /* Fills ops, self and kernels of *d for device number `index`. On failure returns a code
      * and writes the reason, and what to install, to text [size]. */
     int (*open)(const mf_backend_host *host, int index, mf_device *d, char *text, size_t size);
+    /* Writes line i, from 0, about libraries and devices, or why there are none, to text
+     * [size]. Returns false if there is no such line. NULL: there is nothing to tell. */
+    bool (*describe)(int i, char *text, size_t size);
 } mf_backend;
 
+/* MF_EDEP: the backend belongs to another version of moefw. */
+int mf_device_judge(const mf_backend *backend);
 /* Opens device `index` of a loaded backend, and creates its main stream and the memory of its
  * fault. MF_EDEP: the backend belongs to another version, or has no such device. */
 int mf_device_open(const mf_backend *backend, int index, mf_device **ret);

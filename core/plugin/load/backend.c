@@ -34,22 +34,54 @@ static int missing(const char *name, const char *list)
                        "no backend_strict.so in %s; it is for tests: make check builds it in "
                        "tests/device, which MOEFW_PLUGIN_PATH must name",
                        list);
+    if (strcmp(name, "cuda") == 0)
+        return mf_fail(MF_EDEP,
+                       "no backend_cuda.so in %s; install the CUDA backend of this version of "
+                       "moefw there (./configure --with-cuda=yes builds it), or use device cpu",
+                       list);
     return mf_fail(MF_EDEP,
                    "no backend_%s.so in %s; install the %s backend of this version of moefw "
                    "there, or use device cpu",
                    name, list, name);
 }
 
-static int open_named(mf_arena *arena, const char *name, int index, mf_device **ret)
+/* Finds and loads a backend. ret_path: for messages. */
+static int load_named(mf_arena *arena, const char *name, const mf_backend **ret,
+                      const char **ret_path)
 {
     const char *list, *file = mf_arena_strf(arena, "backend_%s.so", name);
     const void *backend = NULL;
     if (!file) return MF_ENOMEM;
-    const char *path = mf_module_find(arena, file, &list);
-    if (!path) return missing(name, list);
-    int rc = mf_module_load(path, "moefw_backend", &backend);
-    if (rc == MF_OK) rc = mf_device_open(backend, index, ret);
+    *ret_path = mf_module_find(arena, file, &list);
+    if (!*ret_path) return missing(name, list);
+    const int rc = mf_module_load(*ret_path, "moefw_backend", &backend);
+    *ret = backend;
+    return rc == MF_OK ? MF_OK : mf_fail_context(rc, "%s", *ret_path);
+}
+
+static int open_named(mf_arena *arena, const char *name, int index, mf_device **ret)
+{
+    const mf_backend *backend;
+    const char *path;
+    int rc = load_named(arena, name, &backend, &path);
+    if (rc != MF_OK) return rc;
+    rc = mf_device_open(backend, index, ret);
     return rc == MF_OK ? MF_OK : mf_fail_context(rc, "%s", path);
+}
+
+int mf_backend_describe(const char *name, void (*line)(void *arg, const char *text), void *arg)
+{
+    const mf_backend *backend = NULL;
+    const char *path;
+    char text[512];
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? load_named(arena, name, &backend, &path) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_device_judge(backend);
+    for (int i = 0; rc == MF_OK && backend->describe && backend->describe(i, text, sizeof text);
+         i++)
+        line(arg, text);
+    mf_arena_free(arena);
+    return rc;
 }
 
 int mf_backend_open(const char *device, mf_device **ret)

@@ -39,7 +39,9 @@ static int map(const char *path, const char *symbol, const void **ret)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = handle ? NULL : dlerror();
-    if (!handle) return mf_fail(MF_EDEP, "cannot be loaded: %s", why ? why : "no reason given");
+    if (!handle)
+        return mf_fail(MF_EDEP, "cannot be loaded: %s; install the libraries that it needs",
+                       why ? why : "no reason given");
     *ret = dlsym(handle, symbol);
     return *ret ? MF_OK : mf_fail(MF_EPLUGIN, "no symbol %s", symbol);
 }

@@ -1,0 +1,65 @@
+/* kernels/cuda/backend.h: what the files of the CUDA backend share: a GPU that is open.
+ *
+ * The backend is one shared object, backend_cuda.so, found at run time (graph/device/device.h);
+ * only it is linked with CUDA's libraries. Functions that return int return a code of
+ * moefw/status.h and leave a text in `message`. */
+#ifndef KERNELS_CUDA_BACKEND_H
+#define KERNELS_CUDA_BACKEND_H
+
+#include <cuda_runtime_api.h>
+#include "graph/device/device.h"
+
+typedef struct mf_cuda_lt mf_cuda_lt;
+
+typedef struct mf_cuda {
+    int index; /* number of the GPU */
+    mf_cuda_lt *lt;
+    void *scratch; /* MF_CUDA_SCRATCH bytes, for one launch after the other */
+    char message[512];
+} mf_cuda;
+
+static inline mf_cuda *mf_cuda_of(const mf_device *d)
+{
+    return d->self;
+}
+/* Returns the code of a call of CUDA; if it failed, `message` is "what: reason". */
+int mf_cuda_judge(mf_cuda *c, cudaError_t error, const char *what);
+
+/* ---- memory.c, queue.c: the functions of mf_device_ops ---- */
+int mf_cuda_alloc(mf_device *d, size_t bytes, void **ret);
+void mf_cuda_free(mf_device *d, void *block);
+int mf_cuda_alloc_host(mf_device *d, size_t bytes, void **ret);
+void mf_cuda_free_host(mf_device *d, void *block);
+int mf_cuda_memory(mf_device *d, size_t *ret_free, size_t *ret_total);
+int mf_cuda_write(mf_device *d, void *stream, void *to, const void *from_host, size_t bytes);
+int mf_cuda_read(mf_device *d, void *stream, void *to_host, const void *from, size_t bytes);
+int mf_cuda_copy(mf_device *d, void *stream, void *to, const void *from, size_t bytes);
+int mf_cuda_fill(mf_device *d, void *stream, void *to, int byte, size_t bytes);
+
+/* The open GPU to which a stream belongs; NULL: none. */
+mf_cuda *mf_cuda_of_stream(const void *stream);
+int mf_cuda_stream_new(mf_device *d, void **ret);
+void mf_cuda_stream_free(mf_device *d, void *stream);
+int mf_cuda_event_new(mf_device *d, void **ret);
+void mf_cuda_event_free(mf_device *d, void *event);
+int mf_cuda_event_record(mf_device *d, void *event, void *stream);
+int mf_cuda_stream_wait(mf_device *d, void *stream, void *event);
+int mf_cuda_event_wait(mf_device *d, void *event);
+int mf_cuda_synchronize(mf_device *d, void *stream);
+
+int mf_cuda_record_begin(mf_device *d, void *stream);
+int mf_cuda_record_end(mf_device *d, void *stream, void **ret);
+int mf_cuda_replay(mf_device *d, void *stream, void *recording);
+void mf_cuda_recording_free(mf_device *d, void *recording);
+
+/* ---- lt.c: gemms by cuBLASLt ---- */
+int mf_cuda_lt_new(mf_cuda *c, mf_cuda_lt **ret);
+void mf_cuda_lt_free(mf_cuda_lt *p);
+/* The error of the gemms that were launched since the last call, for which `message` has
+ * a text. */
+int mf_cuda_lt_error(mf_cuda *c);
+bool mf_cuda_can_gemm(mf_device *d, const mf_gemm *g);
+/* The kernel `gemm`: by cuBLASLt where that computes it, else by a kernel of our own. */
+void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *g);
+
+#endif

@@ -1,0 +1,286 @@
+/* kernels/cuda/lt.c: dense gemms by cuBLASLt, as C^T = op(B)^T op(A)^T, since it is
+ * column-major; all others by the kernel of our own. The first gemm of a form (sizes, types,
+ * strides, alignments) asks for an algorithm that fits a workspace of fixed size. Descriptors
+ * and algorithm are kept, so that later gemms of the form have the same bits and allocate
+ * nothing, which a recording needs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cublasLt.h>
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/launch.h"
+
+enum { WORK_BYTES = 32 << 20, SLOTS = 1024, MOST_ALIGNED = 256 };
+
+/* All on which descriptors and algorithm depend. It has no padding, so bytes are compared. */
+typedef struct form {
+    int64_t m, n, k, lda, ldb, ldc, step_a, step_b, step_c, groups;
+    int32_t type, type_c, trans_a, trans_b, bias, beta, align_a, align_b, align_c, reserved;
+} form;
+
+typedef struct plan {
+    form of;
+    bool used, own; /* own: cuBLASLt has no algorithm */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t x, y, c; /* first and second factor, result */
+    cublasLtMatmulAlgo_t algo;
+} plan;
+
+struct mf_cuda_lt {
+    cublasLtHandle_t handle;
+    void *work;
+    plan *plans; /* [SLOTS], by a hash of the form */
+    cublasStatus_t error;
+    const char *failed;
+};
+
+/* ---- plans ---- */
+
+static int32_t aligned(const void *p, int64_t step_bytes)
+{
+    const uintptr_t bits = (uintptr_t)p | (uintptr_t)step_bytes | MOST_ALIGNED;
+    return (int32_t)(bits & -bits);
+}
+
+/* Whether cuBLASLt may compute g, and its form. */
+static bool dense(const mf_gemm *g, form *f)
+{
+    const bool one_type = g->a.type == g->b.type && (!g->as_bf16 || g->a.type == MF_CAST_BF16);
+    const int64_t groups = g->groups ? g->groups : 1, size = mf_cast_size((int)g->a.type);
+    if (g->by != MF_BY_BATCH || g->a.row || g->b.row || g->b.packed || !one_type ||
+        g->epilogue != MF_EPILOGUE_NONE || g->m <= 0 || g->n <= 0 || g->k <= 0)
+        return false;
+    if (g->bias && (g->c.type != MF_CAST_F32 || (groups > 1 && g->step_bias != 0)))
+        return false;
+    *f = (form){.m = g->m,
+                .n = g->n,
+                .k = g->k,
+                .lda = g->a.ld,
+                .ldb = g->b.ld,
+                .ldc = g->c.ld,
+                .step_a = groups > 1 ? g->a.step : 0,
+                .step_b = groups > 1 ? g->b.step : 0,
+                .step_c = groups > 1 ? g->c.step : 0,
+                .groups = groups,
+                .type = (int32_t)g->a.type,
+                .type_c = (int32_t)g->c.type,
+                .trans_a = g->a.trans,
+                .trans_b = g->b.trans,
+                .bias = g->bias != NULL,
+                .beta = g->beta != 0};
+    f->align_a = aligned(g->a.data, f->step_a * size);
+    f->align_b = aligned(g->b.data, f->step_b * size);
+    f->align_c = aligned(g->c.data, f->step_c * mf_cast_size((int)g->c.type));
+    return true;
+}
+
+static plan *slot_of(mf_cuda_lt *p, const form *f)
+{
+    const unsigned char *c = (const unsigned char *)f;
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof *f; i++)
+        h = (h ^ c[i]) * 1099511628211u;
+    for (int i = 0; i < SLOTS; i++) {
+        plan *s = &p->plans[(h + (uint64_t)i) % SLOTS];
+        if (!s->used || memcmp(&s->of, f, sizeof *f) == 0) return s;
+    }
+    return NULL;
+}
+
+static cudaDataType type_of(int32_t type)
+{
+    return type == MF_CAST_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* A matrix as cuBLASLt sees it: column-major, `ld` apart. */
+static cublasStatus_t layout(cublasLtMatrixLayout_t *ret, int32_t type, int64_t rows,
+                             int64_t columns, int64_t ld, int64_t groups, int64_t step)
+{
+    const int32_t count = (int32_t)groups;
+    cublasStatus_t s =
+        cublasLtMatrixLayoutCreate(ret, type_of(type), (uint64_t)rows, (uint64_t)columns, ld);
+    if (s != CUBLAS_STATUS_SUCCESS || groups == 1) return s;
+    s = cublasLtMatrixLayoutSetAttribute(*ret, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                         sizeof count);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    return cublasLtMatrixLayoutSetAttribute(*ret, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &step, sizeof step);
+}
+
+static cublasStatus_t describe(plan *l)
+{
+    const form *f = &l->of;
+    const int32_t n = CUBLAS_OP_N, t = CUBLAS_OP_T,
+                  epilogue = f->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t s = cublasLtMatmulDescCreate(&l->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulDescSetAttribute(l->desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                                           f->trans_b ? &t : &n, sizeof n);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulDescSetAttribute(l->desc, CUBLASLT_MATMUL_DESC_TRANSB,
+                                           f->trans_a ? &t : &n, sizeof n);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulDescSetAttribute(l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                           sizeof epilogue);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = f->trans_b ? layout(&l->x, f->type, f->k, f->n, f->ldb, f->groups, f->step_b)
+                       : layout(&l->x, f->type, f->n, f->k, f->ldb, f->groups, f->step_b);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = f->trans_a ? layout(&l->y, f->type, f->m, f->k, f->lda, f->groups, f->step_a)
+                       : layout(&l->y, f->type, f->k, f->m, f->lda, f->groups, f->step_a);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = layout(&l->c, f->type_c, f->n, f->m, f->ldc, f->groups, f->step_c);
+    return s;
+}
+
+static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
+{
+    const size_t bytes = WORK_BYTES;
+    const uint32_t align[4] = {(uint32_t)f->align_b, (uint32_t)f->align_a, (uint32_t)f->align_c,
+                               (uint32_t)f->align_c};
+    static const cublasLtMatmulPreferenceAttributes_t which[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    cublasStatus_t s = cublasLtMatmulPreferenceSetAttribute(
+        ret, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    for (int i = 0; s == CUBLAS_STATUS_SUCCESS && i < 4; i++)
+        s = cublasLtMatmulPreferenceSetAttribute(ret, which[i], &align[i], sizeof align[i]);
+    return s;
+}
+
+/* Asks for the algorithm of a plan whose descriptors are made. */
+static cublasStatus_t choose(const mf_cuda_lt *p, plan *l)
+{
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t found = {0};
+    int n = 0;
+    cublasStatus_t s = cublasLtMatmulPreferenceCreate(&preference);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    s = prefer(preference, &l->of);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulAlgoGetHeuristic(p->handle, l->desc, l->x, l->y, l->c, l->c,
+                                           preference, 1, &found, &n);
+    (void)cublasLtMatmulPreferenceDestroy(preference);
+    l->own = s == CUBLAS_STATUS_NOT_SUPPORTED || (s == CUBLAS_STATUS_SUCCESS && n == 0) ||
+             (s == CUBLAS_STATUS_SUCCESS && found.state != CUBLAS_STATUS_SUCCESS);
+    if (l->own) return CUBLAS_STATUS_SUCCESS;
+    l->algo = found.algo;
+    return s;
+}
+
+static void forget(plan *l)
+{
+    if (l->c) (void)cublasLtMatrixLayoutDestroy(l->c);
+    if (l->y) (void)cublasLtMatrixLayoutDestroy(l->y);
+    if (l->x) (void)cublasLtMatrixLayoutDestroy(l->x);
+    if (l->desc) (void)cublasLtMatmulDescDestroy(l->desc);
+    *l = (plan){0};
+}
+
+/* The plan of a form, made now or earlier. NULL: it failed, or there are too many forms. */
+static plan *plan_of(mf_cuda_lt *p, const form *f)
+{
+    plan *l = slot_of(p, f);
+    if (!l || l->used) return l;
+    l->used = true;
+    l->of = *f;
+    cublasStatus_t s = describe(l);
+    if (s == CUBLAS_STATUS_SUCCESS) s = choose(p, l);
+    if (s == CUBLAS_STATUS_SUCCESS) return l;
+    forget(l);
+    p->error = s;
+    p->failed = "the choice of an algorithm";
+    return NULL;
+}
+
+/* ---- launches ---- */
+
+static void multiply(mf_cuda_lt *p, const plan *l, const mf_kctx *x, const mf_gemm *g)
+{
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (g->bias)
+        s = cublasLtMatmulDescSetAttribute(l->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias,
+                                           sizeof g->bias);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmul(p->handle, l->desc, &g->alpha, g->b.data, l->x, g->a.data, l->y,
+                           &g->beta, g->c.data, l->c, g->c.data, l->c, &l->algo, p->work,
+                           WORK_BYTES, x->stream);
+    if (s == CUBLAS_STATUS_SUCCESS || p->error != CUBLAS_STATUS_SUCCESS) return;
+    p->error = s;
+    p->failed = "a gemm";
+}
+
+void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *g)
+{
+    const mf_cuda *c = mf_cuda_of_stream(x->stream);
+    mf_cuda_lt *p = c ? c->lt : NULL;
+    form f;
+    const bool may = p && dense(g, &f);
+    const plan *l = may ? plan_of(p, &f) : NULL;
+    if (l && !l->own)
+        multiply(p, l, x, g);
+    else if (mf_kernels_cuda.gemm)
+        mf_kernels_cuda.gemm(x, g);
+    else if (p && p->error == CUBLAS_STATUS_SUCCESS) {
+        p->error = CUBLAS_STATUS_NOT_SUPPORTED;
+        p->failed = "a gemm";
+    }
+}
+
+bool mf_cuda_can_gemm(mf_device *d, const mf_gemm *g)
+{
+    form f;
+    if (mf_kernels_cuda.gemm) return true;
+    const plan *l = dense(g, &f) ? plan_of(mf_cuda_of(d)->lt, &f) : NULL;
+    return l && !l->own;
+}
+
+int mf_cuda_lt_error(mf_cuda *c)
+{
+    mf_cuda_lt *p = c->lt;
+    const cublasStatus_t s = p->error;
+    if (s == CUBLAS_STATUS_SUCCESS) return MF_OK;
+    snprintf(c->message, sizeof c->message, "%s by cuBLASLt failed: status %d%s", p->failed,
+             (int)s, s == CUBLAS_STATUS_ALLOC_FAILED ? " (no memory)" : "");
+    p->error = CUBLAS_STATUS_SUCCESS;
+    return s == CUBLAS_STATUS_ALLOC_FAILED ? MF_ENOMEM : MF_ERUN;
+}
+
+/* ---- life ---- */
+
+int mf_cuda_lt_new(mf_cuda *c, mf_cuda_lt **ret)
+{
+    mf_cuda_lt *p = calloc(1, sizeof *p);
+    if (p) p->plans = calloc(SLOTS, sizeof *p->plans);
+    if (!p || !p->plans) {
+        free(p);
+        return mf_cuda_judge(c, cudaErrorMemoryAllocation, "the table of gemms");
+    }
+    const cublasStatus_t s = cublasLtCreate(&p->handle);
+    if (s != CUBLAS_STATUS_SUCCESS) {
+        snprintf(c->message, sizeof c->message, "cuBLASLt cannot be used: status %d", (int)s);
+        p->handle = NULL;
+        mf_cuda_lt_free(p);
+        return MF_EDEP;
+    }
+    const int rc = mf_cuda_judge(c, cudaMalloc(&p->work, WORK_BYTES), "the workspace of gemms");
+    if (rc != MF_OK) {
+        p->work = NULL;
+        mf_cuda_lt_free(p);
+        return rc;
+    }
+    *ret = p;
+    return MF_OK;
+}
+
+void mf_cuda_lt_free(mf_cuda_lt *p)
+{
+    if (!p) return;
+    for (int i = 0; i < SLOTS; i++)
+        if (p->plans[i].used) forget(&p->plans[i]);
+    if (p->work) (void)cudaFree(p->work);
+    if (p->handle) (void)cublasLtDestroy(p->handle);
+    free(p->plans);
+    free(p);
+}

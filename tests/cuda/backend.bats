@@ -1,0 +1,135 @@
+# The CUDA backend on libraries that stand for those of CUDA (tests/cuda/fake_*.cc): work runs
+# late and in drawn orders, the host cannot read memory of the device, a chosen call fails.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    command -v "${CXX:-g++}" >/dev/null || skip "no C++ compiler"
+    grep -q '^#define __x86_64__ 1' <<<"$("${CXX:-g++}" -dM -E -x c++ /dev/null)" ||
+        skip "the emulator switches stacks in x86-64 code"
+    make -s -C "$builddir" fake-cuda
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+    fake=$builddir/tests/cuda/fake
+}
+
+tiny="--set model.dim=16 --set model.layers=1 --set model.heads=2 --set model.seq=8 --set train.batch=2
+    --set moe.experts=4 --set data.path=builtin:topics?bytes=20000 --set data.tokenizer=byte
+    --set train.warmup=2 --set train.eval_context=0 --set train.eval_every=0
+    --set train.eval_batches=1 --set train.final_batches=1 --set train.log_every=1
+    --set report.enabled=no"
+
+# on DEVICE WORDS...: the program with words, on a device
+on() {
+    device=$1
+    shift
+    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" "$@" --set train.device="$device"
+}
+
+# losses RUN: of each training step, with the norm of the gradient
+losses() {
+    sed -nE '/"split":"train"/s/.*"loss":([^,]*),.*"grad_norm":([^,}]*).*/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# close_to A B [BOUND]: two runs have the same losses and norms of gradients, up to 1e-5
+close_to() {
+    [ "$(losses "$1" | wc -l)" -gt 1 ]
+    paste -d ' ' <(losses "$1") <(losses "$2") | awk -v bound="${3:-1e-5}" '
+        function far(a, b) { return (a > b ? a - b : b - a) > bound * (a < 0 ? 1 - a : 1 + a) }
+        NF != 4 || far($1, $3) || far($2, $4) { print; bad = 1 } END { exit bad }'
+}
+
+weights() {
+    cat "$1/ckpt/$(cat "$1/ckpt/latest")/model.safetensors"
+}
+
+@test "doctor tells what there is; the program itself needs no library of CUDA" {
+    MOEFW_PLUGIN_PATH=$fake run -0 "$MOEFW" doctor
+    [[ "$output" == *"CUDA "*"driver for CUDA 13.0, runtime 13.0, cuBLASLt 13."* ]]
+    [[ "$output" == *"0: emulator of moefw, compute capability 8.0, 4 multiprocessors, 8192 MiB"* ]]
+    run -0 ldd "$builddir/libmoefw.so.0" "$MOEFW"
+    run ! grep -E 'lib(cuda|cublas)' <<<"$output"
+}
+
+@test "GPUs that cannot be used, and missing libraries: one message, exit status 6" {
+    run -6 on cuda:1 train default --steps 1
+    [[ "$output" == *"GPU 1 does not exist: expected 0 .. 0"* ]]
+    MOEFW_EMU_ARCH=75 run -6 on cuda train default --steps 1
+    [[ "$output" == *"compute capability 7.5: expected 8.0 or higher"* ]]
+    MOEFW_FAKE_FAIL=1 run -6 on cuda train default --steps 1
+    [[ "$output" == *"no GPU can be used"*"nvidia-driver"*"device cpu"* ]]
+    mkdir alone
+    cp "$fake/backend_cuda.so" alone/
+    MOEFW_PLUGIN_PATH=$PWD/alone LD_LIBRARY_PATH='' run -6 "$MOEFW" train default --steps 1 --device cuda
+    [[ "$output" == *"cannot be loaded: "*"install the libraries that it needs"* ]]
+    MOEFW_PLUGIN_PATH=$PWD/alone run -0 "$MOEFW" doctor
+    [[ "$output" == *"cannot be loaded: "* ]]
+    [ ! -e runs ]
+}
+
+@test "training on the device has the losses of the CPU, and leaves nothing behind" {
+    # shellcheck disable=SC2086
+    for device in cpu cuda; do
+        on $device train default $tiny --steps 3 -q --out $device
+    done
+    close_to cpu cuda
+    # shellcheck disable=SC2086
+    for device in cpu cuda; do
+        MOEFW_FAKE_SEED=4 on $device train default $tiny --steps 2 -q --set train.dtype=bf16 --out bf16-$device
+    done
+    close_to bf16-cpu bf16-cuda 2e-2
+}
+
+@test "resume: the same bits on the device, and runs go on between device and CPU" {
+    # shellcheck disable=SC2086
+    {
+        on cuda train default $tiny --steps 4 -q --set train.schedule=constant --out whole
+        on cuda train default $tiny --steps 2 -q --set train.schedule=constant --out parts
+        cp -r parts there
+        on cpu train default $tiny --steps 2 -q --set train.schedule=constant --out back
+    }
+    on cuda train --resume parts --steps 4 -q
+    cmp <(weights whole) <(weights parts)
+    on cpu train --resume there --steps 4 -q
+    on cuda train --resume back --steps 4 -q
+    close_to whole there
+    close_to whole back
+}
+
+@test "too little memory: the message says how much, and what to turn down" {
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_MIB=40 run on cuda train default $tiny --set model.vocab=0 --set model.dim=512 --set model.layers=8 --steps 1
+    [ "$status" -eq 1 ] || [ "$status" -eq 6 ]
+    [[ "$output" == *"no memory for "*" MiB are free; a smaller train.batch"* ]]
+}
+
+# failing N: the N-th call fails. The command ends well, or with 1 or 6 and a message; the device
+# and the libraries have nothing left, or the status would be 99
+failing() {
+    rm -rf run
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_FAIL=$1 run on cuda train default $tiny --steps 1 -q --out run
+    case $status in
+    0) return 0 ;;
+    1 | 6) [[ "$output" == *"moefw: "*"device cuda"* || "$output" == *"moefw: "*"GPU"* ||
+        "$output" == *"moefw: "*"failed"* ]] && return 0 ;;
+    esac
+    echo "call $1: status $status: $output"
+    return 1
+}
+
+@test "calls of CUDA that fail: a message, status 1 or 6, nothing left" {
+    for n in 2 3 5 8 13 21 34 55 144 610; do failing $n; done
+}
+
+@test "each call of CUDA fails once" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    n=0
+    while n=$((n + 1)) && failing $n; do
+        [ "$status" -ne 0 ] || break
+    done
+    [ "$n" -gt 100 ]
+}
