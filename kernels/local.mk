@@ -120,12 +120,24 @@ AMX += kernels/cpu/simd/gemm/amx.c
 # Kernels of CUDA: one family a file; all.cu includes all of them.
 CUDA_KERNELS =
 CUDA_KERNELS += kernels/cuda/all.cu
+CUDA_KERNELS += kernels/cuda/attention.cuh
 CUDA_KERNELS += kernels/cuda/base.cuh
 CUDA_KERNELS += kernels/cuda/device.cuh
+CUDA_KERNELS += kernels/cuda/dispatch.cuh
+CUDA_KERNELS += kernels/cuda/gemm.cuh
+CUDA_KERNELS += kernels/cuda/grouped_attention.cuh
+CUDA_KERNELS += kernels/cuda/index.cuh
 CUDA_KERNELS += kernels/cuda/launch.h
+CUDA_KERNELS += kernels/cuda/loss.cuh
 CUDA_KERNELS += kernels/cuda/map.cuh
+CUDA_KERNELS += kernels/cuda/norm.cuh
 CUDA_KERNELS += kernels/cuda/optimizer.cuh
+CUDA_KERNELS += kernels/cuda/random.cuh
+CUDA_KERNELS += kernels/cuda/route.cuh
+CUDA_KERNELS += kernels/cuda/rows.cuh
 CUDA_KERNELS += kernels/cuda/sum.cuh
+CUDA_KERNELS += kernels/cuda/swiglu.cuh
+CUDA_KERNELS += kernels/cuda/tokens.cuh
 EXTRA_DIST += $(CUDA_KERNELS)
 
 # The backend of CUDA on the host (kernels/cuda/rules.mk).

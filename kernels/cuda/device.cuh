@@ -8,13 +8,16 @@
 
 #include "kernels/kernel.h"
 
+/* MF_LAUNCH(kernel, grid, block, bytes of shared memory, context, arguments ...); macros may
+ * stand for several of these. A kernel with commas is in parentheses. */
+#define MF_LAUNCH(...) MF_LAUNCH_AS(__VA_ARGS__)
+
 #ifdef __CUDACC__
 #define MF_UNROLL                   _Pragma("unroll")
 #define MF_INLINE                   static __device__ __forceinline__
 #define MF_SHARED(type, name, dims) __shared__ type name dims
 #define MF_SHARED_DYNAMIC(name)     extern __shared__ __align__(1024) unsigned char name[]
-/* kernel: in parentheses if it has commas */
-#define MF_LAUNCH(kernel, grid, block, shared, x, ...)                                         \
+#define MF_LAUNCH_AS(kernel, grid, block, shared, x, ...)                                      \
     do {                                                                                       \
         auto kernel_ = kernel;                                                                 \
         if ((shared) > 48 << 10)                                                               \
@@ -79,7 +82,7 @@ MF_INLINE void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
         *static_cast<name##_type *>(emu::shared_at(__FILE__, __LINE__, sizeof(name##_type)))
 #define MF_SHARED_DYNAMIC(name)                                                                \
     unsigned char *name = static_cast<unsigned char *>(emu::shared_dyn())
-#define MF_LAUNCH(kernel, grid, block, shared, x, ...)                                         \
+#define MF_LAUNCH_AS(kernel, grid, block, shared, x, ...)                                      \
     emu::start<kernel>(#kernel, grid, block, shared, (x)->stream, __VA_ARGS__)
 
 /* Before several elements are moved at once, which an ordinary compiler may do one by one. */

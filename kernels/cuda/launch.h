@@ -18,7 +18,7 @@ extern "C" {
 #undef MF_KERNEL
 
 /* The table of these functions. Weights as files have them are on the host, so stored_gemm and
- * stored_rows are NULL; so is can_pack, since no layout needs it. */
+ * stored_rows are NULL; so is pack_weights, since can_pack is always false. */
 extern const mf_kernels mf_kernels_cuda;
 
 /* What the backend knows of the device, to be set before the first launch: its number of

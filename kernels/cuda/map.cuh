@@ -1,5 +1,6 @@
 /* map.cuh: elementwise kernels, and copies of elements in four dimensions. Functions are
  * computed in f32; a thread has four elements next to each other. */
+#pragma once
 #include "base.cuh"
 
 constexpr int MF_EACH = 4;

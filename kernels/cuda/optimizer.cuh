@@ -1,5 +1,6 @@
 /* optimizer.cuh: steps of the optimizers, in f32. mf_update_resolve decides on the device
  * whether the step is taken, and with which values, so a recorded step can be repeated. */
+#pragma once
 #include "base.cuh"
 
 /* The values of a step in f32, as far as the kernels below need them. */

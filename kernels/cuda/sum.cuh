@@ -1,5 +1,6 @@
 /* sum.cuh: sums over one dimension, over groups of rows, and of squares. Sums are in double,
  * and in an order that the shape alone decides. */
+#pragma once
 #include "base.cuh"
 
 constexpr int MF_COLUMNS = 32, MF_LANES = MF_THREADS / MF_COLUMNS;

@@ -139,6 +139,10 @@ static const mf_device_ops ops = {
     .event_wait = wait_for,
     .synchronize = wait_for,
     .kernels_like = NULL,
+    .record_begin = NULL, /* steps are queued each time */
+    .record_end = NULL,
+    .replay = NULL,
+    .recording_free = NULL,
 };
 
 static int number(const char *name, int otherwise)

@@ -412,6 +412,23 @@ static inline float rsqrtf(float x)
 {
     return 1 / sqrtf(x);
 }
+constexpr double emu_pi = 3.14159265358979323846;
+static inline double sinpi(double x)
+{
+    return sin(emu_pi * x);
+}
+static inline double cospi(double x)
+{
+    return cos(emu_pi * x);
+}
+static inline float sinpif(float x)
+{
+    return (float)sin(emu_pi * x);
+}
+static inline float cospif(float x)
+{
+    return (float)cos(emu_pi * x);
+}
 using std::max;
 using std::min;
 #endif

@@ -32,7 +32,20 @@ kernels() {
     kernels 2 1 set scale_inplace map1 map1_grad map2 cast copy4 sum3 group_sum sumsq
 }
 
-@test "optimizers" {
-    kernels 0 1 adamw lion momentum descend adafactor
-    kernels 1 1 adamw lion momentum descend adafactor
+@test "optimizers, random numbers" {
+    kernels 0 1 adamw lion momentum descend adafactor random dropout
+    kernels 1 1 adamw lion momentum descend adafactor random dropout
+}
+
+@test "rows, norms, losses" {
+    kernels 2 2 row_map row_map_grad norm norm_backward cross_entropy cross_entropy_backward swiglu swiglu_backward
+}
+
+@test "indices, embeddings, positions" {
+    kernels 2 1 check_index check_offset gather_rows index_lists take put one_hot embedding rope cache_append
+    kernels 1 1 check_index check_offset gather_rows index_lists take put one_hot embedding rope cache_append
+}
+
+@test "routing and dispatch" {
+    kernels 2 1 mask_rows route_gates route_gates_grad joint_count capacity_of group_rows
 }

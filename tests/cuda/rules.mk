@@ -5,6 +5,8 @@ CXX ?= g++
 EMU_CXXFLAGS = -std=c++20 -O2 -g -fPIC -Wall -Wextra -Wno-unknown-pragmas
 EMU_CPPFLAGS = -I$(top_builddir)/include -I$(top_srcdir)/include -I$(top_srcdir)/core \
 	-I$(top_srcdir) -I$(top_srcdir)/tests/cuda -I$(top_srcdir)/kernels/cuda
+# One large file, of which the judge is the slow part.
+EMU_KERNEL_CXXFLAGS = -O1 -g1 -x c++
 EMU_COMPILE = $(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(EMU_CPPFLAGS) $(EMU_CXXFLAGS) -MMD -MP -c
 
 EMU_OBJECTS = tests/cuda/emu.o tests/cuda/judge.o tests/cuda/late.o tests/cuda/traffic.o
@@ -21,9 +23,9 @@ tests/cuda/backend_emu.o: tests/cuda/backend_emu.cc
 tests/cuda/check_emu.o: tests/cuda/check_emu.cc
 	$(EMU_COMPILE) -fsanitize=thread $(top_srcdir)/tests/cuda/check_emu.cc -o $@
 tests/cuda/judged.o: $(CUDA_KERNELS)
-	$(EMU_COMPILE) -fsanitize=thread -x c++ $(top_srcdir)/kernels/cuda/all.cu -o $@
+	$(EMU_COMPILE) $(EMU_KERNEL_CXXFLAGS) -fsanitize=thread $(top_srcdir)/kernels/cuda/all.cu -o $@
 tests/cuda/plain.o: $(CUDA_KERNELS)
-	$(EMU_COMPILE) -x c++ $(top_srcdir)/kernels/cuda/all.cu -o $@
+	$(EMU_COMPILE) $(EMU_KERNEL_CXXFLAGS) $(top_srcdir)/kernels/cuda/all.cu -o $@
 
 tests/cuda/check_emu: tests/cuda/check_emu.o $(EMU_OBJECTS)
 	$(AM_V_CCLD)$(CXX) -o $@ tests/cuda/check_emu.o $(EMU_OBJECTS)

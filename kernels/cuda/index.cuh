@@ -1,0 +1,462 @@
+/* index.cuh: checks indices and offsets, moves rows and elements by index, and sorts indices
+ * by value. An index below 0 stands for no element. After a fault, kernels that use indices
+ * do nothing.
+ *
+ * Counts are integers, so the order in which threads add them does not matter; lists are
+ * written in ascending order. */
+#pragma once
+#include "base.cuh"
+
+/* ---- checks ---- */
+
+MF_INLINE void mf_record(mf_fault *fault, int node, int kind, int what, int64_t index,
+                         int64_t value, int64_t lo, int64_t hi)
+{
+    if (!fault || fault->kind != MF_FAULT_NONE) return;
+    fault->what = what, fault->node = node, fault->index = index, fault->value = value;
+    fault->lo = lo, fault->hi = hi, fault->kind = kind;
+}
+
+/* One block, so that the first fault is found and one thread writes it. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_check_index(mf_fault *fault, int node, int what, int64_t n, const int32_t *index,
+                      int64_t lo, int64_t hi)
+{
+    int64_t first = n;
+    for (int64_t i = threadIdx.x; i < n && first == n; i += MF_THREADS)
+        if (index[i] < lo || index[i] >= hi) first = i;
+    first = mf_row<MF_THREADS, mf_least>(first);
+    if (threadIdx.x == 0 && first < n)
+        mf_record(fault, node, MF_FAULT_RANGE, what, first, index[first], lo, hi);
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_check_offset(mf_fault *fault, int node, int64_t groups, const int32_t *offset,
+                       int64_t rows)
+{
+    int64_t first = groups + 1;
+    for (int64_t e = threadIdx.x; e <= groups && first > groups; e += MF_THREADS)
+        if (offset[e] < (e == 0 ? 0 : offset[e - 1]) || offset[e] > rows) first = e;
+    first = mf_row<MF_THREADS, mf_least>(first);
+    if (threadIdx.x == 0 && first <= groups)
+        mf_record(fault, node, MF_FAULT_OFFSET, 0, first, offset[first], 0, rows);
+}
+
+/* ---- rows and elements ---- */
+
+template <class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_gather_rows(const mf_fault *fault, int64_t m, int64_t d, const T *in,
+                      const int32_t *index, T *out)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t at = mf_thread(); at < m * d; at += mf_threads()) {
+        const int64_t i = at / d, r = index[i];
+        out[at] = r < 0 ? (T)0 : in[r * d + at % d];
+    }
+}
+
+template <class IN, class OUT>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sum_rows(const mf_fault *fault, int64_t n, int64_t d, int64_t k,
+                   const int32_t *offset, const int32_t *list, const int32_t *place,
+                   const float *gate, const IN *in, OUT *out)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t at = mf_thread(); at < n * d; at += mf_threads()) {
+        const int64_t t = at / d, c = at % d;
+        const int64_t from = offset ? offset[t] : t * k,
+                      to = offset ? offset[t + 1] : (t + 1) * k;
+        double sum = 0;
+        for (int64_t q = from; q < to; q++) {
+            const int64_t r = list ? list[q] : q, p = place ? place[r] : r;
+            if (p >= 0) sum += (gate ? (double)gate[r] : 1) * mf_get(in + p * d + c);
+        }
+        mf_put(out + at, (float)sum);
+    }
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_take(const mf_fault *fault, int64_t n, int64_t width, int64_t k, const float *in,
+               const int32_t *index, float *out)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t at = mf_thread(); at < n * k; at += mf_threads())
+        out[at] = index[at] < 0 ? 0 : in[at / k * width + index[at]];
+}
+
+/* A warp each row: zeros first, then one lane adds in the order of j. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_put(const mf_fault *fault, int64_t n, int64_t width, int64_t k, const float *in,
+              const int32_t *index, float *out)
+{
+    const int64_t i = mf_my_row<MF_WARP>();
+    const int lane = mf_my_lane<MF_WARP>();
+    if (i >= n || mf_failed(fault)) return;
+    for (int64_t j = lane; j < width; j += MF_WARP)
+        out[i * width + j] = 0;
+    __syncwarp();
+    for (int64_t j = 0; lane == 0 && j < k; j++) {
+        const int32_t at = index[i * k + j];
+        if (at >= 0) out[i * width + at] += in[i * k + j];
+    }
+}
+
+/* Whether element a of a row comes before b: by falling value, NaN last, then by index. */
+MF_INLINE bool mf_before(const float *row, int64_t a, int64_t b)
+{
+    const float u = row[a], v = row[b];
+    if (isnan(u) != isnan(v)) return isnan(v);
+    if (u != v && !isnan(u)) return u > v;
+    return a < b;
+}
+
+/* A warp each row; in each of k rounds the lanes look for the first element after the last
+ * one. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_topk(int64_t n, int64_t width, int64_t k, const float *in, const float *mask,
+               int32_t *out)
+{
+    const int64_t i = mf_my_row<MF_WARP>();
+    const int lane = mf_my_lane<MF_WARP>();
+    if (i >= n) return;
+    const float *row = in + i * width;
+    int64_t last = -1;
+    for (int64_t j = 0; j < k; j++) {
+        int best = -1;
+        for (int64_t c = lane; c < width; c += MF_WARP)
+            if ((last < 0 || mf_before(row, last, c)) && (best < 0 || mf_before(row, c, best)))
+                best = (int)c;
+        MF_UNROLL
+        for (int d = MF_WARP / 2; d > 0; d >>= 1) {
+            const int other = __shfl_xor_sync(MF_ALL_LANES, best, d);
+            if (other >= 0 && (best < 0 || mf_before(row, other, best))) best = other;
+        }
+        last = best;
+        if (lane == 0) out[i * k + j] = mask && mask[i] == 0 ? -1 : best;
+    }
+}
+
+/* For many of k: a block each row sorts the indices of all elements in shared memory. */
+constexpr int MF_FEW_BEST = 16, MF_MOST_SORTED = 4096;
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_topk_sorted(int64_t width, int64_t k, const float *in, const float *mask,
+                      int32_t *out)
+{
+    MF_SHARED(int32_t, at, [MF_MOST_SORTED]);
+    const float *row = in + blockIdx.x * width;
+    const int n = (int)width;
+    for (int i = (int)threadIdx.x; i < n; i += MF_THREADS)
+        at[i] = i;
+    for (int size = 2; size / 2 < n; size *= 2)
+        for (int d = size / 2; d > 0; d /= 2) { /* as in mf_sort */
+            __syncthreads();
+            for (int i = (int)threadIdx.x; i / d * 2 * d < n; i += MF_THREADS) {
+                const int low = i / d * 2 * d + i % d;
+                const int high = d == size / 2 ? i / d * 2 * d + 2 * d - 1 - i % d : low + d;
+                if (high >= n || mf_before(row, at[low], at[high])) continue;
+                const int32_t moved = at[low];
+                at[low] = at[high];
+                at[high] = moved;
+            }
+        }
+    __syncthreads();
+    for (int64_t j = threadIdx.x; j < k; j += MF_THREADS)
+        out[blockIdx.x * k + j] = mask && mask[blockIdx.x] == 0 ? -1 : at[j];
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_one_hot(int64_t m, int64_t n, const int32_t *index, float *out)
+{
+    for (int64_t at = mf_thread(); at < m * n; at += mf_threads())
+        out[at] = index[at / n] == at % n ? 1 : 0;
+}
+
+/* ---- counts and lists ---- */
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_fill_i32(const mf_fault *fault, int64_t n, int32_t value, int32_t *out)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t i = mf_thread(); i < n; i += mf_threads())
+        out[i] = value;
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_count(const mf_fault *fault, int64_t m, const int32_t *index, int32_t *count)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t i = mf_thread(); i < m; i += mf_threads())
+        if (index[i] >= 0) atomicAdd(&count[index[i]], 1);
+}
+
+/* Counts in offset[1 .. n] become the ends of lists; one block, a run of elements a thread. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_scan(const mf_fault *fault, int64_t n, int32_t *offset)
+{
+    MF_SHARED(int32_t, before, [MF_THREADS]);
+    const int t = (int)threadIdx.x;
+    const int64_t each = (n + MF_THREADS - 1) / MF_THREADS, from = 1 + t * each;
+    const int64_t to = from + each < n + 1 ? from + each : n + 1;
+    int32_t sum = 0;
+    if (mf_failed(fault)) return;
+    for (int64_t i = from; i < to; i++)
+        sum += offset[i];
+    before[t] = sum;
+    __syncthreads();
+    for (int d = 1; d < MF_THREADS; d *= 2) {
+        const int32_t add = t >= d ? before[t - d] : 0;
+        __syncthreads();
+        before[t] += add;
+        __syncthreads();
+    }
+    sum = before[t] - sum;
+    for (int64_t i = from; i < to; i++)
+        offset[i] = sum += offset[i];
+}
+
+/* The i with index[i] = value, ascending, from `list` on. A warp calls it. */
+MF_INLINE void mf_list_of(int64_t m, const int32_t *index, int32_t value, int32_t *list)
+{
+    const int lane = (int)threadIdx.x % MF_WARP;
+    for (int64_t first = 0; first < m; first += MF_WARP) {
+        const bool mine = first + lane < m && index[first + lane] == value;
+        const uint32_t all = __ballot_sync(MF_ALL_LANES, mine);
+        if (mine) list[__popc(all & ((1u << lane) - 1))] = (int32_t)(first + lane);
+        list += __popc(all);
+    }
+}
+
+/* A warp each value, if there are few values: the warp reads all indices. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_lists(const mf_fault *fault, int64_t m, int64_t n, const int32_t *index,
+                const int32_t *offset, int32_t *list)
+{
+    const int64_t v = mf_my_row<MF_WARP>();
+    if (v < n && !mf_failed(fault)) mf_list_of(m, index, (int32_t)v, list + offset[v]);
+}
+
+/* If there are many values: each index takes a place of its list, in any order, and offset[v]
+ * moves to the end of list v. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_scatter(const mf_fault *fault, int64_t m, const int32_t *index, int32_t *offset,
+                  int32_t *list)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t i = mf_thread(); i < m; i += mf_threads())
+        if (index[i] >= 0) list[atomicAdd(&offset[index[i]], 1)] = (int32_t)i;
+}
+/* Moves ends back to beginnings: offset[v + 1] = offset[v], from the last one on; one block. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_shift(const mf_fault *fault, int64_t n, int32_t *offset)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t top = n; top > 0; top -= MF_THREADS) {
+        const int64_t v = top - threadIdx.x;
+        const int32_t moved = v > 0 ? offset[v - 1] : 0;
+        __syncthreads();
+        if (v > 0) offset[v] = moved;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) offset[0] = 0;
+}
+/* Sorts n numbers in place: a warp calls it. A bitonic network of which all steps go upwards,
+ * so that places past the end, as if they held the largest number, need no memory. */
+MF_INLINE void mf_sort(int32_t *a, int64_t n)
+{
+    const int lane = (int)threadIdx.x % MF_WARP;
+    for (int64_t k = 2; k / 2 < n; k *= 2)
+        for (int64_t d = k / 2; d > 0; d /= 2) {
+            const bool flip = d == k / 2; /* pairs the i-th with the i-th from the end */
+            __syncwarp();
+            for (int64_t i = lane; i / d * 2 * d < n; i += MF_WARP) {
+                const int64_t low = i / d * 2 * d + i % d;
+                const int64_t high = flip ? i / d * 2 * d + 2 * d - 1 - i % d : low + d;
+                if (high >= n || a[low] <= a[high]) continue;
+                const int32_t moved = a[low];
+                a[low] = a[high];
+                a[high] = moved;
+            }
+        }
+    __syncwarp();
+}
+
+/* Sorts each list: a warp each, short ones by rank. The warp reads all indices again if that is
+ * less work than to sort a long one. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sort_lists(const mf_fault *fault, int64_t m, int64_t n, const int32_t *index,
+                     const int32_t *offset, int32_t *list)
+{
+    const int64_t v = mf_my_row<MF_WARP>();
+    const int lane = mf_my_lane<MF_WARP>();
+    if (v >= n || mf_failed(fault)) return;
+    const int32_t first = offset[v], length = offset[v + 1] - first;
+    if (length > MF_WARP) {
+        int steps = 0;
+        for (int32_t n = length; n > 0; n /= 2)
+            steps++;
+        if ((int64_t)length * steps * steps / 4 < m)
+            mf_sort(list + first, length);
+        else
+            mf_list_of(m, index, (int32_t)v, list + first);
+        return;
+    }
+    const int32_t mine = lane < length ? list[first + lane] : INT32_MAX;
+    int rank = 0;
+    for (int l = 0; l < MF_WARP; l++)
+        rank += __shfl_sync(MF_ALL_LANES, mine, l) < mine;
+    __syncwarp();
+    if (lane < length) list[first + rank] = mine;
+}
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_no_list(const mf_fault *fault, int64_t m, const int32_t *end, int32_t *list)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t p = *end + mf_thread(); p < m; p += mf_threads())
+        list[p] = -1;
+}
+
+/* Sums of weights over lists: a warp each value. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_bincount(const mf_fault *fault, int64_t n, const int32_t *offset, const int32_t *list,
+                   const float *weight, float *out)
+{
+    const int64_t v = mf_my_row<MF_WARP>();
+    double sum = 0;
+    if (v >= n || mf_failed(fault)) return;
+    for (int64_t p = offset[v] + mf_my_lane<MF_WARP>(); p < offset[v + 1]; p += MF_WARP)
+        sum += weight[list[p]];
+    sum = mf_warp<mf_add>(sum);
+    if (mf_my_lane<MF_WARP>() == 0) out[v] = (float)sum;
+}
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_counted(const mf_fault *fault, int64_t n, const int32_t *count, float *out)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t i = mf_thread(); i < n; i += mf_threads())
+        out[i] = (float)count[i];
+}
+/* Without memory for lists: a thread each value reads all indices. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_bincount_slow(const mf_fault *fault, int64_t m, int64_t n, const int32_t *index,
+                        const float *weight, float *out)
+{
+    const int64_t v = mf_thread();
+    double sum = 0;
+    if (v >= n || mf_failed(fault)) return;
+    for (int64_t i = 0; i < m; i++)
+        if (index[i] == v) sum += weight[i];
+    out[v] = (float)sum;
+}
+
+/* ---- launches ---- */
+
+#define MF_EACH_OF(n)  mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0
+#define MF_ONE_BLOCK   dim3(1), dim3(MF_THREADS), 0
+#define MF_WARPS_OF(n) mf_grid(n, MF_THREADS / MF_WARP), dim3(MF_THREADS), 0
+
+extern "C" void mf_cuda_check_index(const mf_kctx *x, int what, int64_t n, const int32_t *index,
+                                    int64_t lo, int64_t hi)
+{
+    if (n > 0)
+        MF_LAUNCH(mf_cu_check_index, MF_ONE_BLOCK, x, x->fault, x->node, what, n, index, lo,
+                  hi);
+}
+extern "C" void mf_cuda_check_offset(const mf_kctx *x, int64_t groups, const int32_t *offset,
+                                     int64_t rows)
+{
+    MF_LAUNCH(mf_cu_check_offset, MF_ONE_BLOCK, x, x->fault, x->node, groups, offset, rows);
+}
+
+extern "C" void mf_cuda_gather_rows(const mf_kctx *x, int type, int64_t m, int64_t d,
+                                    const void *in, const int32_t *index, void *out)
+{
+    if (m * d <= 0) return;
+    mf_by_type(type, [&](auto of) {
+        typedef decltype(of) T;
+        MF_LAUNCH(mf_cu_gather_rows<T>, MF_EACH_OF(m * d), x, x->fault, m, d, (const T *)in,
+                  index, (T *)out);
+    });
+}
+
+extern "C" void mf_cuda_sum_rows(const mf_kctx *x, int type_in, int type_out, int64_t n,
+                                 int64_t d, int64_t k, const int32_t *offset,
+                                 const int32_t *list, const int32_t *place, const float *gate,
+                                 const void *in, void *out)
+{
+    if (n * d <= 0) return;
+    mf_by_type(type_in, [&](auto of_in) {
+        mf_by_type(type_out, [&](auto of_out) {
+            typedef decltype(of_in) IN;
+            typedef decltype(of_out) OUT;
+            MF_LAUNCH((mf_cu_sum_rows<IN, OUT>), MF_EACH_OF(n * d), x, x->fault, n, d, k,
+                      offset, list, place, gate, (const IN *)in, (OUT *)out);
+        });
+    });
+}
+
+extern "C" void mf_cuda_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
+                             const float *in, const int32_t *index, float *out)
+{
+    if (n * k > 0)
+        MF_LAUNCH(mf_cu_take, MF_EACH_OF(n * k), x, x->fault, n, width, k, in, index, out);
+}
+extern "C" void mf_cuda_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
+                            const float *in, const int32_t *index, float *out)
+{
+    if (n > 0) MF_LAUNCH(mf_cu_put, MF_WARPS_OF(n), x, x->fault, n, width, k, in, index, out);
+}
+extern "C" void mf_cuda_topk(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
+                             const float *in, const float *mask, int32_t *out)
+{
+    if (n <= 0 || k <= 0) return;
+    if (k > MF_FEW_BEST && width <= MF_MOST_SORTED)
+        MF_LAUNCH(mf_cu_topk_sorted, dim3((unsigned)n), dim3(MF_THREADS), 0, x, width, k, in,
+                  mask, out);
+    else
+        MF_LAUNCH(mf_cu_topk, MF_WARPS_OF(n), x, n, width, k, in, mask, out);
+}
+extern "C" void mf_cuda_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
+                                float *out)
+{
+    if (m * n > 0) MF_LAUNCH(mf_cu_one_hot, MF_EACH_OF(m * n), x, m, n, index, out);
+}
+
+extern "C" void mf_cuda_index_lists(const mf_kctx *x, int64_t m, int64_t n,
+                                    const int32_t *index, int32_t *offset, int32_t *list)
+{
+    const bool few = n <= 1024;
+    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n + 1), x, x->fault, n + 1, 0, offset);
+    if (m <= 0) return;
+    MF_LAUNCH(mf_cu_count, MF_EACH_OF(m), x, x->fault, m, index, offset + 1);
+    MF_LAUNCH(mf_cu_scan, MF_ONE_BLOCK, x, x->fault, n, offset);
+    if (few)
+        MF_LAUNCH(mf_cu_lists, MF_WARPS_OF(n), x, x->fault, m, n, index, offset, list);
+    else {
+        MF_LAUNCH(mf_cu_scatter, MF_EACH_OF(m), x, x->fault, m, index, offset, list);
+        MF_LAUNCH(mf_cu_shift, MF_ONE_BLOCK, x, x->fault, n, offset);
+        MF_LAUNCH(mf_cu_sort_lists, MF_WARPS_OF(n), x, x->fault, m, n, index, offset, list);
+    }
+    MF_LAUNCH(mf_cu_no_list, MF_EACH_OF(m), x, x->fault, m, offset + n, list);
+}
+
+extern "C" void mf_cuda_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
+                                 const float *weight, float *out, void *work)
+{
+    int32_t *count = (int32_t *)work;
+    if (n <= 0) return;
+    if (!weight) {
+        MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n), x, x->fault, n, 0, count);
+        if (m > 0) MF_LAUNCH(mf_cu_count, MF_EACH_OF(m), x, x->fault, m, index, count);
+        MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, out);
+        return;
+    }
+    int32_t *offset = (int32_t *)mf_cuda_scratch(x, (size_t)(n + 1 + m) * sizeof *offset);
+    if (!offset) {
+        MF_LAUNCH(mf_cu_bincount_slow, MF_EACH_OF(n), x, x->fault, m, n, index, weight, out);
+        return;
+    }
+    mf_cuda_index_lists(x, m, n, index, offset, offset + n + 1);
+    MF_LAUNCH(mf_cu_bincount, MF_WARPS_OF(n), x, x->fault, n, (const int32_t *)offset,
+              (const int32_t *)offset + n + 1, weight, out);
+}
