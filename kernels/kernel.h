@@ -308,9 +308,9 @@ typedef struct mf_rope_args {
  * uses key head h / (heads / kv_heads).
  *
  * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
- * mask[b S + s] is not 0; if causal, s <= L - T + t; if window, s > L - T + t - window; and,
- * if reach is given, s <= reach[b T + t], which must not decrease within a sequence. A query
- * that attends to no key gives zeros. */
+ * mask[b S + s] is not 0; if causal, s <= L - T + t; if window, s > L - T + t - window; and
+ * since[b T + t] <= s <= reach[b T + t], where they are given; neither may decrease within a
+ * sequence, and there is no window with since. A query that attends to no key gives zeros. */
 #define MF_MAX_HEAD_DIM 576
 typedef struct mf_attention_args {
     int64_t batch, t, s, heads, kv_heads, head_dim;
@@ -322,6 +322,7 @@ typedef struct mf_attention_args {
     const float *mask;     /* [batch S]; NULL: no mask */
     const int32_t *kv_len; /* [batch], each 0 .. S; NULL: S */
     const int32_t *reach;  /* [batch T], not decreasing within a sequence; NULL: no limit */
+    const int32_t *since;  /* [batch T], not decreasing within a sequence; NULL: 0 */
     float *y;              /* [batch T, heads head_dim]; read by backward */
     /* [batch T, heads]: ln sum e^score, -inf if there is no key; read by backward. In the
      * forward pass it may be NULL */

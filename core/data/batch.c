@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "data/batch_pack.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,9 +22,10 @@ struct mf_batcher {
     const mf_corpus *c;
     mf_batch_spec spec;
     mf_split_range range;
-    int64_t items;  /* number of windows, pieces or examples in one pass over the split */
-    int64_t count;  /* number of batches in one pass over the split */
-    piece *pieces;  /* NULL for a stream */
+    int64_t items;      /* number of windows, pieces or examples in one pass over the split */
+    int64_t count;      /* number of batches in one pass over the split */
+    piece *pieces;      /* NULL for a stream */
+    mf_packing packing; /* of pieces in the examples of `packed`; rows 0: none */
     int32_t *dealt; /* [items] the windows that deal gave to this split; NULL without deal */
     /* permutation of pieces or windows in epoch `epoch`; NULL: the order of the corpus, or
      * windows that are drawn anywhere */
@@ -38,7 +40,7 @@ struct mf_batcher {
 
 void mf_batch_defaults(mf_batch_spec *ret)
 {
-    *ret = (mf_batch_spec){.mlm_share = 0.15, .rows = 1, .seq = 1};
+    *ret = (mf_batch_spec){.mlm_share = 0.15, .rows = 1, .seq = 1, .document_end = -1};
 }
 
 /* ---- construction ---- */
@@ -51,6 +53,12 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     if (s->rows < 1 || s->seq < 1 || (int64_t)s->rows * s->seq > INT32_MAX)
         return mf_fail(MF_ECONFIG, "batches of %d rows of %d tokens", (int)s->rows,
                        (int)s->seq);
+    if (s->packed && s->task != MF_TASK_LM)
+        return mf_fail(MF_ECONFIG, "data.packing: expected model.task = lm");
+    if (s->packed && !c->spans && s->document_end < 0)
+        return mf_fail(MF_ECONFIG,
+                       "data.packing: nothing says where documents of a stream end: expected "
+                       "data.document_end, or a tokenizer with <eos>");
     if (s->context < 0 || s->context >= s->seq)
         return mf_fail(MF_ECONFIG, "context of %d tokens in windows of %d: expected 0 to %d",
                        (int)s->context, (int)s->seq, (int)s->seq - 1);
@@ -68,6 +76,12 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
         return mf_fail(MF_ECONFIG, "share of hidden tokens %g: expected more than 0, at most 1",
                        s->mlm_share);
     return MF_OK;
+}
+
+/* Whether a token may be a target. */
+static bool counts(const mf_batcher *b, int64_t token)
+{
+    return !b->c->counted || b->c->counted[token];
 }
 
 /* Number of tokens of a window beyond its inputs: a language model needs one more, for its
@@ -162,6 +176,41 @@ static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
     return (n + b->spec.seq - 1) / b->spec.seq;
 }
 
+/* Removes pieces in which no target counts. */
+static int drop_idle(mf_batcher *b)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < b->items; i++) {
+        bool any = false;
+        for (int32_t j = 1; j < b->pieces[i].n && !any; j++)
+            any = counts(b, b->pieces[i].begin + j);
+        if (any) b->pieces[n++] = b->pieces[i];
+    }
+    b->items = n;
+    return n > 0 ? MF_OK
+                 : mf_fail(MF_ECONFIG, "the %s split has no answer to learn from",
+                           mf_split_name(b->spec.split));
+}
+
+/* Packs the pieces into examples, and prepares the order of these. */
+static int pack(mf_batcher *b)
+{
+    int64_t n = 0;
+    int32_t *length = mf_alloc((size_t)b->items + 1, sizeof *length);
+    if (!length) return MF_ENOMEM;
+    for (int64_t i = 0; i < b->items; i++)
+        if (b->pieces[i].n > 1) {
+            b->pieces[n] = b->pieces[i];
+            length[n++] = b->pieces[i].n - 1;
+        }
+    int rc = n > 0 ? mf_packing_new(length, n, b->spec.seq, b->spec.seed, &b->packing)
+                   : mf_fail(MF_ECONFIG, "the %s split has no document of two tokens",
+                             mf_split_name(b->spec.split));
+    mf_free(length);
+    b->items = b->packing.rows;
+    return rc;
+}
+
 static int list_pieces(mf_batcher *b)
 {
     int64_t n = 0;
@@ -184,8 +233,16 @@ static int list_pieces(mf_batcher *b)
                          (int32_t)i};
         }
     }
+    if (b->c->counted && b->spec.task == MF_TASK_LM) {
+        const int rc = drop_idle(b);
+        if (rc != MF_OK) return rc;
+    }
+    if (b->spec.packed) {
+        const int rc = pack(b);
+        if (rc != MF_OK) return rc;
+    }
     if (b->spec.order == MF_ORDER_RANDOM) {
-        b->order = mf_alloc((size_t)n, sizeof *b->order);
+        b->order = mf_alloc((size_t)b->items, sizeof *b->order);
         b->epoch = -1;
     }
     return b->spec.order == MF_ORDER_RANDOM && !b->order ? MF_ENOMEM : MF_OK;
@@ -244,6 +301,7 @@ void mf_batcher_free(mf_batcher *b)
 {
     if (!b) return;
     mf_free(b->pieces);
+    mf_packing_free(&b->packing);
     mf_free(b->dealt);
     mf_free(b->order);
     mf_free(b->piece_bytes);
@@ -272,7 +330,7 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     /* Each array of rows * seq elements begins on a cache line. */
     size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
     size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
-    char *block = mf_alloc(head + n * 7 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
+    char *block = mf_alloc(head + n * 8 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
     if (!block) return MF_ENOMEM;
     mf_batch *b = (mf_batch *)(void *)block;
     int32_t *at = (int32_t *)(void *)(block + head);
@@ -284,7 +342,8 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     b->labels = at + 4 * n;
     b->mask = (float *)(void *)(at + 5 * n);
     b->segments = at + 6 * n;
-    at += 7 * n;
+    b->since = at + 7 * n;
+    at += 8 * n;
     b->classes = at;
     b->values = (float *)(void *)(at += rows);
     for (int k = 0; k < MF_TASKS_MAX; k++) {
@@ -334,15 +393,47 @@ static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t i
         out->n_bytes = id == b->unk ? -1 : out->n_bytes + b->piece_bytes[id];
 }
 
-/* Fills an example: inputs are tokens begin .. begin+n-1, and the target of each is the token
- * after it; the first `skip` positions have no target. */
+/* Fills an example from place `at` on: inputs are tokens begin .. begin+n-1, and the target of
+ * each is the token after it; the first `skip` positions have no target. */
+static void fill_lm_at(const mf_batcher *b, mf_batch *out, int64_t at, int64_t begin, int64_t n,
+                       int64_t skip)
+{
+    for (int64_t i = 0; i < n; i++) {
+        put_token(b, out, at + i, begin + i);
+        if (i >= skip && counts(b, begin + i + 1))
+            put_target(b, out, at + i, mf_corpus_id(b->c, begin + i + 1));
+    }
+}
+
 static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t begin, int64_t n,
                     int64_t skip)
 {
-    int64_t at = (int64_t)row * out->seq;
-    for (int64_t i = 0; i < n; i++) {
-        put_token(b, out, at + i, begin + i);
-        if (i >= skip) put_target(b, out, at + i, mf_corpus_id(b->c, begin + i + 1));
+    fill_lm_at(b, out, (int64_t)row * out->seq, begin, n, skip);
+}
+
+/* Where a document begins at position `from` of an example, up to position `to`. */
+static void begin_document(mf_batch *out, int32_t row, int32_t from, int32_t to)
+{
+    const int64_t at = (int64_t)row * out->seq;
+    for (int32_t i = from; i < to; i++) {
+        out->positions[at + i] = i - from;
+        out->since[at + i] = from;
+    }
+}
+
+/* Cuts an example of a stream behind each token that ends a document. */
+static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
+{
+    const int32_t end = b->spec.document_end;
+    const int64_t at = (int64_t)row * out->seq;
+    for (int32_t i = 0; i < out->seq && out->mask[at + i] != 0; i++) {
+        if (out->tokens[at + i] != end) continue;
+        begin_document(out, row, i + 1, out->seq);
+        if (out->targets[at + i] < 0) continue;
+        if (b->piece_bytes && out->n_bytes >= 0)
+            out->n_bytes -= b->piece_bytes[out->targets[at + i]];
+        out->targets[at + i] = -1;
+        out->n_targets--;
     }
 }
 
@@ -422,6 +513,7 @@ static void clear(const mf_batcher *b, mf_batch *out)
         out->mask[i] = 0;
         out->positions[i] = (int32_t)(i % out->seq);
         out->sequence[i] = (int32_t)(i / out->seq);
+        out->since[i] = 0;
     }
     for (int32_t row = 0; row < out->rows; row++) {
         out->classes[row] = -1;
@@ -486,10 +578,9 @@ static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         skip = window > 0 ? context : 0;
     }
     int64_t left = end - begin - ahead(b), n = left < seq ? left : seq;
-    if (b->spec.task == MF_TASK_LM)
-        fill_lm(b, out, row, begin, n, skip);
-    else
-        fill_mlm(b, out, step, row, begin, n);
+    if (b->spec.task == MF_TASK_LM) fill_lm(b, out, row, begin, n, skip);
+    if (b->spec.packed) cut_documents(b, out, row);
+    if (b->spec.task != MF_TASK_LM) fill_mlm(b, out, step, row, begin, n);
 }
 
 static const piece *piece_at(mf_batcher *b, int64_t place)
@@ -498,8 +589,28 @@ static const piece *piece_at(mf_batcher *b, int64_t place)
     return &b->pieces[shuffled(b, place % b->items, place / b->items)];
 }
 
+/* Fills an example with the documents that are packed in it. */
+static void fill_packed(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
+{
+    const int64_t place = step * b->spec.rows + row;
+    if (!b->order && place >= b->items) return;
+    const int64_t example = b->order ? shuffled(b, place % b->items, place / b->items) : place;
+    int32_t at = 0;
+    for (int64_t i = b->packing.begin[example]; i < b->packing.begin[example + 1]; i++) {
+        const piece *p = &b->pieces[b->packing.item[i]];
+        fill_lm_at(b, out, (int64_t)row * out->seq + at, p->begin, p->n - 1, 0);
+        begin_document(out, row, at, at + p->n - 1);
+        at += p->n - 1;
+    }
+    begin_document(out, row, at, out->seq);
+}
+
 static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
+    if (b->packing.rows > 0) {
+        fill_packed(b, step, row, out);
+        return;
+    }
     const piece *p = piece_at(b, step * b->spec.rows + row);
     if (!p) return;
     if (mf_task_by_row(b->spec.task))
@@ -515,7 +626,7 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
 {
     int32_t longest = 1;
-    if (!b->pieces) return b->spec.seq;
+    if (!b->pieces || b->packing.rows > 0) return b->spec.seq;
     if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
     for (int32_t row = 0; row < b->spec.rows; row++) {
         const piece *p = piece_at(b, step * b->spec.rows + row);

@@ -51,6 +51,8 @@ typedef struct mf_batch {
     int32_t *positions;                  /* [N] position within the sequence, from 0 */
     int32_t *sequence;                   /* [N] index of the example in the batch */
     int32_t *segments;                   /* [N] from mf_batch_segments; else 0 */
+    int32_t *since;                      /* [N] where its document begins in the example: 0, or
+                                          * with several documents in one, their positions */
     int32_t *labels;                     /* [N] topic of the input token; -1 unknown */
     int32_t *classes;                    /* [B] class of the example; -1: none, or padding */
     float *values;                       /* [B] number of the example; NaN: none */
@@ -80,8 +82,13 @@ typedef struct mf_batch_spec {
     bool epochs;
     /* with stride: share of windows for train; 0: each split has its own text */
     double deal;
-    bool pad_counts;  /* in examples with a document, the mask is 1 at padding too */
-    double mlm_share; /* share of masked tokens, for example 0.15 */
+    /* lm: an example holds several documents, whose positions begin at 0, and the last token of
+     * each has no target. Documents are packed (data/batch_pack.h); windows of a stream are cut
+     * behind each token document_end */
+    bool packed;
+    int32_t document_end; /* of a stream; -1: none */
+    bool pad_counts;      /* in examples with a document, the mask is 1 at padding too */
+    double mlm_share;     /* share of masked tokens, for example 0.15 */
     uint64_t seed;
 } mf_batch_spec;
 

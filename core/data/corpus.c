@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "data/clean.h"
 #include "data/stream/cache.h"
+#include "data/turns.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,6 +76,10 @@ static int load_sources(loader *l)
                                 .second = l->spec->second_column,
                                 .label = l->spec->label_column,
                                 .number = l->spec->task == MF_TASK_REGRESS,
+                                .text = l->spec->text_field,
+                                .prompt = l->spec->prompt_field,
+                                .answer = l->spec->answer_field,
+                                .messages = l->spec->messages_field,
                                 .n_more = l->spec->n_more,
                                 .more = l->more};
     for (int i = 0; i < l->spec->n_more; i++)
@@ -278,6 +283,36 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     return rc;
 }
 
+/* Encodes a prompt with its answer, or messages. */
+static int encode_turns(loader *l, const mf_source *s, const mf_document *d, int32_t *ret)
+{
+    char name[4096];
+    const size_t before = l->ids.n;
+    snprintf(name, sizeof name, "%s:%lld", s->path, (long long)d->line);
+    int rc =
+        l->has_form ? MF_OK : mf_turns_form(l->c->tokenizer, !l->spec->plain_chat, &l->form);
+    l->has_form = rc == MF_OK;
+    while (rc == MF_OK && l->counted.n < before) /* the documents before it count */
+        rc = mf_ids_push(&l->counted, 1, 0);
+    if (rc == MF_OK)
+        rc = mf_turns_encode(l->c->tokenizer, &l->form, name, s, d, &l->ids, &l->counted);
+    if (rc == MF_OK && l->ids.n - before > INT32_MAX / 2)
+        rc = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
+    *ret = (int32_t)(l->ids.n - before);
+    return rc;
+}
+
+/* Keeps which tokens count, if some do not. */
+static int keep_counted(loader *l)
+{
+    if (l->counted.n == 0 || l->spec->count_all) return MF_OK;
+    l->c->counted = mf_alloc_raw(l->ids.n + 1);
+    if (!l->c->counted) return MF_ENOMEM;
+    for (size_t i = 0; i < l->ids.n; i++)
+        l->c->counted[i] = i >= l->counted.n || l->counted.id[i] != 0;
+    return MF_OK;
+}
+
 /* Stores the further labels of documents from..to-1 for the spans from `first` on. class_of:
  * work memory for MF_LABELS_MAX classes. */
 static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
@@ -314,7 +349,8 @@ static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to
         *span = (mf_span){.begin = (int64_t)l->ids.n,
                           .label = d->answer.label < 0 ? -1 : class_of[d->answer.label],
                           .value = d->answer.value};
-        rc = encode_part(l, s, d, d->begin, d->n_first, &span->first);
+        rc = d->n_turns > 0 ? encode_turns(l, s, d, &span->first)
+                            : encode_part(l, s, d, d->begin, d->n_first, &span->first);
         if (rc == MF_OK && d->n > d->n_first)
             rc = encode_part(l, s, d, d->begin + d->n_first, d->n - d->n_first, &second);
         span->n = span->first + second;
@@ -393,6 +429,7 @@ static int add_all_documents(loader *l)
     for (int i = 1; i < SOURCES && rc == MF_OK; i++)
         if (l->source[i].path)
             rc = add_documents(l, &l->source[i], 0, l->source[i].n_documents, (mf_split)i);
+    if (rc == MF_OK) rc = keep_counted(l);
     return rc == MF_OK ? find_means(l) : rc;
 }
 
@@ -520,6 +557,7 @@ int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
     if (!l.c) return MF_ENOMEM;
     int rc = load(&l);
     mf_ids_free(&l.ids);
+    mf_ids_free(&l.counted);
     mf_free(l.cache);
     for (int i = 0; i < SOURCES; i++)
         mf_source_free(&l.source[i]);
@@ -554,6 +592,7 @@ void mf_corpus_free(mf_corpus *c)
         mf_topics_free(c->own_topics[i]);
     mf_id_parts_free(&c->stored);
     mf_tokenizer_free(c->own_tokenizer);
+    mf_free(c->counted);
     mf_free(c->spans);
     mf_free(c);
 }

@@ -8,6 +8,10 @@
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
  *          (a string or an integer; for numbers any number). An empty line is an error.
+ *          Or a prompt and its answer: "prompt" (question, instruction) and "answer"
+ *          (completion, response, output); or "messages": a list of objects with "role"
+ *          (system, user, assistant) and "content". Only answers count in the loss
+ *          (data/turns.h).
  *   tsv    one example per line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A, premise, text;
  *          sentence2, sentence_B, hypothesis; label, gold_label, entailment_judgment, class;
@@ -79,7 +83,12 @@ typedef struct mf_corpus_spec {
     /* NULL: the labels found in path; else the classes of an earlier run, in order */
     const char *const *class_names;
     int32_t n_class_names;
-    int n_more; /* at most MF_TASKS_MAX */
+    /* members of jsonl: a text, or a prompt and its answer, or messages; NULL or "": by their
+     * usual names */
+    const char *text_field, *prompt_field, *answer_field, *messages_field;
+    bool plain_chat; /* messages are joined without the tokenizer's template */
+    bool count_all;  /* prompts count in the loss as answers do */
+    int n_more;      /* at most MF_TASKS_MAX */
     mf_corpus_question more[MF_TASKS_MAX];
 } mf_corpus_spec;
 
@@ -120,6 +129,7 @@ typedef struct mf_corpus {
     mf_id_parts stored;
     int32_t id_bytes; /* 1, 2 or 4 */
     int64_t tokens;
+    uint8_t *counted; /* [tokens] 0: is no target, because it is in a prompt; NULL: all count */
     uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
     int32_t n_labels; /* number of topics; 0: unknown */
     mf_span *spans;   /* NULL for a stream */

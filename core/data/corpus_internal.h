@@ -4,6 +4,7 @@
 
 #include "data/corpus.h"
 #include "data/source.h"
+#include "data/tokenizer/chat.h"
 
 enum { MF_SOURCES = 3 }; /* the training file, and the files of val_path and test_path */
 
@@ -13,7 +14,10 @@ typedef struct mf_corpus_loader {
     mf_source source[MF_SOURCES];
     mf_question more[MF_TASKS_MAX];
     mf_ids ids;
-    char *cache; /* folder; "": none */
+    char *cache;    /* folder; "": none */
+    mf_ids counted; /* 0 or 1 for each of `ids`; n 0: all count */
+    mf_chat form;   /* of messages, once a document has them */
+    bool has_form;
 } mf_corpus_loader;
 
 /* MF_EINPUT: data.split leaves none of n for one side. */

@@ -6,6 +6,8 @@
 
 static const char *const picks[] = {"first", "drawn", NULL};
 static const char *const id_widths[] = {"auto", "16", "32", NULL};
+static const char *const losses[] = {"answer", "all", NULL};
+static const char *const chats[] = {"auto", "no", NULL};
 static const char *const shuffles[] = {"drawn", "epochs", NULL};
 static const char *const paddings[] = {"max", "batch", NULL};
 
@@ -34,6 +36,18 @@ static const mf_option data_options[] = {
         "column of the second sentence, none: there is none; empty: by its usual name"),
     MF_OPTION_STR(mf_data_config, label_column, "",
                   "column of the label, jsonl: member; empty: by its usual name"),
+    MF_OPTION_STR(mf_data_config, text_field, "", "jsonl: member of the text; empty: text"),
+    MF_OPTION_STR(mf_data_config, prompt_field, "",
+                  "jsonl: member of a prompt; empty: prompt, question or instruction"),
+    MF_OPTION_STR(mf_data_config, answer_field, "",
+                  "jsonl: member of its answer; empty: answer, completion, response or output"),
+    MF_OPTION_STR(mf_data_config, messages_field, "",
+                  "jsonl: member of a list of messages with role and content; empty: messages"),
+    MF_OPTION_ENUM(mf_data_config, loss, "answer", losses,
+                   "tokens that count in the loss where there are prompts: of answers, or all"),
+    MF_OPTION_ENUM(mf_data_config, chat, "auto", chats,
+                   "form of messages: of the tokenizer's template, if it has one; no: one text "
+                   "behind the other"),
     MF_OPTION_ENUM(
         mf_data_config, padding, "max", paddings,
         "examples and documents are padded to model.seq, or to the longest of the batch"),
@@ -51,6 +65,11 @@ static const mf_option data_options[] = {
     MF_OPTION_ENUM(mf_data_config, shuffle, "drawn", shuffles,
                    "order of a stream in training: windows that begin anywhere, drawn; or "
                    "epochs: each of its windows once an epoch, in an order drawn for it"),
+    MF_SECTION_BOOL(mf_data_config, packing, "no",
+                    "in training, a sequence holds several documents, which do not see one "
+                    "another"),
+    MF_SECTION_INT(mf_data_config, document_end, "-1", -1, INT32_MAX,
+                   "packing, of a stream: id of the token that ends a document; -1: <eos>"),
     MF_OPTION_STR(mf_data_config, cache, "auto",
                   "folder where texts become token files, which are mapped; auto: texts of "
                   "256 MiB and more, in $XDG_CACHE_HOME/moefw; no: texts stay in memory"),

@@ -5,6 +5,7 @@
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
+#include "base/text/json.h"
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/topics/topics.h"
@@ -16,6 +17,13 @@ typedef struct mf_prediction {
     float value;   /* NaN: none */
 } mf_prediction;
 
+/* Who wrote a part of a document: a prompt is of the user, an answer of the assistant. */
+typedef enum mf_role { MF_ROLE_SYSTEM, MF_ROLE_USER, MF_ROLE_ASSISTANT } mf_role;
+typedef struct mf_turn {
+    mf_role role;
+    size_t begin, n; /* in mf_source.text; behind it stands a newline, which is not of it */
+} mf_turn;
+
 typedef struct mf_document {
     size_t begin;         /* offset in mf_source.text */
     size_t n;             /* bytes of both sentences */
@@ -23,6 +31,9 @@ typedef struct mf_document {
     mf_prediction answer; /* value in the label column */
     int64_t more; /* its values in further columns begin at this index of mf_source.answers */
     int64_t line;
+    int64_t turns;   /* its parts begin at this index of mf_source.turns */
+    int32_t n_turns; /* 0: a plain text */
+    bool messages;   /* they were a list of messages, else a prompt and its answer */
 } mf_document;
 
 typedef struct mf_label {
@@ -47,7 +58,9 @@ typedef struct mf_question {
 typedef struct mf_columns {
     const char *first, *second, *label; /* second: "none" ignores the second sentence */
     bool number;                        /* labels are numbers, not classes */
-    int n_more;                         /* at most MF_TASKS_MAX */
+    /* members of jsonl objects; NULL or "": the usual names */
+    const char *text, *prompt, *answer, *messages;
+    int n_more; /* at most MF_TASKS_MAX */
     const mf_question *more;
 } mf_columns;
 
@@ -60,6 +73,8 @@ typedef struct mf_source {
     mf_topics *topics; /* owns the text if the source was generated; else NULL */
     mf_document *documents;
     int64_t n_documents, documents_cap;
+    mf_turn *turns;
+    int64_t n_turns, turns_cap;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
     mf_prediction *answers;       /* [n_more] values for each document */
@@ -113,6 +128,10 @@ int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
 void mf_source_append(mf_source *s, const char *text, size_t n);
 /* Adds a document. more: values of the n_more further columns. */
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
+/* Reads the parts of an object that is a prompt with its answer, or a list of messages, into
+ * *d; *ret_found: it is one (source_turns.c). name: of the line, in messages. */
+int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
+                         bool *ret_found);
 /* Sets *ret to the index of a label's name, which is added if it is new. MF_EINPUT past
  * MF_LABELS_MAX names, MF_ENOMEM. */
 int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,

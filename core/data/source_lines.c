@@ -128,22 +128,28 @@ static int add_json(mf_source *s, const line *l)
     int rc = mf_json_parse(name, l->text, l->n, &object);
     if (rc != MF_OK) return rc;
     mf_document d = {.begin = s->size, .line = l->number};
-    const char *text = mf_json_string(mf_json_get(object, "text"), &d.n);
+    bool turns = false;
+    const char *member = asked_for(s->columns.text) ? s->columns.text : "text";
+    const char *text = mf_json_string(mf_json_get(object, member), &d.n);
     mf_prediction more[MF_TASKS_MAX];
-    if (!text || d.n == 0)
+    d.answer = no_answer;
+    if (!text || asked_for(s->columns.prompt) || asked_for(s->columns.answer) ||
+        asked_for(s->columns.messages))
+        rc = mf_source_read_turns(s, name, object, &d, &turns);
+    if (rc == MF_OK && !turns && (!text || d.n == 0))
         rc = mf_fail(MF_EINPUT,
-                     "%s: expected an object with a member \"text\", a string that "
-                     "is not empty",
-                     name);
-    else
+                     "%s: expected an object with a member \"%s\", a string that is not empty, "
+                     "or \"prompt\" and \"answer\", or \"messages\"",
+                     name, member);
+    else if (rc == MF_OK && !turns)
         rc = json_answer(s, &s->labels, s->columns.number, label_member(s), object, l,
                          &d.answer);
-    for (int i = 0; rc == MF_OK && i < s->columns.n_more; i++)
+    for (int i = 0; rc == MF_OK && !turns && i < s->columns.n_more; i++)
         rc = json_answer(s, &s->more[i], s->columns.more[i].number, s->columns.more[i].column,
                          object, l, &more[i]);
     d.n_first = d.n;
     if (rc == MF_OK) {
-        mf_source_append(s, text, d.n);
+        if (!turns) mf_source_append(s, text, d.n);
         rc = mf_source_add_document(s, &d, more);
     }
     mf_json_free(object);

@@ -170,6 +170,7 @@ static mf_attend_args attend_args(const attend *x, mf_tensor *q, mf_tensor *k, m
                             .kv_heads = kv,
                             .causal = x->causal,
                             .window = x->window,
+                            .since = x->mg->since,
                             .scale = x->scale};
 }
 
@@ -401,8 +402,8 @@ static mf_tensor *latent(attend *x)
 {
     const mf_attend_args args = attend_args(x, NULL, NULL, NULL, 0, 0);
     x->hd = mf_model_value_dim(&x->m->config->model);
-    return mf_latent_attention(x->m, x->mg, x->layer,
-                               mf_block_attention_source(x->m, x->layer), x->in, &args);
+    return mf_latent_attention(x->m, x->mg, x->layer, mf_block_attention_source(x->m, x->layer),
+                               x->in, &args);
 }
 
 /* The window of a block; 0: none. */

@@ -118,6 +118,7 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     if (m->config->model.token_types > 0)
         mg->segments = mf_graph_input(g, "segments", MF_I32, rows);
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
+    if (s->packed) mg->since = mf_graph_input(g, "since", MF_I32, rows);
     if (m->dims.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
     mg->by_row = mf_task_by_row(m->config->model.task);
     if (mg->by_row)

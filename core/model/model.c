@@ -398,6 +398,12 @@ static bool router_reads_sequence(const mf_model *m)
     return any_router(m, reads_sequence);
 }
 
+bool mf_model_crosses_documents(const mf_model *m)
+{
+    if (m->config->model.window > 0) return true;
+    return mf_model_sees_sequences(m) || (m->n_moe > 0 && router_reads_sequence(m));
+}
+
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part)
 {
     if (group == 0)

@@ -127,6 +127,9 @@ bool mf_model_has_regularizer(const mf_model *m, int i);
 /* Whether routers or experts read later tokens, or experts or adapters read other tokens of the
  * batch. Such models decode without a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
+/* Whether a plugin, or a window, looks at other tokens of a sequence, so that it would look
+ * across the border of two documents in one. */
+bool mf_model_crosses_documents(const mf_model *m);
 
 /* What decoding keeps of past tokens, max_seq rows for each sequence: keys and values, and the
  * inputs of routers that read earlier tokens (model/history.h). A cache fits only graphs with
@@ -149,15 +152,16 @@ typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
     bool masked;      /* some tokens are padding: adds the mask input */
+    bool packed;      /* a sequence holds several documents: adds the since input */
     bool want_logits; /* keep the logits, which MF_MODE_GENERATE always keeps */
     bool want_hidden; /* keep the residual stream behind the first and the last block */
     bool want_prob;   /* keep prob, chosen, admitted, gate of each MoE layer */
     /* > 0: keep, for pictures, the attention weights of the first want_attention tokens (at
      * most seq) of the first sequence, and the inputs of the attention of experts */
     int32_t want_attention;
-    bool want_trace; /* keep everything that train/trace.h records */
+    bool want_trace;  /* keep everything that train/trace.h records */
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
-    bool try_heads;  /* adds the head_mask input, which can remove heads in one run */
+    bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
@@ -194,6 +198,7 @@ typedef struct mf_model_graph {
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
     mf_tensor *segments;                          /* [T] i32, NULL without token_types */
     mf_tensor *mask;                              /* [T] f32, NULL unless masked */
+    mf_tensor *since; /* [T] i32: where its document begins; NULL unless packed */
     /* [T] i32 ([B] classify); -1: not counted; NULL in MF_MODE_GENERATE and in regress */
     mf_tensor *targets;
     bool by_row; /* one prediction per sequence: see tasks */

@@ -35,7 +35,8 @@ static int plan_both(mf_session *s, size_t *ret_bytes)
     const mf_model_shape train = {.mode = MF_MODE_TRAIN,
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
-                                  .masked = s->corpus && s->corpus->spans != NULL};
+                                  .masked = s->corpus && s->corpus->spans != NULL,
+                                  .packed = mf_session_packed(s)};
     mf_model_shape eval = {.mode = MF_MODE_EVAL,
                            .batch = train.batch,
                            .seq = train.seq,

@@ -147,6 +147,10 @@ static void judge_all(mf_config_faults *j, const mf_config *c)
         mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
                         "expected less than model.seq (%lld), found %lld",
                         (long long)c->model.seq, (long long)c->train.eval_context);
+    if (c->data.packing && (c->model.task != MF_TASK_LM || c->model.window > 0))
+        mf_config_fault(j, "data", "packing",
+                        c->model.window > 0 ? "model.window" : "model.task", "no",
+                        "expected no, or model.task = lm and model.window = 0");
     judge_best(j, c);
     mf_data_config_judge(j, &c->data);
     judge_train(j, c);

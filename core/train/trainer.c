@@ -23,6 +23,7 @@ static int build_graph(mf_trainer *t)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = mf_session_masked(t->session),
+                                  .packed = mf_session_packed(t->session),
                                   .want_logits = mf_model_tasks(t->session->model) > 0,
                                   .passengers = {.in = sizeof(mf_update_now),
                                                  .out = sizeof(double),

@@ -14,6 +14,7 @@ static bool sees(const mf_attention_args *p, int64_t b, int64_t t, int64_t s)
     int64_t len = length(p, b);
     return s < len && (!p->causal || s <= len - p->t + t) &&
            (p->window == 0 || s > len - p->t + t - p->window) &&
+           (p->since == NULL || s >= p->since[b * p->t + t]) &&
            (p->reach == NULL || s <= p->reach[b * p->t + t]) &&
            (p->mask == NULL || p->mask[b * p->s + s] != 0);
 }

@@ -78,6 +78,7 @@ static inline void move_mf_attention_args(const mover *m, mf_attention_args *a)
     MOVE(mask);
     MOVE(kv_len);
     MOVE(reach);
+    MOVE(since);
     MOVE(y);
     MOVE(lse);
     MOVE(dy);

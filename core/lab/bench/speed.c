@@ -155,7 +155,8 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
-                                  .masked = s->corpus->spans != NULL};
+                                  .masked = s->corpus->spans != NULL,
+                                  .packed = mf_session_packed(s)};
     train_job j = {.s = s};
     mf_graph_info info;
     *ret = (mf_speed){.batch = shape.batch, .seq = shape.seq};

@@ -3,7 +3,8 @@
  *   q [B T, heads hd], k and v [B S, kv_heads hd]; or packed: q [B T, (heads + 2 kv_heads) hd]
  *   with k, v absent. mask [B S] f32, kv_len [B] i32 or absent.
  *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, i4 window (0: none; else a query attends to
- *   the last `window` keys up to its own position), f0 scale
+ *   the last `window` keys up to its own position), i5 since: the last input is not kv_len but
+ *   the first key of each query, [B T] i32, not decreasing within a sequence; f0 scale
  *   -> y [B T, heads hd], lse [B T, heads] = ln sum e^score
  *
  * The matrix of scores is never stored: backward recomputes it block by block from q, k and lse
@@ -13,9 +14,9 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, MASK, KV_LEN, INPUTS };                     /* inputs */
-enum { Y = INPUTS, LSE, DY, DLSE };                         /* more inputs of backward */
-enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SCALE = 0 }; /* attributes */
+enum { Q, K, V, MASK, KV_LEN, INPUTS };                            /* inputs */
+enum { Y = INPUTS, LSE, DY, DLSE };                                /* more inputs of backward */
+enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SINCE, SCALE = 0 }; /* attributes */
 
 static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 {
@@ -46,7 +47,8 @@ static int infer_sizes(mf_infer *in)
         mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
         mf_infer_attr(in, KV_HEADS, "kv_heads", 1, INT32_MAX) ||
         mf_infer_attr(in, CAUSAL, "causal", 0, 1) ||
-        mf_infer_attr(in, WINDOW, "window", 0, INT32_MAX))
+        mf_infer_attr(in, WINDOW, "window", 0, INT32_MAX) ||
+        mf_infer_attr(in, SINCE, "since", 0, in->attr->i[WINDOW] == 0))
         return MF_ESHAPE;
     int64_t heads = in->attr->i[HEADS], kv_heads = in->attr->i[KV_HEADS];
     mf_shape q = in->in[Q].shape;
@@ -80,7 +82,9 @@ static int attention_infer(mf_infer *in)
         if (mf_infer_shape(in, V, "v", MF_F32, k)) return MF_ESHAPE;
     }
     if (mf_infer_maybe(in, MASK, "mask", MF_F32, mf_shape1(p.batch * p.s)) ||
-        mf_infer_maybe(in, KV_LEN, "kv_len", MF_I32, mf_shape1(p.batch)))
+        (in->attr->i[SINCE]
+             ? mf_infer_shape(in, KV_LEN, "since", MF_I32, mf_shape1(p.batch * p.t))
+             : mf_infer_maybe(in, KV_LEN, "kv_len", MF_I32, mf_shape1(p.batch))))
         return MF_ESHAPE;
     double pairs = (double)(p.batch * p.heads) * (double)p.t * (double)p.s;
     if (p.causal) pairs -= (double)(p.batch * p.heads) * (double)p.t * (double)(p.t - 1) / 2;
@@ -100,7 +104,10 @@ static mf_attention_args bind(const mf_call *call)
     p.k = packed ? p.q + p.heads * p.head_dim : mf_call_f32(call, K);
     p.v = packed ? p.k + p.kv_heads * p.head_dim : mf_call_f32(call, V);
     p.mask = mf_call_f32(call, MASK);
-    p.kv_len = mf_call_i32(call, KV_LEN);
+    if (call->attr->i[SINCE])
+        p.since = mf_call_i32(call, KV_LEN);
+    else
+        p.kv_len = mf_call_i32(call, KV_LEN);
     return p;
 }
 

@@ -13,14 +13,19 @@ typedef struct mf_attend_args {
     bool causal;
     int64_t window; /* 0: none */
     double scale;
+    /* [B T] i32: the first key of each query, not decreasing within a sequence; NULL: the first
+     * of all. Not together with kv_len or window */
+    mf_tensor *since;
 } mf_attend_args;
 /* y [B T, heads hd] as from mf_attention. *ret_lse [B T, heads] is ln sum e^score of each query
  * and head; gradients pass through it if they also pass through y. ret_lse may be NULL. */
 static inline mf_tensor *mf_attend(mf_graph *g, const mf_attend_args *a, mf_tensor **ret_lse)
 {
-    mf_tensor *in[5] = {a->q, a->k, a->v, a->mask, a->kv_len}, *out[2] = {NULL, NULL};
-    const mf_attr attr = {.i = {a->batch, a->heads, a->kv_heads, a->causal, a->window},
-                          .f = {a->scale}};
+    mf_tensor *in[5] = {a->q, a->k, a->v, a->mask, a->since ? a->since : a->kv_len},
+              *out[2] = {NULL, NULL};
+    const mf_attr attr = {
+        .i = {a->batch, a->heads, a->kv_heads, a->causal, a->window, a->since != NULL},
+        .f = {a->scale}};
     mf_graph_op(g, &mf_op_attention, 5, in, &attr, 2, out);
     if (ret_lse) *ret_lse = out[1];
     return out[0];

@@ -27,6 +27,7 @@ static int probe_graph(heads *o)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = mf_session_masked(o->session),
+                                  .packed = mf_session_packed(o->session),
                                   .try_heads = true};
     if (o->probe) return MF_OK;
     if (!o->worse)

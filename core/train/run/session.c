@@ -32,6 +32,12 @@ static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->first_column = c->data.first_column;
     ret->second_column = c->data.second_column;
     ret->label_column = c->data.label_column;
+    ret->text_field = c->data.text_field;
+    ret->prompt_field = c->data.prompt_field;
+    ret->answer_field = c->data.answer_field;
+    ret->messages_field = c->data.messages_field;
+    ret->plain_chat = c->data.chat != 0;
+    ret->count_all = c->data.loss != 0;
     ret->n_more = c->n_tasks;
     for (int i = 0; i < c->n_tasks; i++)
         ret->more[i] = (mf_corpus_question){.column = c->tasks[i].column,
@@ -154,13 +160,22 @@ void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *r
     ret->pad_counts = !c->data.pad_mask;
     ret->stride = c->data.stride;
     ret->epochs = c->data.shuffle != 0;
+    ret->document_end = (int32_t)c->data.document_end;
+    if (ret->document_end < 0 && s->tokenizer)
+        ret->document_end = s->tokenizer->special[MF_SPECIAL_EOS];
     ret->deal = dealt ? c->data.split : 0;
+}
+
+bool mf_session_packed(const mf_session *s)
+{
+    return s->config->data.packing && s->corpus;
 }
 
 static int new_train_batcher(mf_session *s)
 {
     mf_batch_spec spec;
     mf_session_batch_spec(s, MF_SPLIT_TRAIN, &spec);
+    spec.packed = mf_session_packed(s);
     return mf_batcher_new(s->corpus, &spec, &s->train);
 }
 
@@ -275,6 +290,17 @@ static bool no_data(int rc)
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
 }
 
+/* What looks at other tokens of a sequence would look into other documents. */
+static int judge_packing(const mf_session *s)
+{
+    if (!s->config->data.packing || !mf_model_crosses_documents(s->model)) return MF_OK;
+    return mf_fail(MF_ECONFIG,
+                   "data.packing = yes: a plugin of this model looks at other tokens "
+                   "of a sequence, or model.window does, and would look into other "
+                   "documents; expected data.packing = no, or plugins that look at "
+                   "single tokens and no window");
+}
+
 static int open_parts(mf_session *s, const mf_session_options *o)
 {
     mf_model_dims dims;
@@ -298,7 +324,8 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     count_steps(s);
     rc = dims_of(s, o, &dims);
     dims.bare = o->bare;
-    return rc == MF_OK ? new_model(s, o, &dims) : rc;
+    if (rc == MF_OK) rc = new_model(s, o, &dims);
+    return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
 /* RMSNorm gives all vectors the same length while its weights are near 1. */
@@ -371,6 +398,7 @@ void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
     copy(mg->positions, b->positions, n);
     copy(mg->sequence_ids, b->sequence, n);
     copy(mg->segments, b->segments, n);
+    copy(mg->since, b->since, n);
     if (!mg->by_row) copy(mg->targets, b->targets, n);
     for (int i = 0; i < mg->n_tasks; i++) {
         const mf_model_task *t = &mg->tasks[i];

@@ -78,7 +78,9 @@ void mf_session_model_options(const mf_config *config, bool training, mf_model_o
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
 
-/* The configured batches of a split: random order for training, else in order. */
+/* Whether batches of training hold several documents in a sequence (data.packing). */
+bool mf_session_packed(const mf_session *s);
+/* The configured batches of a split: random order for training, else in order; not packed. */
 void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 
 /* Whether batches may have padding. */

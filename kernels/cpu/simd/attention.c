@@ -219,7 +219,7 @@ static void few_tile(void *arg, int64_t tile)
          0, score, ns);
         for (int64_t t = 0; t < p->t; t++) {
             int64_t n = attention_min(attention_seen(p, b, t) - s0, ns);
-            take_row(p, p->window > 0 ? attention_first(p, b, t) - s0 : 0, n < 0 ? 0 : n, ns,
+            take_row(p, attention_first(p, b, t) - s0, n < 0 ? 0 : n, ns,
                      p->mask != NULL ? p->mask + at : NULL, score + t * ns, m + t, l + t,
                      y + t * ldy);
         }

@@ -34,22 +34,22 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
     return seen < 0 ? 0 : attention_min(seen, len);
 }
 
-/* The first key that the window of query t of sequence b contains; 0 without a window. */
+/* The first key that query t of sequence b sees: that of its window, or since; else 0. */
 static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int64_t t)
 {
+    if (p->since != NULL) return p->since[b * p->t + t];
     int64_t first = attention_length(p, b) - p->t + t - p->window + 1;
     return p->window == 0 || first < 0 ? 0 : first;
 }
 
 /* How the VL queries t .. t+VL-1 see the keys s0 .. s0+ns-1; all numbers are relative to s0,
  * and the mask is not considered. All queries see the first `full` keys; no query sees keys
- * from `some` on; lane i sees key s in between if s < limit[i]. With a window, lane i sees no
- * key before first + i, and all lanes see those from `past` on. Lanes past the last query have
- * its limits or larger ones; their results are not read. */
+ * from `some` on; lane i sees key s in between if s < limit[i]. Lane i sees no key before
+ * first[i], and all lanes see those from `past` on; past is 0 without window and since. Lanes
+ * past the last query have its limits or larger ones; their results are not read. */
 typedef struct attention_view {
     int64_t full, some, past;
-    int32_t first;
-    vi limit;
+    vi first, limit;
 } attention_view;
 
 V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, int64_t t,
@@ -58,11 +58,17 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     int64_t last = attention_min(t + VL - 1, p->t - 1);
     int64_t full = attention_seen(p, b, t) - s0, some = attention_seen(p, b, last) - s0;
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
-                        some < 0 ? 0 : attention_min(some, ns), 0, 0, V_LANES};
-    if (p->window > 0) {
+                        some < 0 ? 0 : attention_min(some, ns), 0, V_LANES, V_LANES};
+    if (p->since != NULL) {
+        int32_t first[VL];
+        for (int64_t i = 0; i < VL; i++)
+            first[i] = (int32_t)(p->since[b * p->t + attention_min(t + i, p->t - 1)] - s0);
+        v.past = attention_min(first[VL - 1], v.some);
+        v.first = v_loadi(first);
+    } else if (p->window > 0) {
         int64_t first = attention_length(p, b) - p->t + t - p->window + 1 - s0;
         v.past = attention_min(first + VL - 1, v.some);
-        v.first = (int32_t)first;
+        v.first = V_LANES + v_seti((int32_t)first);
     }
     if (p->reach == NULL) {
         /* This is computed from the position of the query, not from `full`, which is 0 if the
@@ -134,7 +140,7 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
 }
 
 /* Sets scores of keys that a lane does not see, or that the mask hides, to -inf. The loop over
- * keys before a window does nothing without one. */
+ * keys before the first does nothing if all see key 0. */
 V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
 {
     for (int64_t s = v.full; s < v.some; s++) {
@@ -143,8 +149,7 @@ V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
     }
     for (int64_t s = 0; s < v.past; s++) {
         float *at = score + s * QUERIES;
-        vi first = V_LANES + v_seti(v.first);
-        v_store(at, v_select(first > v_seti((int32_t)s), v_set(-INFINITY), v_load(at)));
+        v_store(at, v_select(v.first > v_seti((int32_t)s), v_set(-INFINITY), v_load(at)));
     }
     for (int64_t s = 0; mask != NULL && s < v.some; s++)
         if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));

@@ -460,3 +460,95 @@ megatron() {
     "$MOEFW" train "${args[@]}" --out d --set data.cache="$PWD/cache"
     [ "$(find cache -name 'text-*.bin' | wc -l)" -eq 4 ]
 }
+
+# number KEY FILE: its value in the first line of a metrics file
+number() { sed -n "1s/.*\"$1\":\([-0-9.e]*\).*/\1/p" "$2"; }
+
+# close A B: equal to 1 in 100,000
+close() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a != "" && b != "" && d <= 1e-5 * (a < 0 ? -a : a)) }'; }
+
+@test "packing: the loss and the gradient of a step are those of the single documents" {
+    # 24 documents in one step: alone in 24 sequences, or packed in 8 full ones of 32 positions
+    for i in $(seq 0 23); do
+        n=21 # 20, 7 and 5 targets fill a sequence of 32
+        [ $((i % 3)) -eq 1 ] && n=8
+        [ $((i % 3)) -eq 2 ] && n=6
+        printf '{"text": "%s"}\n' "$(printf 'abcdefghijklmnopqrstuvwxyz%04d' $((i * 7919)) | rev | cut -c 1-$n)"
+    done >documents.jsonl
+    for position in learned rope; do
+        args=(-q --data documents.jsonl --set data.split=1 --set model.layers=2 --set model.dim=32 --set model.heads=4
+            --set model.kv_heads=2 --set model.seq=32 --set model.position=$position --set moe.experts=4 --set expert.hidden=32
+            --set regularizer.balance.plugin=none --set train.eval_context=0 --set report.enabled=no --steps 1)
+        "$MOEFW" train "${args[@]}" -t 1 --out alone-$position --set train.batch=24
+        "$MOEFW" train "${args[@]}" -t 1 --out packed-$position --set train.batch=8 --set data.packing=yes
+        "$MOEFW" train "${args[@]}" -t 2 --out again-$position --set train.batch=8 --set data.packing=yes
+        for key in task_loss grad_norm; do
+            a=$(number $key alone-$position/metrics.jsonl)
+            b=$(number $key packed-$position/metrics.jsonl)
+            echo "$position $key: $a $b"
+            close "$a" "$b"
+        done
+        cmp packed-$position/ckpt/step-1/model.safetensors again-$position/ckpt/step-1/model.safetensors
+    done
+    ! cmp -s packed-rope/ckpt/step-1/model.safetensors alone-rope/ckpt/step-1/model.safetensors || false
+    run "$MOEFW" train "${args[@]}" --out bad --set data.packing=yes --set expert.plugin=attention
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"data.packing = yes: a plugin of this model looks at other tokens of a sequence"* ]]
+    run "$MOEFW" config check --set data.packing=yes --set model.window=8
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'packing' in [data]: expected no, or model.task = lm and model.window = 0"* ]]
+    printf '\1\0\2\0\3\0\4\0%.0s' $(seq 40) >ids.bin
+    run "$MOEFW" train "${args[@]}" --out bad --data ids.bin --set data.packing=yes
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"nothing says where documents of a stream end: expected data.document_end"* ]]
+    "$MOEFW" train "${args[@]}" --out stream --data ids.bin --set data.packing=yes --set data.document_end=4
+}
+
+# learn NAME FILE KEY=VALUE...: one step over all lines of a jsonl file; prints the tokens it learned from, and the loss
+learn() {
+    local name=$1 file=$2
+    shift 2
+    "$MOEFW" train -q -t 1 --steps 1 --out "$name" --data "$file" --set data.split=1 --set model.layers=1 --set model.dim=16 \
+        --set model.heads=2 --set model.seq=64 --set train.batch=2 --set train.eval_context=0 --set report.enabled=no "${@/#/--set=}" >/dev/null
+    number task_loss "$name/metrics.jsonl"
+}
+
+@test "jsonl: prompts do not count in the loss, answers do; members by name; messages" {
+    printf '{"prompt": "ab ", "answer": "cdefgh"}\n{"question": "What? ", "response": "That."}\n' >pairs.jsonl
+    answer=$(learn a pairs.jsonl)
+    all=$(learn b pairs.jsonl data.loss=all)
+    printf '{"text": "ab cdefgh"}\n{"text": "What? That."}\n' >texts.jsonl
+    text=$(learn c texts.jsonl)
+    echo "$answer $all $text"
+    [ "$all" = "$text" ] # the same tokens, all of them targets
+    [ "$answer" != "$text" ]
+    # the prompt of an answer of one token is all but the last of a text: their losses add up
+    printf '{"prompt": "abcd", "answer": "e"}\n{"prompt": "abcd", "answer": "e"}\n' >last.jsonl
+    printf '{"text": "abcde"}\n{"text": "abcde"}\n' >whole.jsonl
+    printf '{"text": "abcd"}\n{"text": "abcd"}\n' >front.jsonl
+    awk -v last="$(learn d last.jsonl)" -v whole="$(learn e whole.jsonl)" -v front="$(learn f front.jsonl)" \
+        'BEGIN { d = 4 * whole - 3 * front - last; print last, whole, front; exit !(d < 1e-4 && d > -1e-4) }'
+    # names of one's own; packed; a file that misses them
+    sed 's/"prompt"/"in"/; s/"question"/"in"/; s/"answer"/"out"/; s/"response"/"out"/' pairs.jsonl >own.jsonl
+    [ "$(learn g own.jsonl data.prompt_field=in data.answer_field=out)" = "$answer" ]
+    packed=$(learn h pairs.jsonl data.packing=yes train.batch=1)
+    close "$packed" "$answer" || { echo "$packed"; false; }
+    run "$MOEFW" train -q --out x --data own.jsonl --set data.prompt_field=in
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'own.jsonl:1: expected "in", a string, and "answer", a string that is not empty'* ]]
+    run "$MOEFW" train -q --out x --data own.jsonl
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'own.jsonl:1: expected an object with a member "text", a string that is not empty, or "prompt" and "answer", or "messages"'* ]]
+    # messages without a template: each with its newline, which ends an answer
+    printf '{"messages": [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "cd"}]}\n%.0s' 1 2 >chat.jsonl
+    printf '{"prompt": "ab\\n", "answer": "cd\\n"}\n%.0s' 1 2 >same.jsonl
+    [ "$(learn i chat.jsonl)" = "$(learn j same.jsonl)" ]
+    printf '{"messages": [{"role": "tool", "content": "ab"}]}\n' >bad.jsonl
+    run "$MOEFW" data info bad.jsonl
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'bad.jsonl:1: message 1: expected "role": system, user or assistant'* ]]
+    printf '{"messages": [{"role": "user", "content": "ab"}]}\n' >bad.jsonl
+    run "$MOEFW" data info bad.jsonl
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'no message is of the assistant: nothing to learn'* ]]
+}

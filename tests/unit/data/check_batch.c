@@ -222,8 +222,8 @@ START_TEST(floor_of_what_was_evaluated)
     s.context = 16;
     mf_batcher *b = batcher(c, &s);
     ck_assert_int_eq(mf_batcher_floor(b, 2999, &all), MF_OK);
-    ck_assert_int_eq(
-        mf_topics_floor(topics, MF_FLOOR_WINDOW, 3000, 6000, 32, 16, &want), MF_OK);
+    ck_assert_int_eq(mf_topics_floor(topics, MF_FLOOR_WINDOW, 3000, 6000, 32, 16, &want),
+                     MF_OK);
     ck_assert_double_eq(all, want);
     mf_batch *x; /* two batches: 8 windows, of which the first predicts 32 tokens, others 16 */
     int64_t n = 0;

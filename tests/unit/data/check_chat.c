@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "data/tokenizer/chat.h"
+#include "data/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,12 +137,76 @@ START_TEST(messages)
 }
 END_TEST
 
+/* The texts of the tokens that count, and of all. */
+static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, char *all,
+                      char *counted)
+{
+    mf_turn turns[] = {{MF_ROLE_SYSTEM, 0, 3},
+                       {MF_ROLE_USER, 4, 2},
+                       {MF_ROLE_ASSISTANT, 7, 5},
+                       {MF_ROLE_USER, 13, 4},
+                       {MF_ROLE_ASSISTANT, 18, 2}};
+    const mf_source s = {.text = (char *)"Be.\nHi\nHello\nWhy?\nOk\n", .turns = turns};
+    const mf_document d = {.turns = !system, .n_turns = 4 + system, .messages = true};
+    mf_ids ids = {0}, marks = {0};
+    ck_assert_msg(mf_turns_encode(t, form, "line", &s, &d, &ids, &marks) == MF_OK, "%s",
+                  mf_error_message());
+    ck_assert_uint_eq(ids.n, marks.n);
+    all[0] = counted[0] = 0;
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t n;
+        const char *piece = mf_tokenizer_piece(t, ids.id[i], &n);
+        strncat(all, piece, n);
+        if (marks.id[i]) strncat(counted, piece, n);
+    }
+    mf_ids_free(&ids);
+    mf_ids_free(&marks);
+}
+
+START_TEST(what_is_learned)
+{
+    char all[512], counted[512];
+    mf_tokenizer *t = small("qwen2");
+    mf_chat form = {.form = MF_CHAT_CHATML, .system = "S"};
+    turn_into(t, &form, false, all, counted);
+    ck_assert_str_eq(all, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+                          "<|im_start|>assistant\nHello<|im_end|>\n"
+                          "<|im_start|>user\nWhy?<|im_end|>\n"
+                          "<|im_start|>assistant\nOk<|im_end|>\n");
+    ck_assert_str_eq(counted, "Hello<|im_end|>Ok<|im_end|>");
+    turn_into(t, &form, true, all, counted);
+    ck_assert_int_eq(strncmp(all, "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\n", 50),
+                     0);
+    form = (mf_chat){0};
+    turn_into(t, &form, false, all, counted);
+    ck_assert_int_eq(strncmp(all, "Hi\nHello", 8), 0);
+    ck_assert_int_eq(strncmp(counted, "Hello", 5), 0);
+    mf_tokenizer_free(t);
+    t = small("mistral");
+    form = (mf_chat){.form = MF_CHAT_MISTRAL};
+    turn_into(t, &form, false, all, counted);
+    ck_assert_str_eq(all, "<s> [INST] Hi [/INST] Hello</s> [INST] Why? [/INST] Ok</s>");
+    ck_assert_str_eq(counted, " Hello</s> Ok</s>");
+    mf_ids ids = {0}, marks = {0};
+    mf_turn wrong = {MF_ROLE_ASSISTANT, 0, 2};
+    const mf_source s = {.text = (char *)"Hi\n", .turns = &wrong};
+    const mf_document d = {.n_turns = 1, .messages = true};
+    ck_assert_int_eq(mf_turns_encode(t, &form, "line", &s, &d, &ids, &marks), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "user and assistant in turns"));
+    mf_tokenizer_free(t);
+    const mf_tokenizer other = {.chat_template = "{{ other }}"};
+    ck_assert_int_eq(mf_turns_form(&other, true, &form), MF_ECONFIG);
+    ck_assert_int_eq(mf_turns_form(&other, false, &form), MF_OK);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("chat");
     TCase *c = tcase_create("chat");
     tcase_add_test(c, templates);
     tcase_add_test(c, messages);
+    tcase_add_test(c, what_is_learned);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,6 @@
 /* stream: texts that become token files have the same tokens as in memory; a text may be cut
- * where a tokenizer says so; mapped token files; epochs without a list of windows. */
+ * where a tokenizer says so; mapped token files; epochs without a list of windows;
+ * several documents in one sequence. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -315,6 +316,112 @@ START_TEST(epochs)
 }
 END_TEST
 
+/* Documents of 2 to 13 tokens, whose tokens tell document and place; one has no target. */
+START_TEST(packed_documents)
+{
+    enum { N = 60, SEQ = 12, ROWS = 3 };
+    char text[N * 64], *at = text;
+    int length[N], seen[N] = {0};
+    for (int i = 0; i < N; i++) {
+        length[i] = i == 7 ? 1 : 2 + i * 5 % 12;
+        at += sprintf(at, "{\"text\":\"");
+        for (int j = 0; j < length[i]; j++)
+            *at++ = j == 0 ? (char)('0' + i) == '"' || (char)('0' + i) == '\\' ? 'z'
+                                                                               : (char)('0' + i)
+                           : (char)('a' + j);
+        at += sprintf(at, "\"}\n");
+    }
+    scratch_write(scratch_path("packed.jsonl"), text, strlen(text));
+    mf_corpus_spec spec;
+    mf_corpus_defaults(&spec);
+    spec.path = scratch_path("packed.jsonl");
+    spec.split = 1;
+    mf_corpus *c = load(&spec);
+    mf_batch_spec s;
+    mf_batch_defaults(&s);
+    s.rows = ROWS;
+    s.seq = SEQ;
+    mf_batch *x;
+    s.packed = true;
+    mf_batcher *b;
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_OK);
+    ck_assert_int_eq(mf_batch_new(ROWS, SEQ, &x), MF_OK);
+    int64_t targets = 0, all = 0;
+    for (int i = 0; i < N; i++)
+        all += length[i] - 1;
+    const int64_t steps = mf_batcher_count(b);
+    ck_assert_int_le(steps * ROWS * SEQ, all + all / 10 + ROWS * SEQ); /* nearly full */
+    for (int64_t step = 0; step < 2 * steps; step++) {
+        mf_batcher_fill(b, step, x);
+        for (int row = 0; row < ROWS; row++) {
+            int32_t since = -1;
+            for (int i = 0; i < SEQ; i++) {
+                const int32_t k = row * SEQ + i;
+                ck_assert_int_ge(x->since[k], since);
+                ck_assert_int_le(x->since[k], i);
+                ck_assert_int_eq(x->positions[k], i - x->since[k]);
+                since = x->since[k];
+                if (x->mask[k] == 0) continue;
+                /* the target is the next token of the same document */
+                ck_assert_int_eq(x->targets[k], 'a' + x->positions[k] + 1);
+                targets++;
+                if (x->positions[k] == 0 && x->tokens[k] != 'z') seen[x->tokens[k] - '0']++;
+            }
+        }
+    }
+    ck_assert_int_ge(targets, 2 * all);
+    for (int i = 0; i < N; i++)
+        if ('0' + i != '"' && '0' + i != '\\' && i != 'z' - '0')
+            ck_assert_msg(i == 7 ? seen[i] == 0 : seen[i] == 2 || seen[i] == 3, "%d: %d", i,
+                          seen[i]);
+    mf_batcher_free(b);
+    s.task = MF_TASK_MLM;
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_ECONFIG);
+    mf_batch_free(x);
+    mf_corpus_free(c);
+}
+END_TEST
+
+/* A window of a stream is cut behind each token 256. */
+START_TEST(cut_streams)
+{
+    uint16_t ids[400];
+    for (int i = 0; i < 400; i++)
+        ids[i] = (uint16_t)i;
+    scratch_write(scratch_path("n.bin"), ids, sizeof ids);
+    mf_corpus_spec spec;
+    mf_corpus_defaults(&spec);
+    spec.path = scratch_path("n.bin");
+    spec.split = 1;
+    mf_corpus *c = load(&spec);
+    mf_batch_spec s;
+    mf_batch_defaults(&s);
+    s.order = MF_ORDER_SEQUENTIAL;
+    s.seq = 10;
+    mf_batch *x;
+    mf_batcher *b;
+    s.packed = true;
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_ECONFIG);
+    s.document_end = 256;
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_OK);
+    ck_assert_int_eq(mf_batch_new(1, 10, &x), MF_OK);
+    mf_batcher_fill(b, 25, x); /* tokens 250 .. 259 */
+    ck_assert_int_eq(x->n_targets, 9);
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(x->tokens[i], 250 + i);
+        ck_assert_int_eq(x->targets[i], i == 6 ? -1 : 251 + i);
+        ck_assert_int_eq(x->since[i], i < 7 ? 0 : 7);
+        ck_assert_int_eq(x->positions[i], i < 7 ? i : i - 7);
+    }
+    mf_batcher_fill(b, 3, x);
+    ck_assert_int_eq(x->n_targets, 10);
+    ck_assert_int_eq(x->since[9], 0);
+    mf_batch_free(x);
+    mf_batcher_free(b);
+    mf_corpus_free(c);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     mf_log_set_level(MF_LOG_ERROR);
@@ -327,6 +434,8 @@ static Suite *suite(void)
     tcase_add_test(t, mapped_ids);
     tcase_add_test(t, shuffled_numbers);
     tcase_add_test(t, epochs);
+    tcase_add_test(t, packed_documents);
+    tcase_add_test(t, cut_streams);
     suite_add_tcase(s, t);
     return s;
 }

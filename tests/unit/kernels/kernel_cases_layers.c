@@ -95,15 +95,23 @@ static void run_rope(mf_kt *t)
     t->k->rope(t->x, &args);
 }
 
-/* batch, T, S, heads, kv_heads, head_dim, causal, mask, kv_len, packed, reach, window */
-static const int64_t attention_of[][12] = {
-    {1, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0},          {2, 70, 70, 4, 2, 16, 1, 0, 0, 1, 0},
-    {2, 9, 300, 2, 1, 8, 0, 1, 0, 0, 0},        {3, 1, 600, 4, 4, 32, 1, 0, 1, 0, 0},
-    {2, 150, 150, 3, 3, 64, 1, 1, 1, 1, 0},     {1, 130, 520, 2, 2, 20, 1, 1, 0, 0, 0},
-    {2, 7, 50, 2, 2, 8, 0, 1, 0, 0, 1},         {2, 140, 300, 2, 1, 16, 0, 0, 0, 0, 1},
-    {2, 150, 150, 3, 3, 64, 1, 0, 1, 1, 0, 40}, {1, 200, 450, 2, 2, 20, 1, 1, 0, 0, 0, 130},
-    {3, 5, 600, 4, 2, 32, 1, 1, 1, 0, 0, 20},   {1, 3, 40, 1, 1, 576, 1, 0, 0, 0, 0, 1}};
-#define ATTENTIONS 12
+/* batch, T, S, heads, kv_heads, head_dim, causal, mask, kv_len, packed, reach, window, since */
+static const int64_t attention_of[][13] = {{1, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0},
+                                           {2, 70, 70, 4, 2, 16, 1, 0, 0, 1, 0},
+                                           {2, 9, 300, 2, 1, 8, 0, 1, 0, 0, 0},
+                                           {3, 1, 600, 4, 4, 32, 1, 0, 1, 0, 0},
+                                           {2, 150, 150, 3, 3, 64, 1, 1, 1, 1, 0},
+                                           {1, 130, 520, 2, 2, 20, 1, 1, 0, 0, 0},
+                                           {2, 7, 50, 2, 2, 8, 0, 1, 0, 0, 1},
+                                           {2, 140, 300, 2, 1, 16, 0, 0, 0, 0, 1},
+                                           {2, 150, 150, 3, 3, 64, 1, 0, 1, 1, 0, 40},
+                                           {1, 200, 450, 2, 2, 20, 1, 1, 0, 0, 0, 130},
+                                           {3, 5, 600, 4, 2, 32, 1, 1, 1, 0, 0, 20},
+                                           {2, 150, 150, 3, 3, 64, 1, 0, 0, 1, 0, 0, 1},
+                                           {2, 300, 300, 2, 1, 20, 1, 1, 0, 0, 0, 0, 1},
+                                           {2, 8, 70, 2, 2, 8, 1, 0, 1, 0, 0, 0, 1},
+                                           {1, 3, 40, 1, 1, 576, 1, 0, 0, 0, 0, 1}};
+#define ATTENTIONS 15
 
 static mf_attention_args attention(mf_kt *t)
 {
@@ -143,6 +151,12 @@ static mf_attention_args attention(mf_kt *t)
         for (int64_t i = 0; i < batch * nt; i++)
             reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
         p.reach = reach;
+    }
+    if (s[12]) { /* documents of several lengths, some of them behind the last visible key */
+        int32_t *since = kt_i32(t, batch * nt, 0, 0);
+        for (int64_t i = 0; i < batch * nt; i++)
+            since[i] = (int32_t)(i % nt / 37 * 37);
+        p.since = since;
     }
     return p;
 }
@@ -399,16 +413,16 @@ static void run_adamw(mf_kt *t)
 {
     int64_t n = count_of[t->variant % 3];
     mf_update_now now = {.lr = 0.1,
-                        .weight_decay = 0.1,
-                        .grad_scale = 0.5,
-                        .correction1 = 1 - 0.81,
-                        .correction2 = 1 - 0.9025};
+                         .weight_decay = 0.1,
+                         .grad_scale = 0.5,
+                         .correction1 = 1 - 0.81,
+                         .correction2 = 1 - 0.9025};
     mf_update_args args = {.beta1 = 0.9,
-                          .beta2 = 0.95,
-                          .eps = 1e-8,
-                          .lr_scale = 1,
-                          .decay_scale = 1,
-                          .l2 = t->variant == 7};
+                           .beta2 = 0.95,
+                           .eps = 1e-8,
+                           .lr_scale = 1,
+                           .decay_scale = 1,
+                           .l2 = t->variant == 7};
     float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
     float *v = kt_positive(t, n), *v_result = kt_result(t, n);
     for (int64_t i = 0; i < n; i++)
@@ -473,7 +487,7 @@ static void run_descend(mf_kt *t)
 
 static void run_adafactor(mf_kt *t)
 {
-    static const int64_t shapes[][3] = {{1, 7, 5},  {3, 40, 33}, {2, 0, 300}, {1, 3, 4},
+    static const int64_t shapes[][3] = {{1, 7, 5},  {3, 40, 33}, {2, 0, 300},  {1, 3, 4},
                                         {1, 1, 64}, {1, 64, 1},  {1, 300, 300}};
     const int64_t *s = shapes[t->variant], n = s[0] * (s[1] > 0 ? s[1] : 1) * s[2];
     const mf_update_args args = update_args(t);

@@ -1,0 +1,147 @@
+/* data/turns.c: joins the parts of a document by the form of its tokenizer. Text that does not
+ * count is collected until an answer begins, and is encoded at once, as a prompt is when text
+ * is generated; so a model sees the same tokens in both. */
+#include "data/turns.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+typedef struct maker {
+    const mf_tokenizer *t;
+    const mf_chat *form;
+    const char *name;
+    mf_ids *ids, *counted;
+    char *text; /* not yet encoded */
+    size_t n, cap;
+    int rc;
+} maker;
+
+int mf_turns_form(const mf_tokenizer *t, bool use, mf_chat *ret)
+{
+    *ret = (mf_chat){0};
+    if (!use || mf_chat_of(t, ret)) return MF_OK;
+    return mf_fail(MF_ECONFIG, "the tokenizer's chat template is of a form that is not known; "
+                               "data.chat = no reads messages without it");
+}
+
+static void mark(maker *m, bool counts)
+{
+    while (m->rc == MF_OK && m->counted->n < m->ids->n)
+        m->rc = mf_ids_push(m->counted, counts, 0);
+}
+
+/* Encodes what was collected. */
+static void flush(maker *m, bool counts)
+{
+    if (m->rc == MF_OK && m->n > 0)
+        m->rc = mf_tokenizer_encode(m->t, m->name, m->text, m->n, m->ids);
+    m->n = 0;
+    mark(m, counts);
+}
+
+static void put(maker *m, const char *text, size_t n)
+{
+    if (m->rc != MF_OK) return;
+    if (m->n + n > m->cap) {
+        const size_t cap = 2 * (m->n + n);
+        char *larger = mf_realloc(m->text, m->n, cap);
+        if (!larger) {
+            m->rc = MF_ENOMEM;
+            return;
+        }
+        m->text = larger;
+        m->cap = cap;
+    }
+    memcpy(m->text + m->n, text, n);
+    m->n += n;
+}
+
+static void say(maker *m, const char *text)
+{
+    put(m, text, strlen(text));
+}
+
+static void put_special(maker *m, mf_special s, bool counts)
+{
+    const int32_t id = m->t->special[s];
+    if (id < 0) return;
+    flush(m, counts);
+    if (m->rc == MF_OK) m->rc = mf_ids_push(m->ids, id, 0);
+    mark(m, counts);
+}
+
+static void plain(maker *m, const mf_turn *turn, const char *text, bool messages)
+{
+    if (turn->role != MF_ROLE_ASSISTANT) {
+        put(m, text, turn->n + messages);
+        return;
+    }
+    const bool eos = m->t->special[MF_SPECIAL_EOS] >= 0;
+    flush(m, false);
+    put(m, text, turn->n + (messages && !eos));
+    flush(m, true);
+    put_special(m, MF_SPECIAL_EOS, true);
+}
+
+static void chatml(maker *m, const mf_turn *turn, const char *text, bool first)
+{
+    static const char *const names[] = {"system", "user", "assistant"};
+    if (first && turn->role != MF_ROLE_SYSTEM && m->form->system[0]) {
+        say(m, "<|im_start|>system\n");
+        say(m, m->form->system);
+        say(m, "<|im_end|>\n");
+    }
+    say(m, "<|im_start|>");
+    say(m, names[turn->role]);
+    say(m, "\n");
+    if (turn->role == MF_ROLE_ASSISTANT) flush(m, false);
+    put(m, text, turn->n);
+    say(m, "<|im_end|>");
+    if (turn->role == MF_ROLE_ASSISTANT) flush(m, true);
+    say(m, "\n");
+}
+
+static void mistral(maker *m, const mf_turn *turn, const char *text, bool first, int32_t place)
+{
+    if (turn->role != (place % 2 == 0 ? MF_ROLE_USER : MF_ROLE_ASSISTANT)) {
+        m->rc =
+            mf_fail(MF_EINPUT,
+                    "%s: message %d: this tokenizer's chat form wants user and assistant in "
+                    "turns, the user first",
+                    m->name, (int)place + 1);
+        return;
+    }
+    if (first) put_special(m, MF_SPECIAL_BOS, false);
+    if (turn->role == MF_ROLE_USER) {
+        if (!first && m->form->blank) say(m, " ");
+        say(m, "[INST] ");
+        put(m, text, turn->n);
+        say(m, " [/INST]");
+        return;
+    }
+    flush(m, false);
+    put(m, text, turn->n);
+    flush(m, true);
+    put_special(m, MF_SPECIAL_EOS, true);
+}
+
+int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name,
+                    const mf_source *s, const mf_document *d, mf_ids *ids, mf_ids *counted)
+{
+    maker m = {.t = t, .form = form, .name = name, .ids = ids, .counted = counted};
+    for (int32_t i = 0; i < d->n_turns && m.rc == MF_OK; i++) {
+        const mf_turn *turn = &s->turns[d->turns + i];
+        const char *text = s->text + turn->begin;
+        if (form->form == MF_CHAT_CHATML)
+            chatml(&m, turn, text, i == 0);
+        else if (form->form == MF_CHAT_MISTRAL)
+            mistral(&m, turn, text, i == 0, i);
+        else
+            plain(&m, turn, text, d->messages);
+    }
+    flush(&m, false);
+    mf_free(m.text);
+    return m.rc;
+}
