@@ -96,6 +96,7 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
     now.wall_s = mf_trainer_wall(t);
     if (rc == MF_OK) rc = mf_ckpt_save(folder, t->step, m->store, s, &now, keep);
     mf_state_free(s);
+    rc = mf_trainer_judge(t, rc);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
 }
 
