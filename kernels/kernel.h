@@ -532,13 +532,14 @@ const mf_kernels *mf_kernels_cpu(void);
 const char *const *mf_kernels_isas(void);
 /* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
 const char *mf_kernels_isa(void);
-/* The OpenBLAS library of this program: name, version, build, and the kernels that it chose. */
+/* OpenBLAS: name, version, build, and the kernels that it chose, or the reason why it cannot be
+ * used. Loads the library. */
 const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
- * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, else
- * "openblas". Our own kernels also compute gemms that no library gets: those with gathered
- * rows, with few rows or columns, and in bf16, except that oneDNN computes gemms of two bf16
- * operands. NULL if the variable has an unknown name, or one that cannot be used. */
+ * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or without
+ * OpenBLAS, else "openblas". Our own kernels also compute gemms that no library gets: with
+ * gathered rows, few rows or columns, and in bf16, except that oneDNN computes gemms of two
+ * bf16 operands. NULL if the variable has an unknown name, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
 /* Why the library that MOEFW_GEMM names cannot be used; NULL: it can, or the variable names
  * no library. */

@@ -119,8 +119,17 @@ AC_SUBST([ONEDNN_CPPFLAGS])
 ])
 
 # MF_BLAS_FLAVOUR: how OpenBLAS runs its threads. Any works; with the OpenMP flavour it shares
-# the program's threads.
+# the program's threads. It is opened at run time (kernels/cpu/blas.c): BLAS_FILE is the name
+# under which a program that is linked with it would look for it.
 AC_DEFUN([MF_BLAS_FLAVOUR], [
+AC_CACHE_CHECK([the file name of OpenBLAS], [mf_cv_blas_file], [
+    mf_cv_blas_file=libopenblas.so.0
+    mf_save_libs=$LIBS LIBS="$BLAS_LIBS $LIBS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([int openblas_get_parallel(void);], [return openblas_get_parallel()])], [
+        mf_file=`LC_ALL=C readelf -d conftest$EXEEXT 2>/dev/null | grep NEEDED | grep -o 'lib@<:@^@:>@@<:@ @:>@*blas@<:@^@:>@@:>@*' | sed 1q`
+        AS_IF([test "x$mf_file" != x], [mf_cv_blas_file=$mf_file])])
+    LIBS=$mf_save_libs])
+AC_SUBST([BLAS_FILE], [$mf_cv_blas_file])
 AC_CACHE_CHECK([how OpenBLAS is threaded], [mf_cv_blas], [
     mf_save_cflags=$CFLAGS mf_save_libs=$LIBS
     CFLAGS="$CFLAGS $BLAS_CFLAGS" LIBS="$BLAS_LIBS $LIBS"
@@ -146,7 +155,7 @@ $PACKAGE_STRING
     compiler      $CC ($host_cpu)
     build type    $enable_build_type, $CFLAGS
     coverage      $enable_coverage         fuzz targets  $enable_fuzz
-    BLAS          $BLAS_LIBS ($mf_cv_blas)
+    BLAS          $BLAS_FILE ($mf_cv_blas), opened when gemms need it
     CPU kernels   $mf_isas
     oneDNN        $mf_with_onednn
     CUDA          $mf_with_cuda

@@ -2,6 +2,7 @@
  * as the manual's key lists. Reading a written text gives the same values. */
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text/ini_scan.h"
 #include "config/section.h"
 
 #include <limits.h>
@@ -20,7 +21,8 @@ static const char *anywhere(const char *path, char buf[PATH_MAX])
 {
     if (path[0] == '/' || path[0] == '\0' || strchr(path, '\n') != NULL) return path;
     if (realpath(path, buf) == NULL || strlen(buf) > LINE_MAX_BYTES - 20) return path;
-    return strpbrk(buf, ";#\"\n") == NULL ? buf : path;
+    if (strpbrk(buf, ";#\"\n") != NULL || !mf_ini_is_value(buf, strlen(buf))) return path;
+    return buf;
 }
 
 static bool is_path(const mf_section *s, const char *key)

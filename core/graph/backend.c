@@ -65,3 +65,10 @@ const mf_kernels *mf_backend_kernels(void)
 {
     return mf_backend_init() == MF_OK ? backend.kernels : NULL;
 }
+
+const char *mf_backend_blas(void)
+{
+    const char *gemm = mf_backend_init() == MF_OK ? mf_kernels_gemm() : NULL;
+    if (gemm && strcmp(gemm, "openblas") == 0) return mf_kernels_blas();
+    return gemm ? gemm : "";
+}

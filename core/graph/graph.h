@@ -243,6 +243,8 @@ void *mf_graph_sent(const mf_graph *g);
 /* The running node, which crash messages name; NULL between nodes. If several threads run
  * graphs, it is the node that was stored last. */
 extern _Atomic(const mf_node *) mf_graph_node_now;
+/* Nodes that graphs of the process have begun, for those who watch that it goes on. */
+extern _Atomic uint64_t mf_graph_nodes_begun;
 
 /* ---- values as the host sees them ----
  * The values of a tensor may be in memory of a device, so only these functions read or write
@@ -315,6 +317,8 @@ int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
  * used (MF_EDEP), there is no set, and mf_backend_kernels returns NULL. */
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
+/* What computes plain gemms: "own", "onednn", or name, version and build of OpenBLAS. */
+const char *mf_backend_blas(void);
 
 /* ---- the op table, which core/ops defines ---- */
 const mf_opdef *mf_op_find(const char *name); /* NULL if unknown */

@@ -253,6 +253,7 @@ static int run_traced(mf_graph *g, int i)
 }
 
 _Atomic(const mf_node *) mf_graph_node_now;
+_Atomic uint64_t mf_graph_nodes_begun;
 
 static int run_steps(mf_graph *g, const mf_run *run)
 {
@@ -260,6 +261,7 @@ static int run_steps(mf_graph *g, const mf_run *run)
         int code;
         if (skipped(g->steps[i].node, run)) continue;
         atomic_store_explicit(&mf_graph_node_now, g->steps[i].node, memory_order_relaxed);
+        atomic_fetch_add_explicit(&mf_graph_nodes_begun, 1, memory_order_relaxed);
         code = run->check_finite ? run_traced(g, i) : run_one(g, i);
         atomic_store_explicit(&mf_graph_node_now, NULL, memory_order_relaxed);
         if (code != MF_OK) return code;

@@ -3,13 +3,16 @@
  * the signal. */
 #include "plugin/crash.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -25,10 +28,22 @@ static _Thread_local const mf_site *volatile site_now
 static volatile sig_atomic_t dying, watching, ended;
 static int report_fd = -1;
 
+/* The newest site of any thread, for the thread that watches the time: it must not read a site,
+ * which lies on the stack of another thread. */
+static struct {
+    _Atomic(const char *) plugin, file, function, path;
+} newest;
+static _Atomic uint64_t moves; /* sites that were put in force or taken back */
+
 const mf_site *mf_crash_site(const mf_site *site)
 {
     const mf_site *before = site_now;
     site_now = site;
+    atomic_fetch_add_explicit(&moves, 1, memory_order_relaxed);
+    newest.plugin = site ? site->plugin : NULL;
+    newest.file = site ? site->file : NULL;
+    newest.function = site ? site->function : NULL;
+    newest.path = site ? site->path : NULL;
     return before;
 }
 
@@ -134,10 +149,8 @@ static void name_op(const mf_node *node, const char *how)
 
 /* Writes once which plugin is running; false if none is. A running op is named rather than the
  * call around its graph. */
-static bool name_running(const char *how)
+static bool name_one(const mf_site *s, const mf_node *node, const char *how)
 {
-    const mf_site *s = site_now;
-    const mf_node *node = plugin_op();
     if (dying || (!s && !node)) return false;
     dying = 1;
     mf_output_rescue();
@@ -148,6 +161,11 @@ static bool name_running(const char *how)
     else
         name_site(s, how);
     return true;
+}
+
+static bool name_running(const char *how)
+{
+    return name_one(site_now, plugin_op(), how);
 }
 
 static const char *signal_name(int number)
@@ -200,6 +218,11 @@ void mf_crash_exit(int status)
     end_now(name_running("called _exit()") && report_fd < 0 ? 4 : status);
 }
 
+bool mf_crash_watching(void)
+{
+    return watching != 0;
+}
+
 void mf_crash_ended(void)
 {
     ended = 1;
@@ -235,4 +258,53 @@ void mf_crash_report_to(int fd)
     at_quick_exit(on_exit_call);
     watch_signals();
     signal(SIGTERM, on_signal); /* the parent sends it before it kills this process */
+}
+
+/* ---- calls that do not return ---- */
+
+enum { SLICES = 8 }; /* of the patience: a process that was stopped loses one of them only */
+static _Atomic int64_t patience; /* seconds */
+
+static void *watch_time(void *arg)
+{
+    char how[64];
+    uint64_t before = 0;
+    int still = 0;
+    (void)arg;
+    for (;;) {
+        const int64_t ns = patience * (1000000000 / SLICES);
+        const struct timespec slice = {ns / 1000000000, ns % 1000000000};
+        nanosleep(&slice, NULL);
+        const uint64_t now = moves + mf_graph_nodes_begun;
+        const mf_node *node = plugin_op();
+        const mf_site site = {newest.plugin, newest.file, newest.function, newest.path};
+        still = now == before && (site.plugin || node) ? still + 1 : 0;
+        before = now;
+        if (still <= SLICES) continue;
+        snprintf(how, sizeof how, "did not return within %lld s (plugin.patience)",
+                 (long long)patience);
+        name_one(site.plugin ? &site : NULL, node, how);
+        end_now(4);
+    }
+    return NULL;
+}
+
+int mf_crash_patience(int64_t seconds)
+{
+    static bool begun;
+    pthread_t thread;
+    sigset_t all, was;
+    if (!watching || seconds <= 0) return MF_OK;
+    patience = seconds;
+    if (begun) return MF_OK;
+    /* Signals go to the threads that compute. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    const int why = pthread_create(&thread, NULL, watch_time, NULL);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (why != 0)
+        return mf_fail(MF_ERUN, "plugin.patience: cannot start a thread: %s", strerror(why));
+    pthread_detach(thread);
+    begun = true;
+    return MF_OK;
 }

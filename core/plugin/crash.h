@@ -9,6 +9,8 @@
 #define MF_PLUGIN_CRASH_H
 
 #include <moefw/op.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct mf_site {
     const char *plugin, *file; /* "mine", "/usr/lib/.../mine.so" */
@@ -25,6 +27,13 @@ void mf_crash_ended(void);
 /* What _exit(status) does while the program watches: if a plugin is running, names it and ends
  * with status 4, otherwise with `status`. */
 _Noreturn void mf_crash_exit(int status);
+/* If the program watches: a call of a plugin, or an op of one, that goes on for so many seconds
+ * (<= 0: any) ends the program with status 4 and the line of a crash. Later calls set another
+ * time. MF_ERUN: no thread. */
+int mf_crash_patience(int64_t seconds);
+/* Whether mf_crash_watch was called: this process is the program, not another one that uses
+ * the library. */
+bool mf_crash_watching(void);
 /* For child processes: a fatal signal then writes "died FUNCTION" to the descriptor, instead of
  * the line about the plugin, and ends the process by its default action. */
 void mf_crash_report_to(int fd);

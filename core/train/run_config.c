@@ -32,6 +32,7 @@ const mf_section_at mf_config_sections[] = {
     AT(mf_log_section, log),
     AT(mf_trace_section, trace),
     AT(mf_parallel_section, parallel),
+    AT(mf_calls_section, calls),
     {NULL, 0, 0},
 };
 

@@ -19,6 +19,7 @@ typedef struct mf_config {
     mf_log_config log;
     mf_trace_config trace;
     mf_parallel_config parallel;
+    mf_calls_config calls; /* [plugin] */
     mf_task_section *tasks; /* in order of appearance, without those of task = none */
     int n_tasks;
     mf_plugin_section router, expert;

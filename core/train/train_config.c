@@ -1,5 +1,5 @@
-/* train/train_config.c: the keys of [train], [report], [log], [parallel] and [trace], with
- * defaults and bounds. Rules between keys are in run_config.c. */
+/* train/train_config.c: the keys of [train], [report], [log], [parallel], [trace] and [plugin],
+ * with defaults and bounds. Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
 static const char *const optimizers[] = {"adamw", "adam", "lion", "muon", "adafactor", NULL};
@@ -148,6 +148,12 @@ static const mf_option parallel_options[] = {
                     "seconds after which a process that does not answer ends the run"),
     MF_END_OPTIONS};
 
+static const mf_option calls_options[] = {
+    MF_SECTION_INT(mf_calls_config, patience, "0", 0, 86400,
+                   "seconds after which a call of a plugin that does not return ends the "
+                   "command with status 4; 0: never"),
+    MF_END_OPTIONS};
+
 static const char *const files[] = {"from", NULL};
 const mf_section mf_train_section = {.name = "train",
                                      .help = "the training loop",
@@ -175,3 +181,7 @@ const mf_section mf_trace_section = {.name = "trace",
                                      .help = "recorded routing",
                                      .options = trace_options,
                                      .size = sizeof(mf_trace_config)};
+const mf_section mf_calls_section = {.name = "plugin",
+                                     .help = "calls of plugins",
+                                     .options = calls_options,
+                                     .size = sizeof(mf_calls_config)};

@@ -98,7 +98,11 @@ typedef struct mf_log_config {
     int64_t tensorboard; /* write RUN/tensorboard */
 } mf_log_config;
 
+typedef struct mf_calls_config {
+    int64_t patience; /* seconds that a call of a plugin may take; 0: any time */
+} mf_calls_config;
+
 extern const mf_section mf_train_section, mf_device_section, mf_report_section, mf_log_section,
-    mf_trace_section, mf_parallel_section;
+    mf_trace_section, mf_parallel_section, mf_calls_section;
 
 #endif

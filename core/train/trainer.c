@@ -5,12 +5,14 @@
  * unless the caller passes them. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
 #include "graph/device/recorder.h"
+#include "plugin/crash.h"
 #include "train/run/start.h"
 #include "train/trainer_internal.h"
 
@@ -131,6 +133,7 @@ int mf_trainer_new(mf_session *s, const mf_trainer_options *options, mf_trainer 
 void mf_trainer_free(mf_trainer *t)
 {
     if (!t) return;
+    if (t->guarded && t->guard.folder >= 0) close(t->guard.folder);
     for (int i = t->n_observers; i-- > 0;)
         if (t->observers[i].ops->free) t->observers[i].ops->free(t->observers[i].self);
     mf_free(t->observers);
@@ -175,6 +178,8 @@ int mf_trainer_begin(mf_trainer *t)
     int rc = MF_OK;
     if (t->begun) return MF_OK;
     t->begun = true;
+    t->guarded = mf_crash_watching();
+    if (t->guarded) mf_guard_save(&t->guard);
     if (t->options.resume) rc = mf_trainer_recall(t);
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
@@ -246,6 +251,28 @@ static int judge_own(const mf_trainer *t, const mf_batch *const *own)
     return rc;
 }
 
+/* Whether observers write files in this step, apart from checkpoints. */
+static bool writes(const mf_trainer *t)
+{
+    const int64_t every = t->session->config->train.eval_every;
+    return t->now.wanted != 0 || (every > 0 && t->step % every == 0) || mf_trainer_done(t);
+}
+
+/* Some observers call plugins, and those after them write files. */
+static int tell_step(mf_trainer *t)
+{
+    const bool restore = writes(t);
+    int rc = MF_OK;
+    if (restore) mf_trainer_restore(t);
+    for (int i = 0; rc == MF_OK && i < t->n_observers; i++) {
+        const mf_observed *o = &t->observers[i];
+        if (!o->ops->after_step) continue;
+        rc = o->ops->after_step(o->self, t, &t->now);
+        if (restore) mf_trainer_restore(t);
+    }
+    return rc;
+}
+
 int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret)
 {
     if (mf_trainer_done(t))
@@ -262,7 +289,7 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
         return rc;
     }
     t->step++;
-    MF_TELL(t, rc, after_step, t, &t->now);
+    rc = tell_step(t);
     if (rc == MF_OK) rc = rebuild_if_asked(t);
     const double before = mf_clock();
     MF_TELL(t, rc, between, t);

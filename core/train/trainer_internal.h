@@ -3,6 +3,7 @@
 #ifndef MF_TRAIN_TRAINER_INTERNAL_H
 #define MF_TRAIN_TRAINER_INTERNAL_H
 
+#include "plugin/guard.h"
 #include "train/length_buckets.h"
 #include "train/observers/observers.h"
 #include "train/optim/optim.h"
@@ -30,6 +31,8 @@ struct mf_trainer {
     mf_evaluation *evaluation; /* one of the observers */
     mf_state *resumed;         /* state from the checkpoint, between new and begin */
     bool begun;
+    mf_guard guard; /* the state of the process at begin, if `guarded` */
+    bool guarded;
 
     /* the position and the live options, which checkpoints contain */
     int64_t step;                  /* optimizer steps so far */
@@ -93,6 +96,10 @@ int mf_trainer_resume(mf_trainer *t);
  * one that is locked. MF_ERUN if not, also in place of the error of a file, and if a file of
  * the run was not read back; else rc. */
 int mf_trainer_judge(const mf_trainer *t, int rc);
+/* Gives the process its working folder, umask, signal mask and locale back if a plugin has
+ * changed them, with a warning. Only in the program itself: another one that uses the library
+ * may change them between two steps. */
+void mf_trainer_restore(mf_trainer *t);
 /* Passes t->resumed and the earlier metrics to the observers, and frees t->resumed. */
 int mf_trainer_recall(mf_trainer *t);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/run/load.h"
 #include "train/run/provenance.h"
@@ -79,16 +80,27 @@ int mf_trainer_judge(const mf_trainer *t, int rc)
                    t->options.dir->path, why);
 }
 
+void mf_trainer_restore(mf_trainer *t)
+{
+    if (!t->guarded) return;
+    if (mf_guard_check(&t->guard, "in a step") != MF_OK) {
+        mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
+        mf_error_clear();
+    }
+    mf_guard_save(&t->guard);
+}
+
 int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
 {
     const mf_model *m = t->session->model;
-    mf_provenance now = *mf_provenance_now(m);
+    mf_provenance now = *mf_provenance_of(t->session);
     int rc = mf_trainer_begin(t);
     if (rc == MF_OK) rc = mf_trainer_judge_equal(t);
     if (rc != MF_OK || !folder) return rc;
     mf_state *s = mf_state_new();
     rc = s ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK && t->options.dir) rc = mf_rundir_judge(t->options.dir);
+    mf_trainer_restore(t);
+    if (rc == MF_OK) rc = mf_trainer_judge(t, rc);
     if (rc == MF_OK) rc = collect_position(t, s);
     if (rc == MF_OK) rc = collect_options(m->plugins, s);
     if (rc == MF_OK) rc = collect_model(m, s);
@@ -170,8 +182,10 @@ static int read_checkpoint(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
     int64_t step = 0;
-    return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
-                          &step);
+    const int rc = mf_provenance_recall(t->session, t->options.dir->manifest);
+    if (rc != MF_OK) return rc;
+    return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_of(t->session),
+                          &t->resumed, &step);
 }
 
 /* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */

@@ -1,6 +1,11 @@
 /* blas.c: gemms by OpenBLAS; no other file calls it. OpenBLAS runs only in the calling thread,
- * so results do not depend on the number of threads. */
+ * so results do not depend on the number of threads.
+ *
+ * The library is opened when it is first needed: when it is loaded, it takes memory for each
+ * thread, and without that memory it never returns. Our own kernels do without it. */
 #include <cblas.h>
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +18,17 @@
  * have a default of 1. The program's own regions name their number of threads and ignore
  * the default. */
 
-/* Functions that OpenBLAS runs when it is loaded and unloaded. They are weak, because some
- * builds do not have them. */
-void gotoblas_dynamic_init(void) __attribute__((weak));
-void gotoblas_dynamic_quit(void) __attribute__((weak));
+static struct {
+    void (*set_threads)(int n);
+    char *(*config)(void);
+    char *(*core)(void);
+    __typeof__(&cblas_sgemm) sgemm;
+    /* Functions that OpenBLAS runs when it is loaded and unloaded. NULL: some builds do not
+     * have them. */
+    void (*init)(void);
+    void (*quit)(void);
+    char refused[256]; /* why it cannot be used */
+} lib;
 
 /* OpenBLAS treats a processor that is newer than itself as a Prescott and then runs five times
  * slower than it could. The features of the processor tell better which kernels it can run, so
@@ -26,8 +38,8 @@ static void choose_core(void)
 {
 #if defined(__x86_64__)
     const char *variable = "OPENBLAS_CORETYPE", *better = NULL;
-    if (gotoblas_dynamic_init == NULL || gotoblas_dynamic_quit == NULL ||
-        getenv(variable) != NULL || strcmp(openblas_get_corename(), "Prescott") != 0)
+    if (lib.init == NULL || lib.quit == NULL || lib.core == NULL || getenv(variable) != NULL ||
+        strcmp(lib.core(), "Prescott") != 0)
         return;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
@@ -35,8 +47,8 @@ static void choose_core(void)
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         better = "Haswell";
     if (better == NULL || setenv(variable, better, 1) != 0) return;
-    gotoblas_dynamic_quit();
-    gotoblas_dynamic_init();
+    lib.quit();
+    lib.init();
     unsetenv(variable);
 #endif
 }
@@ -45,12 +57,37 @@ static void one_thread(void)
 {
     static _Thread_local bool told;
     if (told) return;
-    openblas_set_num_threads(1);
+    lib.set_threads(1);
     told = true;
 }
 
+static void find(void *handle, const char *name, void *to)
+{
+    void *at = dlsym(handle, name);
+    memcpy(to, &at, sizeof at);
+}
+
+/* Its threads and those of this program are of the same OpenMP library, if it is built
+ * with OpenMP. */
 static const char *load(void)
 {
+    void *handle = dlopen(MF_OPENBLAS_FILE, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        snprintf(lib.refused, sizeof lib.refused,
+                 "OpenBLAS cannot be opened (Debian, Ubuntu: libopenblas0-openmp): %s",
+                 dlerror());
+        return lib.refused;
+    }
+    find(handle, "openblas_set_num_threads", &lib.set_threads);
+    find(handle, "openblas_get_config", &lib.config);
+    find(handle, "openblas_get_corename", &lib.core);
+    find(handle, "cblas_sgemm", &lib.sgemm);
+    find(handle, "gotoblas_dynamic_init", &lib.init);
+    find(handle, "gotoblas_dynamic_quit", &lib.quit);
+    if (lib.set_threads == NULL || lib.config == NULL || lib.sgemm == NULL) {
+        dlclose(handle);
+        return MF_OPENBLAS_FILE ": expected OpenBLAS with the interface of C";
+    }
     choose_core();
     one_thread();
     return NULL;
@@ -58,16 +95,16 @@ static const char *load(void)
 
 static const char *about(void)
 {
-    return openblas_get_config();
+    return lib.config();
 }
 
 static bool gemm(const mf_library_call *g)
 {
     if (g->type != MF_CAST_F32 || g->type_c != MF_CAST_F32 || g->bias != NULL) return false;
-    cblas_sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
-                g->trans_b ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
-                (blasint)g->k, g->alpha, g->a, (blasint)g->lda, g->b, (blasint)g->ldb, g->beta,
-                g->c, (blasint)g->ldc);
+    lib.sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
+              g->trans_b ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
+              (blasint)g->k, g->alpha, g->a, (blasint)g->lda, g->b, (blasint)g->ldb, g->beta,
+              g->c, (blasint)g->ldc);
     return true;
 }
 

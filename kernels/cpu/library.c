@@ -1,7 +1,7 @@
 /* library.c: chooses what computes plain gemms: our own kernels or a library.
  *
- * The program chooses once, from MOEFW_GEMM, before threads start. oneDNN is opened only if it
- * is named there, or to report its version. */
+ * The program chooses once, from MOEFW_GEMM, before threads start. A library is opened only if
+ * it is chosen, or to report its version. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +46,11 @@ bool mf_kernels_use_gemm(const char *name)
     return false;
 }
 
-bool mf_library_choose(void)
+bool mf_library_choose(bool fast_own)
 {
-    load(OPENBLAS); /* the default for kernels with short vectors */
-    return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
+    if (!mf_kernels_use_gemm(getenv("MOEFW_GEMM"))) return false;
+    mf_library_chosen(fast_own);
+    return true;
 }
 
 const char *mf_kernels_gemm_refused(void)
@@ -65,16 +66,26 @@ const char *const *mf_kernels_gemms(void)
     return names;
 }
 
+static const char *about(int which)
+{
+    const char *why = load(which);
+    return why != NULL ? why : libraries[which]->about();
+}
+
 const char *mf_kernels_onednn(void)
 {
-    const char *why = load(ONEDNN);
-    return why != NULL ? why : libraries[ONEDNN]->about();
+    return about(ONEDNN);
+}
+
+const char *mf_kernels_blas(void)
+{
+    return about(OPENBLAS);
 }
 
 const mf_library *mf_library_chosen(bool fast_own)
 {
     if (gemms.named) return gemms.which;
-    return fast_own ? NULL : &mf_library_openblas;
+    return fast_own || load(OPENBLAS) != NULL ? NULL : &mf_library_openblas;
 }
 
 bool mf_library_gemm(bool fast_own, const mf_library_call *g)
@@ -83,8 +94,8 @@ bool mf_library_gemm(bool fast_own, const mf_library_call *g)
     return library != NULL && library->gemm(g);
 }
 
-void mf_library_one_thread(void)
+void mf_library_one_thread(bool fast_own)
 {
-    mf_library_openblas.one_thread();
-    if (gemms.which != NULL && gemms.which != &mf_library_openblas) gemms.which->one_thread();
+    const mf_library *library = mf_library_chosen(fast_own);
+    if (library != NULL) library->one_thread();
 }

@@ -43,17 +43,18 @@ extern const mf_library mf_library_openblas, mf_library_onednn;
 
 /* ---- the choice: by MOEFW_GEMM, or by instruction set ---- */
 
-/* Prepares OpenBLAS and chooses by MOEFW_GEMM. Returns false if the variable has an unknown
- * name, or names a library that cannot be used. */
-bool mf_library_choose(void);
+/* Chooses by MOEFW_GEMM and opens the library that is chosen. fast_own: our own kernels have
+ * long vectors. Returns false if the variable has an unknown name, or names a library that
+ * cannot be used. */
+bool mf_library_choose(bool fast_own);
 /* The library that computes plain gemms. NULL: our own kernels do, because they were named, or
- * because nothing was named and fast_own is true. */
+ * because nothing was named and fast_own is true, or OpenBLAS cannot be used. */
 const mf_library *mf_library_chosen(bool fast_own);
 
 /* Calls the chosen library. Returns false and does nothing if there is none or it does not
  * support the call. Before its tiles call this, a kernel must have called mf_library_one_thread
  * in its own thread. */
 bool mf_library_gemm(bool fast_own, const mf_library_call *g);
-void mf_library_one_thread(void);
+void mf_library_one_thread(bool fast_own);
 
 #endif

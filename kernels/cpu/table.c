@@ -94,7 +94,7 @@ static bool judge(void)
         mf_cpu_second_cache(); /* is read here, before threads need it */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
-        chosen.gemms = mf_library_choose();
+        chosen.gemms = mf_library_choose(strcmp(name, "generic") != 0);
         chosen.ok = chosen.ok && chosen.gemms;
 #if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
         if (strcmp(chosen.isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16") &&
@@ -131,12 +131,6 @@ const char *mf_kernels_gemm(void)
     if (!chosen.gemms) return NULL;
     const mf_library *library = mf_library_chosen(strcmp(chosen.isa, "generic") != 0);
     return library != NULL ? library->name : "own";
-}
-
-const char *mf_kernels_blas(void)
-{
-    judge();
-    return mf_library_openblas.about();
 }
 
 const mf_kernels *mf_kernels_cpu_for(const char *name)

@@ -36,6 +36,15 @@ told() {
     "$MOEFW" train --resume run -q -t 1 --steps 8
 }
 
+@test "commands that compute nothing run in 128 MiB of addresses" {
+    ! grep -q '__[at]san_init' "$MOEFW" || skip "a sanitizer takes more addresses"
+    local command
+    for command in "--version" "config check default" "config show default" "plugin info linear" "presets"; do
+        run timeout 60 bash -c "ulimit -v 131072; OMP_NUM_THREADS=2 \"\$MOEFW\" $command"
+        [ "$status" -eq 0 ] || { echo "$command: $status $output"; return 1; }
+    done
+}
+
 @test "nohup works: an ignored SIGHUP stays ignored" {
     (
         trap '' HUP

@@ -115,6 +115,11 @@ verbs() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"a?[2Jb.ini"* ]]
     [[ "$output" != *$'\033'* ]]
+    printf '[data]\npath = a\xc2\x9b2Jb.txt\n' >c1.ini
+    run "$MOEFW" config show c1.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"c1.ini:2: control character U+009B at column 9: expected text" ]]
+    [[ "$output" != *$'\302\233'* ]]
 }
 
 @test "an option of another action is refused, not ignored" {

@@ -43,6 +43,24 @@ begin() {
     [[ "$output" == *"train.lr=0.5 has no effect: the run continues with the checkpoint's train.lr = 0.001"* ]]
 }
 
+@test "resume refuses a checkpoint of another run, and names data that changed" {
+    "$MOEFW" train tiny.ini -q --out run
+    "$MOEFW" train tiny.ini -q --out other --set train.seed=5 --set train.steps=9
+    cp -r other/ckpt/step-9 run/ckpt/
+    run "$MOEFW" train -q --resume run --set train.steps=12
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"run/ckpt/step-9: a checkpoint of another run ("*"train.from"* ]]
+    [ -e run/ckpt/step-9 ]
+    rm -r run/ckpt/step-9
+    run "$MOEFW" train -q --resume run --set train.steps=4
+    [ "$status" -eq 0 ]
+    [ -z "$(grep resuming <<<"$output")" ]
+    sed -i 's/the/teh/g' text.txt
+    run "$MOEFW" train -q --resume run --set train.steps=5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"warning: resuming with other data than those of the checkpoint"* ]]
+}
+
 @test "resume keeps the metrics behind a damaged line" {
     "$MOEFW" train tiny.ini -q --out run
     before=$(wc -l <run/metrics.jsonl)

@@ -73,7 +73,7 @@ report "a foreign header is included by one file" "$(includes core kernels plugi
         home["ini.h"] = "core/base/text/ini.c"
         home["dnnl.h"] = "kernels/cpu/onednn_api.h"
         home["threads.h"] = "kernels/cpu/onednn.c"
-        home["dlfcn.h"] = "core/base/file/paths.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c kernels/cpu/onednn.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c kernels/cpu/onednn.c kernels/cpu/blas.c"
         home["jansson.h"] = "core/base/text/json.c"
         home["omp.h"] = "core/base/parallel.c"
         home["utf8proc.h"] = "core/base/text/unicode.c"

@@ -23,6 +23,13 @@ static bool is_control(char c)
     return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7F;
 }
 
+/* The first of the two bytes of a control character U+0080 to U+009F. */
+static bool is_control_pair(const char *at, size_t n)
+{
+    return n >= 2 && (unsigned char)at[0] == 0xC2 && (unsigned char)at[1] >= 0x80 &&
+           (unsigned char)at[1] < 0xA0;
+}
+
 bool mf_ini_is_key(const char *name, size_t n)
 {
     if (n == 0 || n > MF_INI_NAME_MAX) return false;
@@ -46,7 +53,7 @@ bool mf_ini_is_value(const char *text, size_t n)
     if (n > 0 && (is_blank(text[0]) || is_blank(text[n - 1]))) return false;
     if (mf_utf8_check(text, n) != n) return false;
     for (size_t i = 0; i < n; i++) {
-        if (is_control(text[i])) return false;
+        if (is_control(text[i]) || is_control_pair(text + i, n - i)) return false;
         if (text[i] == ';' && (i == 0 || is_blank(text[i - 1]))) return false;
     }
     return true;
@@ -65,11 +72,16 @@ static int check_bytes(where at, const char *s, size_t n)
     if (n > MF_INI_LINE_MAX)
         return mf_fail(MF_ECONFIG, "%s:%d: line of %zu bytes: expected at most %d", at.file,
                        at.line, n, MF_INI_LINE_MAX);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (is_control(s[i]))
             return mf_fail(MF_ECONFIG,
                            "%s:%d: control character 0x%02x at column %zu: expected text",
                            at.file, at.line, (unsigned char)s[i], i + 1);
+        if (is_control_pair(s + i, n - i))
+            return mf_fail(MF_ECONFIG,
+                           "%s:%d: control character U+%04X at column %zu: expected text",
+                           at.file, at.line, (unsigned)(unsigned char)s[i + 1], i + 1);
+    }
     bad = mf_utf8_check(s, n);
     if (bad < n)
         return mf_fail(MF_ECONFIG, "%s:%d: byte 0x%02x at column %zu: expected UTF-8", at.file,

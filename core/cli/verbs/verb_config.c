@@ -11,9 +11,30 @@
 #include "train/cost.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB 1048576.0
+
+/* The text is what a file would hold; only a terminal does not get marks that change the
+ * direction of writing. */
+static int write_shown(const mf_config *config)
+{
+    char *text = NULL, *safe = NULL;
+    size_t n = 0;
+    if (!isatty(STDOUT_FILENO)) return mf_config_write(config, stdout);
+    FILE *f = open_memstream(&text, &n);
+    int rc = f ? mf_config_write(config, f) : mf_fail(MF_ENOMEM, "out of memory");
+    bool lost = f && ferror(f) != 0; /* a stream that could not grow */
+    if (f && fclose(f) != 0) lost = true;
+    if (rc == MF_OK && (lost || !(safe = mf_alloc_raw(n + 8))))
+        rc = mf_fail(MF_ENOMEM, "no memory to show the configuration");
+    if (rc == MF_OK) fputs(mf_safe_text(text, true, safe, n + 8), stdout);
+    mf_free(safe);
+    free(text);
+    return rc;
+}
 
 static int show(const mf_cli *cli)
 {
@@ -25,7 +46,7 @@ static int show(const mf_cli *cli)
     }
     mf_config *config;
     rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
-    if (rc == MF_OK) rc = mf_config_write(config, stdout);
+    if (rc == MF_OK) rc = write_shown(config);
     mf_config_free(config);
     return rc;
 }

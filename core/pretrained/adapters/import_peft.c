@@ -306,7 +306,7 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK) rc = mf_record_copy(im->onto, im->dir->path);
     if (rc == MF_OK)
         rc = mf_ckpt_save(im->dir->ckpt, 0, im->session->model->store, state,
-                          mf_provenance_now(im->session->model), 0);
+                          mf_provenance_of(im->session), 0);
     mf_state_free(state);
     if (rc != MF_OK && im->dir && im->made) {
         char *why = mf_strf("%s", mf_error_message());

@@ -40,7 +40,8 @@ const char *mf_state_name_at(const mf_state *s, int i);
 /* ---- provenance of a checkpoint ----
  *
  * On resume it is compared with the provenance of the process, except abi, threads and wall_s.
- * Only if they are the same, the resumed run has the bits of an uninterrupted one. */
+ * Only if they are the same, the resumed run has the bits of an uninterrupted one. A checkpoint
+ * of another run is refused. */
 typedef struct mf_provenance_plugin {
     const char *name, *kind, *file, *hash;
 } mf_provenance_plugin;
@@ -55,6 +56,9 @@ typedef struct mf_provenance {
     const mf_provenance_plugin *plugins;
     int n_plugins;
     double wall_s; /* seconds that the run took so far */
+    /* of the run, and of the tokens and labels that it reads; NULL or "": not known, as in
+     * checkpoints of earlier versions */
+    const char *run, *data;
 } mf_provenance;
 
 /* ---- writing and reading ---- */
@@ -70,8 +74,9 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
 /* Resumes from the newest checkpoint that verifies: fills values and moments of the store.
  * Leftovers of interrupted saves are removed, and damaged checkpoints that are newer are
  * renamed to step-N.bad; both are logged. `identity` is the provenance of this process;
- * differences from that of the checkpoint are logged. MF_ECHECKPOINT if no checkpoint verifies:
- * a run never starts again from step 0 by itself. The caller frees *ret_state. */
+ * differences from that of the checkpoint are logged. MF_ECHECKPOINT if no checkpoint verifies,
+ * or if the newest that does is of another run: a run never starts again from step 0 by itself.
+ * The caller frees *ret_state. */
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
                    mf_state **ret_state, int64_t *ret_step);
 

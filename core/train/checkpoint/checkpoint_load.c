@@ -311,6 +311,26 @@ static void tell_differences(const mf_provenance *before, const mf_provenance *n
             tell_plugin(&before->plugins[i], before->plugins[i].hash, "");
 }
 
+static bool differ(const char *before, const char *now)
+{
+    return now && *now && *before && strcmp(before, now) != 0;
+}
+
+/* A checkpoint that came from elsewhere may fit the model; it is not this run's. */
+static int judge_run(const char *path, const mf_provenance *before, const mf_provenance *now)
+{
+    if (differ(before->run, now->run))
+        return mf_fail(MF_ECHECKPOINT,
+                       "%s: a checkpoint of another run (%s): expected one of this run (%s); a "
+                       "new run with train.from takes the weights of another",
+                       path, before->run, now->run);
+    if (differ(before->data, now->data))
+        mf_log(MF_LOG_WARN,
+               "resuming with other data than those of the checkpoint: what the run has read "
+               "so far is not what it reads from here on");
+    return MF_OK;
+}
+
 static int take_over(const char *path, mf_store *store, mf_state **ret)
 {
     int code = mf_ckpt_fit_model(path, store, NULL);
@@ -330,7 +350,8 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
     int code = mf_ckpt_clean(folder);
     if (code == MF_OK) code = find(folder, -1, true, &m, &path);
     if (code != MF_OK) return code;
-    code = take_over(path, store, ret_state);
+    code = judge_run(path, &m.provenance, identity);
+    if (code == MF_OK) code = take_over(path, store, ret_state);
     if (code == MF_OK) {
         tell_differences(&m.provenance, identity);
         *ret_step = m.step;

@@ -29,6 +29,8 @@ static void put_identity(mf_jw *w, const mf_provenance *id)
     mf_jw_kv_string(w, "cpu", id->cpu);
     mf_jw_kv_string(w, "blas", id->blas);
     mf_jw_kv_real(w, "wall_s", id->wall_s);
+    if (id->run && *id->run) mf_jw_kv_string(w, "run", id->run);
+    if (id->data && *id->data) mf_jw_kv_string(w, "data", id->data);
     mf_jw_key(w, "plugins");
     mf_jw_array(w);
     for (int i = 0; i < id->n_plugins; i++) {
@@ -149,7 +151,9 @@ static int get_identity(const mf_json *d, mf_manifest *m)
                                     .blas = text_of(d, "blas"),
                                     .wall_s = real_of(d, "wall_s"),
                                     .plugins = m->plugins,
-                                    .n_plugins = (int)n};
+                                    .n_plugins = (int)n,
+                                    .run = text_of(d, "run"),
+                                    .data = text_of(d, "data")};
     return MF_OK;
 }
 

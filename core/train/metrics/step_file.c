@@ -8,11 +8,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct mf_step_file {
     int fd;
+    dev_t device; /* of the file that fd was opened for */
+    ino_t inode;
     char *path;
     mf_jw *line;
 };
@@ -71,6 +75,10 @@ static int open_file(mf_step_file *f, const char *path, size_t keep)
     if (f->fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     if (mf_raw_ftruncate(f->fd, keep) != 0)
         return mf_fail_errno(MF_EIO, "%s: cannot cut to %zu bytes", path, keep);
+    struct stat st;
+    if (fstat(f->fd, &st) != 0) return mf_fail_errno(MF_EIO, "%s: cannot look at it", path);
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
     return MF_OK;
 }
 
@@ -108,6 +116,17 @@ int mf_step_file_put(mf_step_file *f)
     size_t n;
     const char *text = mf_jw_text(f->line, &n);
     if (text == NULL) return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
+    struct stat st = {0};
+    if (fstat(f->fd, &st) != 0 && errno != EBADF)
+        return mf_fail_errno(MF_EIO, "%s: cannot look at it", f->path);
+    /* A number that was closed may be that of any other file by now. */
+    if (fcntl(f->fd, F_GETFD) < 0 || st.st_dev != f->device || st.st_ino != f->inode) {
+        f->fd = -1;
+        return mf_fail(MF_EPLUGIN,
+                       "%s: its descriptor was closed while the run went on: expected plugins "
+                       "to close only descriptors that they opened",
+                       f->path);
+    }
     if (mf_raw_write(f->fd, text, n) != 0 || mf_raw_write(f->fd, "\n", 1) != 0)
         return mf_fail_errno(MF_EIO, "%s: cannot write", f->path);
     return MF_OK;
@@ -123,7 +142,11 @@ int mf_step_file_close(mf_step_file *f)
 {
     if (f == NULL) return MF_OK;
     int rc = MF_OK;
-    if (mf_raw_close(f->fd) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot close", f->path);
+    const bool failed = f->fd >= 0 && mf_raw_close(f->fd) != 0;
+    if (failed && mf_error_code() != MF_OK)
+        rc = MF_EIO; /* the error before it is what ends the run */
+    else if (failed)
+        rc = mf_fail_errno(MF_EIO, "%s: cannot close", f->path);
     mf_jw_free(f->line);
     mf_free(f->path);
     mf_free(f);

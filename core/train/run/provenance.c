@@ -61,11 +61,119 @@ const mf_provenance *mf_provenance_now(const mf_model *m)
                          .threads = mf_parallel_threads(),
                          .kernels = kernels,
                          .cpu = cpu,
-                         .blas = mf_kernels_blas(),
+                         .blas = mf_backend_blas(),
                          .plugins = plugins,
                          .n_plugins = n};
     return &id;
 }
+
+const mf_provenance *mf_provenance_of(const mf_session *s)
+{
+    static _Thread_local mf_provenance id;
+    id = *mf_provenance_now(s->model);
+    id.run = s->run_id;
+    id.data = s->data_id;
+    return &id;
+}
+
+/* ---- names of a run and of its data ---- */
+
+enum { HASH = 33 };
+
+/* Adds the hash of n bytes to a text. The tokens are already in memory, so their hash takes as
+ * long as reading them once. */
+static void add_hash(char *text, size_t size, const void *data, size_t n)
+{
+    char hash[HASH] = "";
+    const size_t used = strlen(text);
+    if (data) mf_hash_bytes(data, n, hash);
+    snprintf(text + used, size - used, "%s %zu\n", hash, n);
+}
+
+/* Tokens that stay in files may be more than memory holds: evenly spaced pieces stand
+ * for them. */
+static void add_stored(char *text, size_t size, const mf_corpus *c)
+{
+    enum { PIECES = 256, PIECE = 1024 };
+    int32_t ids[PIECE];
+    const int64_t pieces = c->tokens > PIECES * PIECE ? PIECES : (c->tokens - 1) / PIECE + 1;
+    char sum[HASH] = "", both[2 * HASH];
+    for (int64_t p = 0; p < pieces; p++) {
+        const int64_t begin = pieces < PIECES ? p * PIECE : (c->tokens - PIECE) / pieces * p;
+        int64_t n = 0;
+        while (n < PIECE && begin + n < c->tokens) {
+            ids[n] = mf_corpus_id(c, begin + n);
+            n++;
+        }
+        snprintf(both, sizeof both, "%s", sum);
+        mf_hash_bytes(ids, (size_t)n * sizeof *ids, sum);
+        snprintf(both + strlen(both), HASH, "%s", sum);
+        mf_hash_bytes(both, strlen(both), sum);
+    }
+    add_hash(text, size, sum, strlen(sum));
+    add_hash(text, size, &c->tokens, sizeof c->tokens);
+}
+
+static void name_data(mf_session *s)
+{
+    char text[(5 + 2 * MF_TASKS_MAX + MF_SPLITS) * 64] = "";
+    const mf_corpus *c = s->corpus;
+    if (!c || s->other_data) return;
+    const size_t spans = (size_t)c->n_spans;
+    if (c->ids)
+        add_hash(text, sizeof text, c->ids, (size_t)c->tokens * (size_t)c->id_bytes);
+    else
+        add_stored(text, sizeof text, c);
+    add_hash(text, sizeof text, c->spans, spans * sizeof *c->spans);
+    for (int i = 0; i < c->n_more; i++) {
+        add_hash(text, sizeof text, c->more[i].label, spans * sizeof(int32_t));
+        add_hash(text, sizeof text, c->more[i].value, spans * sizeof(float));
+    }
+    for (int i = 0; i < MF_SPLITS; i++) {
+        const int64_t range[2] = {c->split[i].begin, c->split[i].end};
+        add_hash(text, sizeof text, range, sizeof range);
+    }
+    mf_hash_bytes(text, strlen(text), s->data_id);
+}
+
+int mf_provenance_name(mf_session *s, const char *config, const char *weights)
+{
+    char text[3 * 64] = "", hash[2][HASH];
+    const long long now = (long long)time(NULL);
+    int rc = mf_hash_file(config, hash[0]);
+    if (rc == MF_OK) rc = mf_hash_file(weights, hash[1]);
+    if (rc != MF_OK) return rc;
+    snprintf(text, sizeof text, "%lld\n%s\n%s\n", now, hash[0], hash[1]);
+    mf_hash_bytes(text, strlen(text), s->run_id);
+    name_data(s);
+    return MF_OK;
+}
+
+static int read_manifest(const char *path, mf_json **ret)
+{
+    char *text;
+    size_t n;
+    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
+    if (rc != MF_OK) return rc;
+    rc = mf_json_parse(path, text, n, ret);
+    mf_free(text);
+    return rc;
+}
+
+int mf_provenance_recall(mf_session *s, const char *path)
+{
+    mf_json *doc = NULL;
+    int rc = read_manifest(path, &doc);
+    if (rc != MF_OK && rc != MF_ENOTFOUND) return rc;
+    if (rc != MF_OK) mf_error_clear(); /* then nothing is compared */
+    const char *id = mf_json_string(mf_json_get(doc, "id"), NULL);
+    snprintf(s->run_id, sizeof s->run_id, "%s", id ? id : "");
+    mf_json_free(doc);
+    name_data(s);
+    return MF_OK;
+}
+
+/* ---- the manifest of a run ---- */
 
 static void put_plugins(mf_jw *w, const mf_model *m)
 {
@@ -121,7 +229,7 @@ static void put_tasks(mf_jw *w, const mf_session *s)
 
 int mf_provenance_write(const char *path, mf_session *s)
 {
-    const mf_provenance *id = mf_provenance_now(s->model);
+    const mf_provenance *id = mf_provenance_of(s);
     int64_t all, active;
     mf_model_module module[MF_MODEL_MODULES];
     char began[32];
@@ -136,6 +244,8 @@ int mf_provenance_write(const char *path, mf_session *s)
     mf_jw_kv_string(w, "moefw", id->version);
     mf_jw_kv_int(w, "abi", id->abi);
     mf_jw_kv_string(w, "began", began);
+    if (*id->run) mf_jw_kv_string(w, "id", id->run);
+    if (*id->data) mf_jw_kv_string(w, "data", id->data);
     mf_jw_kv_string(w, "name", s->config->name ? s->config->name : "");
     mf_jw_kv_int(w, "seed", s->config->train.seed);
     mf_jw_kv_int(w, "steps", s->steps);
@@ -165,17 +275,6 @@ int mf_provenance_write(const char *path, mf_session *s)
     const char *text = mf_jw_text(w, &n);
     if (rc == MF_OK) rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
     mf_jw_free(w);
-    return rc;
-}
-
-static int read_manifest(const char *path, mf_json **ret)
-{
-    char *text;
-    size_t n;
-    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
-    if (rc != MF_OK) return rc;
-    rc = mf_json_parse(path, text, n, ret);
-    mf_free(text);
     return rc;
 }
 

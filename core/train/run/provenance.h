@@ -8,6 +8,15 @@
 /* The provenance of this process, with the plugins that the model uses. It belongs to the
  * calling thread, whose next call overwrites it. */
 const mf_provenance *mf_provenance_now(const mf_model *m);
+/* The same with the names of the run and of its data, if they are known. */
+const mf_provenance *mf_provenance_of(const mf_session *s);
+/* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial
+ * weights; and its data, by tokens, labels and splits. At most 262,144 tokens are read of those
+ * that stay in files. */
+int mf_provenance_name(mf_session *s, const char *config, const char *weights);
+/* Reads the name of a run from its manifest.json, "" if an earlier version began it or
+ * if there is no manifest, and names the data of the session. MF_EINPUT: no JSON. */
+int mf_provenance_recall(mf_session *s, const char *path);
 /* Reads the dimensions of a run's model from its manifest.json: vocabulary, labels and numbers
  * of classes; the others become 0. MF_EINPUT if one is missing or wrong. */
 int mf_provenance_read_dims(const char *path, mf_model_dims *ret);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/source.h"
+#include "plugin/crash.h"
 #include "plugin/load/backend.h"
 #include "train/optim/optim.h"
 #include "train/run/rundir.h"
@@ -347,7 +348,8 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
         return MF_ENOMEM;
     }
     s->config = config;
-    int rc = open_parts(s, options);
+    int rc = mf_crash_patience(config->calls.patience);
+    if (rc == MF_OK) rc = open_parts(s, options);
     if (rc != MF_OK) {
         mf_session_close(s);
         return rc;

@@ -28,6 +28,8 @@ typedef struct mf_session {
     bool other_data;   /* options.data was given */
     /* why the data could not be read, if options.spare replaced them; else NULL */
     char *no_data;
+    char run_id[33];  /* set by mf_provenance_name or _recall; "": not known */
+    char data_id[33]; /* the same */
 } mf_session;
 
 typedef struct mf_names {

@@ -85,6 +85,29 @@ fails() {
     fails 4 quit_after "plugin bad ($BAD/quit_after.so) called _exit() in after_step of layers.0.router"
 }
 
+@test "working folder, umask and locale that a plugin changes are as before when files are written" {
+    run --separate-stderr small folder_after --out here --set train.log_every=1
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"warning: a plugin changes the "*" of the program in a step: expected "* ]]
+    [ "$(stat -c %a here/ckpt/step-3)" = "$(printf %o $((0777 & ~$(umask))))" ]
+    "$MOEFW" ckpt verify here
+}
+
+@test "a run whose descriptors a plugin closes ends, and does not write to other files" {
+    fails 4 close_after "metrics.jsonl: its descriptor was closed while the run went on"
+}
+
+@test "plugin.patience: a call that does not return is named, with its layer" {
+    local name
+    for name in "loop_route:plugin bad ($BAD/loop_route.so) did not return within 1 s (plugin.patience) in route of layers.0.router" \
+        "loop_op:op endless of the plugin at layers.0.router bad did not return within 1 s (plugin.patience) (plugin bad, "; do
+        run --separate-stderr timeout 60 "$MOEFW" train small.ini -t 1 --plugin "$BAD/${name%%:*}.so" --set plugin.patience=1
+        [ "$status" -eq 4 ]
+        [[ "$stderr" == *"${name#*:}"* ]] || { echo "$stderr"; return 1; }
+    done
+    small good --set plugin.patience=1 --steps 300 -q --set train.save_every=0
+}
+
 @test "floating-point control that an op changes, also on a worker thread, is reported and restored" {
     fails 4 rounding_op "upward (layers.0.router bad): changes the rounding mode for all that is computed after it"
     [ "$(uname -m)" = x86_64 ] || skip "the tile sets a register of x86-64"

@@ -177,6 +177,8 @@ START_TEST(bad_texts)
         {"[s]\nk = 1\n[t]\nk = 2\n\n[s]\nl = 3\nk = 4",
          "f.ini:8: key 'k' of [s] is already given on line 2"},
         {"[s]\nk = a\x01z", "f.ini:2: control character 0x01 at column 6: expected text"},
+        {"[s]\nk = a\xC2\x9Bz",
+         "f.ini:2: control character U+009B at column 6: expected text"},
         {"[s]\nk = a\x7F", "f.ini:2: control character 0x7f at column 6: expected text"},
         {"[s]\n; bell \a in a comment",
          "f.ini:2: control character 0x07 at column 8: expected text"},
