@@ -39,7 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mf_source s = {0};
     mf_error_clear();
     const char *path = fuzz_memory_file(data, size - 1);
-    const int rc = mf_source_load(&s, path, (mf_format)(kind & 3), kind & 4 ? 32 : 0, &columns);
+    const mf_source_options how = {
+        .bin_bits = kind & 4 ? 32 : 0, .cache = "", .columns = &columns};
+    const int rc = mf_source_load(&s, path, (mf_format)(kind & 3), &how);
     FUZZ_REQUIRE(rc == MF_OK || mf_error_message()[0] != '\0');
     FUZZ_REQUIRE(rc == MF_OK || (s.n_documents == 0 && !s.text));
     FUZZ_REQUIRE(s.size <= 4 * size + 16);
@@ -48,6 +50,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(d->begin <= s.size && d->n <= s.size - d->begin && d->n_first <= d->n);
         for (int k = 0; k < columns.n_more; k++)
             FUZZ_REQUIRE(d->more + k < s.n_answers);
+        FUZZ_REQUIRE(d->n_turns == 0 || d->turns + d->n_turns <= s.n_turns);
+        for (int32_t k = 0; k < d->n_turns; k++) {
+            const mf_turn *turn = &s.turns[d->turns + k];
+            FUZZ_REQUIRE(turn->begin <= s.size && turn->n <= s.size - turn->begin);
+        }
     }
     for (int32_t i = 0; i < s.labels.n; i++)
         FUZZ_REQUIRE(s.labels.at[i].name[0] != '\0');
