@@ -23,7 +23,7 @@ MF_INLINE void mf_load_tile(const float *from, int64_t ld, int64_t first, int64_
 /* The queries, keys and values of head h of sequence b. */
 typedef struct mf_head {
     const float *q, *k, *v, *y, *dy, *mask;
-    const int32_t *reach;
+    const int32_t *reach, *since;
     int64_t at;            /* of lse: + t heads */
     int64_t length, shift; /* keys below length; query t is at position shift + t */
 } mf_head;
@@ -39,6 +39,7 @@ MF_INLINE mf_head mf_head_of(const mf_attention_args &p, int64_t b, int64_t h)
     o.dy = p.dy ? p.dy + b * p.t * width + h * p.head_dim : NULL;
     o.mask = p.mask ? p.mask + b * p.s : NULL;
     o.reach = p.reach ? p.reach + b * p.t : NULL;
+    o.since = p.since ? p.since + b * p.t : NULL;
     o.at = b * p.t * p.heads + h;
     o.length = p.kv_len ? p.kv_len[b] : p.s;
     o.shift = o.length - p.t;
@@ -49,14 +50,16 @@ MF_INLINE bool mf_sees(const mf_attention_args &p, const mf_head &o, int64_t t, 
 {
     return t < p.t && s < o.length && (!p.causal || s <= o.shift + t) &&
            (p.window == 0 || s > o.shift + t - p.window) && (!o.reach || s <= o.reach[t]) &&
-           (!o.mask || o.mask[s] != 0);
+           (!o.since || s >= o.since[t]) && (!o.mask || o.mask[s] != 0);
 }
 
 /* Keys from *from to *to - 1 are those that queries t0 .. t1 - 1 may see. */
 MF_INLINE void mf_keys_of(const mf_attention_args &p, const mf_head &o, int64_t t0, int64_t t1,
                           int64_t *from, int64_t *to)
 {
-    const int64_t low = p.window > 0 ? o.shift + t0 - p.window + 1 : 0;
+    const int64_t low = o.since        ? o.since[t0]
+                        : p.window > 0 ? o.shift + t0 - p.window + 1
+                                       : 0;
     int64_t high = o.length;
     if (p.causal && o.shift + t1 < high) high = o.shift + t1;
     if (o.reach && o.reach[t1 - 1] + 1 < high) high = o.reach[t1 - 1] + 1;
