@@ -4,6 +4,8 @@
 #include "base.cuh"
 
 constexpr int MF_TILE = 64, MF_DEEP = 16, MF_SIDE = 4;
+/* Inner indices in one chain of sums; chains are then added. One long chain rounds more. */
+constexpr int MF_CHAIN = 256;
 
 /* The part of a gemm that one block computes: rows i0 .. i1 - 1 of c, columns from j0, inner
  * indices k0 .. k1 - 1 of a group. */
@@ -92,7 +94,7 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_gemm(const mf_fault *fault, 
         if (!mf_gemm_part_of(g, group, &p)) return;
         const TA *a = (const TA *)g.a.data + (g.by == MF_BY_BATCH ? p.group * g.a.step : 0);
         const TB *b = (const TB *)g.b.data + (g.by == MF_BY_INNER ? 0 : p.group * g.b.step);
-        float acc[MF_SIDE][MF_SIDE] = {};
+        float acc[MF_SIDE][MF_SIDE] = {}, total[MF_SIDE][MF_SIDE] = {};
         for (int64_t k = p.k0; k < p.k1; k += MF_DEEP) {
             mf_gemm_load(g.a, a, !g.a.trans, round, p.i0, p.i1, k, p.k1, sa);
             mf_gemm_load(g.b, b, g.b.trans, round, p.j0, g.n, k, p.k1, sb);
@@ -110,13 +112,20 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_gemm(const mf_fault *fault, 
                     acc[s][r] = fmaf(u[s], v[r], acc[s][r]);
             }
             __syncthreads();
+            if ((k - p.k0) % MF_CHAIN != MF_CHAIN - MF_DEEP) continue;
+            MF_UNROLL
+            for (int s = 0; s < MF_SIDE; s++) {
+                MF_UNROLL
+                for (int r = 0; r < MF_SIDE; r++)
+                    total[s][r] += acc[s][r], acc[s][r] = 0;
+            }
         }
         MF_UNROLL
         for (int s = 0; s < MF_SIDE; s++)
             MF_UNROLL
         for (int r = 0; r < MF_SIDE; r++) {
             const int64_t i = p.i0 + ty * MF_SIDE + s, j = p.j0 + tx * MF_SIDE + r;
-            if (i < p.i1 && j < g.n) mf_gemm_store(g, p, i, j, acc[s][r]);
+            if (i < p.i1 && j < g.n) mf_gemm_store(g, p, i, j, total[s][r] + acc[s][r]);
         }
     }
 }
