@@ -176,6 +176,20 @@ extern "C" void mf_cuda_norm(const mf_kctx *x, const mf_norm_args *p)
     });
 }
 
+template <class T>
+static void mf_norm_backward_rows(const mf_kctx *x, const mf_norm_args &p, int64_t first,
+                                  int64_t count, float2 *kept)
+{
+    if (count <= 0 || p.n <= 0) return;
+    mf_by_width(p.n, [&](auto w) {
+        typedef decltype(w) width;
+        MF_LAUNCH((mf_cu_norm_backward<width::threads, T>), width::grid(count),
+                  dim3(MF_THREADS), 0, x, x->fault, p, first, count, kept);
+    });
+}
+
+/* da may be dy (MF_OP_GRAD_INPLACE): then it is written when dw and db, which read dy again, are
+ * done. */
 template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_norm_args &p)
 {
     const bool sums = (p.dw || p.db) && p.kind != MF_NORM_FN_L2;
@@ -184,12 +198,10 @@ template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_no
         const int64_t left = p.rows - first, count = left < most ? left : most;
         float2 *kept =
             sums ? (float2 *)mf_cuda_scratch(x, (size_t)count * sizeof(float2)) : NULL;
-        if (count > 0 && p.n > 0)
-            mf_by_width(p.n, [&](auto w) {
-                typedef decltype(w) width;
-                MF_LAUNCH((mf_cu_norm_backward<width::threads, T>), width::grid(count),
-                          dim3(MF_THREADS), 0, x, x->fault, p, first, count, kept);
-            });
+        const bool in_place = sums && (const void *)p.da == p.dy;
+        mf_norm_args rows = p;
+        if (in_place) rows.da = NULL;
+        mf_norm_backward_rows<T>(x, rows, first, count, kept);
         if (!sums || p.n <= 0) continue;
         const dim3 grid(mf_grid(p.n, MF_COLUMNS).x,
                         (unsigned)(p.offset ? p.groups : MF_NORM_TILES));
@@ -198,6 +210,7 @@ template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_no
         if (!p.offset)
             MF_LAUNCH(mf_cu_norm_finish, mf_grid(p.n, MF_THREADS), dim3(MF_THREADS), 0, x,
                       x->fault, p, first > 0);
+        if (in_place) mf_norm_backward_rows<T>(x, p, first, count, NULL);
     }
 }
 
