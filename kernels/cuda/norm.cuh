@@ -188,8 +188,8 @@ static void mf_norm_backward_rows(const mf_kctx *x, const mf_norm_args &p, int64
     });
 }
 
-/* da may be dy (MF_OP_GRAD_INPLACE): then it is written when dw and db, which read dy again, are
- * done. */
+/* da may be dy (MF_OP_GRAD_INPLACE): then it is written when dw and db, which read dy again,
+ * are done. */
 template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_norm_args &p)
 {
     const bool sums = (p.dw || p.db) && p.kind != MF_NORM_FN_L2;
