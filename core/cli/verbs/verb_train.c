@@ -259,6 +259,20 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 
 /* ---- several ranks ---- */
 
+/* Prints an error that all ranks know. The launcher ends the other ranks as soon as one has ended
+ * with an error, so none ends before rank 0 has printed. */
+static void tell_agreed(const moefw_run *run)
+{
+    char shown[4096], told = 1;
+    if (mf_world_rank(run->world) == 0) {
+        fprintf(stderr, "moefw: %s\n",
+                mf_safe_text(mf_error_message(), false, shown, sizeof shown));
+        fflush(NULL);
+    }
+    mf_world_tell(run->world, "the end of the run", &told, sizeof told);
+    mf_error_clear();
+}
+
 /* The end of a run of several ranks that has failed. An error that all ranks know is told by
  * rank 0. Any other one is told by the rank that has it, which ends all of them. */
 static int end_ranks(const moefw_run *run, int rc)
@@ -270,7 +284,8 @@ static int end_ranks(const moefw_run *run, int rc)
         if (is_other(run)) mf_error_clear();
         return rc;
     }
-    if (known && rank > 0) mf_error_clear();
+    if (known && rc != MF_ESIGNAL && rc != MF_ELIMIT) tell_agreed(run);
+    else if (known && rank > 0) mf_error_clear();
     if (known) return rc;
     fprintf(stderr, "moefw: rank %d (%s): %s\n", rank, mf_world_place(run->world, rank)->host,
             mf_safe_text(mf_error_message(), false, shown, sizeof shown));
