@@ -259,8 +259,8 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 
 /* ---- several ranks ---- */
 
-/* Prints an error that all ranks know. The launcher ends the other ranks as soon as one has ended
- * with an error, so none ends before rank 0 has printed. */
+/* Prints an error that all ranks know. The launcher ends the other ranks as soon as one has
+ * ended with an error, so none ends before rank 0 has printed. */
 static void tell_agreed(const moefw_run *run)
 {
     char shown[4096], told = 1;
