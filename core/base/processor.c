@@ -1,7 +1,11 @@
 /* base/processor.c: reads the name and the instruction sets of the processor from
- * /proc/cpuinfo. A missing file or line gives an empty text, never an error. */
+ * /proc/cpuinfo. A missing file or line gives an empty text; a file that cannot be read, too,
+ * with a warning. */
 #include "base/processor.h"
 
+#include "base/log.h"
+
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +15,8 @@
  * frees it with free(). /proc/cpuinfo is not a regular file, so it is read line by line. */
 static char *value_of(const char *key)
 {
-    FILE *f = fopen("/proc/cpuinfo", "re");
+    static const char path[] = "/proc/cpuinfo";
+    FILE *f = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
     bool found = false;
@@ -23,6 +28,9 @@ static char *value_of(const char *key)
         line[strcspn(line, "\n")] = '\0';
         found = true;
     }
+    if (f ? ferror(f) != 0 : errno != ENOENT)
+        mf_log(MF_LOG_WARN, "%s: cannot read the %s of the processor: %s", path, key,
+               strerror(errno));
     if (f) fclose(f);
     if (found) return line;
     free(line);

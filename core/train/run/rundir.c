@@ -113,10 +113,10 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
     dir->best = mf_path_join(path, "best");
+    dir->lock_file = mf_path_join(path, lock_name);
     if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->memory ||
         !dir->tokenizer || !dir->report || !dir->sample || !dir->samples || !dir->weights ||
-        !dir->stored ||
-        !dir->ckpt || !dir->trace || !dir->best) {
+        !dir->stored || !dir->ckpt || !dir->trace || !dir->best || !dir->lock_file) {
         mf_rundir_close(dir);
         return MF_ENOMEM;
     }
@@ -142,6 +142,7 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir->ckpt);
     mf_free(dir->trace);
     mf_free(dir->best);
+    mf_free(dir->lock_file);
     mf_free(dir);
 }
 
@@ -160,13 +161,8 @@ int mf_rundir_judge(const mf_rundir *dir)
 {
     struct stat here, locked;
     if (dir->lock < 0) return MF_OK;
-    char *path = mf_path_join(dir->path, lock_name);
-    if (path == NULL) return MF_ENOMEM;
-    const bool found = stat(path, &here) == 0;
-    const int why = errno;
-    mf_free(path);
-    errno = why;
-    if (!found && why != ENOENT && why != ENOTDIR)
+    const bool found = stat(dir->lock_file, &here) == 0;
+    if (!found && errno != ENOENT && errno != ENOTDIR)
         return mf_fail_errno(MF_EIO, "%s: cannot look at the run", dir->path);
     if (found && fstat(dir->lock, &locked) == 0 && here.st_ino == locked.st_ino &&
         here.st_dev == locked.st_dev)

@@ -16,7 +16,7 @@
 typedef struct mf_rundir {
     char *path;
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
-    char *weights, *ckpt, *trace, *best, *stored;
+    char *weights, *ckpt, *trace, *best, *stored, *lock_file;
     int lock;     /* descriptor of the lock; -1: opened for reading only */
     int64_t step; /* of the checkpoint that the path names; -1: it names none */
 } mf_rundir;
