@@ -75,7 +75,7 @@ again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
     [ -z "$(uniq -d "$BATS_TEST_TMPDIR/packed" | grep -v '^usr/share/moefw/examples')" ]
     # The licence is in debian/copyright. Packages have the prefix /usr and a folder for the architecture.
     (cd "$STAGE" && find . -type f -o -type l) |
-        sed -E "s|^\./||; s|^${PREFIX#/}/|usr/|; s|^usr/lib/|usr/lib/architecture/|" | grep -v '/LICENSE$' |
+        sed -E "s|^\./||; s|^${PREFIX#/}/etc/|etc/|; s|^${PREFIX#/}/|usr/|; s|^usr/lib/|usr/lib/architecture/|" | grep -v '/LICENSE$' |
         while read -r file; do
             while read -r pattern; do
                 # shellcheck disable=SC2254 # lines are patterns
