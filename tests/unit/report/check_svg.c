@@ -350,8 +350,8 @@ START_TEST(numbers_stand_out_from_their_cells)
                                       .hi = 1,
                                       .numbers = true,
                                       .diverging = kind == 1});
-            const char *cell = strstr(finished(d), "<path stroke=\"#");
-            const char *number = strstr(finished(d), "<g font-size=");
+            const char *page = finished(d), *cell = strstr(page, "<path stroke=\"#");
+            const char *number = strstr(page, "<g font-size=");
             ck_assert_ptr_nonnull(cell);
             ck_assert_ptr_nonnull(number);
             snprintf(ink, sizeof ink, "%s", cell + 14);
