@@ -141,7 +141,9 @@ static int list(const char *path, int flags, char ***ret_names, int *ret_n)
         int code = errno == ENOENT ? MF_ENOTFOUND : errno == ENOTDIR ? MF_EINPUT : MF_EIO;
         return mf_fail_errno(code, "%s: cannot list", path);
     }
-    dir = fdopendir(fd);
+    do
+        dir = fdopendir(fd);
+    while (!dir && errno == EINTR);
     if (!dir) {
         rc = mf_fail_errno(MF_EIO, "%s: cannot list", path);
         mf_raw_close(fd);
