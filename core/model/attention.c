@@ -93,6 +93,7 @@ static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 static mf_tensor *project(const attend *x, mf_tensor *in)
 {
     const mf_head_plan *p = x->plan;
+    if (!in) return NULL; /* the graph has failed */
     const int64_t rows = p->total + 2 * p->kv_total, dim = in->shape.dim[1];
     if (p->whole)
         return mf_linear_as(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"), MF_F32);

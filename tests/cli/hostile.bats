@@ -45,6 +45,25 @@ told() {
     done
 }
 
+# ended WORDS...: the command of bash ends with status 0, and with the bits of a run without limits
+ended() {
+    rm -rf other
+    cp -r run other
+    run timeout 120 bash -c "$1; \"\$MOEFW\" train --resume other -q -t 1 --steps 6"
+    [ "$status" -eq 0 ] || { echo "$1: $status $output"; return 1; }
+    cmp other/ckpt/step-6/model.safetensors whole/ckpt/step-6/model.safetensors
+}
+
+@test "few descriptors, a small stack, no home, odd time zone and locale, no folder for temporary files" {
+    cp -r run whole
+    "$MOEFW" train --resume whole -q -t 1 --steps 6
+    ended "ulimit -n 32"
+    ended "ulimit -Ss 256"
+    ended "unset HOME XDG_CONFIG_HOME XDG_DATA_HOME"
+    ended "export TZ=:/nowhere/Odd LANG=de_DE.UTF-8 LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE"
+    ended "export TMPDIR=/nowhere"
+}
+
 @test "nohup works: an ignored SIGHUP stays ignored" {
     (
         trap '' HUP

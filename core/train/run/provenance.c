@@ -229,6 +229,7 @@ static void put_tasks(mf_jw *w, const mf_session *s)
 
 int mf_provenance_write(const char *path, mf_session *s)
 {
+    const unsigned long faults = mf_faults();
     const mf_provenance *id = mf_provenance_of(s);
     int64_t all, active;
     mf_model_module module[MF_MODEL_MODULES];
@@ -273,6 +274,10 @@ int mf_provenance_write(const char *path, mf_session *s)
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
+    if (rc == MF_OK && mf_faults() != faults) { /* what could not be read is missing in it */
+        const char *why = mf_fault_last(&rc);
+        rc = mf_fail(rc, "%s: %s", path, why);
+    }
     if (rc == MF_OK) rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     return rc;
