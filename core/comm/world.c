@@ -61,10 +61,11 @@ static int load(const char *comm, const mf_launch *l, bool launched, const mf_co
     if (!arena) return MF_ENOMEM;
     if (!strchr(comm, '/')) {
         const char *name = mf_arena_strf(arena, "comm/%s.so", comm);
-        path = name ? mf_module_find(arena, name, &list) : NULL;
+        path = name ? mf_module_find(arena, name, &list) : (list = NULL);
     }
-    int rc =
-        path ? mf_module_load(path, "moefw_comm", &table) : missing(comm, list, l, launched);
+    int rc = path   ? mf_module_load(path, "moefw_comm", &table)
+             : list ? missing(comm, list, l, launched)
+                    : MF_ENOMEM;
     if (rc == MF_OK) rc = judge(table);
     if (rc != MF_OK && path) mf_fail_context(rc, "%s", path);
     mf_arena_free(arena);

@@ -426,15 +426,18 @@ static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
 {
     const int32_t end = b->spec.document_end;
     const int64_t at = (int64_t)row * out->seq;
+    int32_t from = 0;
     for (int32_t i = 0; i < out->seq && out->mask[at + i] != 0; i++) {
         if (out->tokens[at + i] != end) continue;
-        begin_document(out, row, i + 1, out->seq);
+        begin_document(out, row, from, i + 1);
+        from = i + 1;
         if (out->targets[at + i] < 0) continue;
         if (b->piece_bytes && out->n_bytes >= 0)
             out->n_bytes -= b->piece_bytes[out->targets[at + i]];
         out->targets[at + i] = -1;
         out->n_targets--;
     }
+    begin_document(out, row, from, out->seq);
 }
 
 /* Fills an example with tokens begin .. begin+n-1, and masks a share of them. */

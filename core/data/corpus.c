@@ -60,10 +60,11 @@ static int clean_source(mf_source *s)
     return MF_OK;
 }
 
-/* From how many bytes on a text becomes a token file; 0: never. */
-static uint64_t large_of(const mf_corpus_spec *spec)
+/* From how many bytes on a text becomes a token file; 0: never. folder: for such files; "":
+ * there is none, as with data.cache = no, or auto without a home folder. */
+static uint64_t large_of(const mf_corpus_spec *spec, const char *folder)
 {
-    if (spec->clean || !spec->cache || strcmp(spec->cache, "no") == 0) return 0;
+    if (spec->clean || !*folder) return 0;
     return strcmp(spec->cache, "auto") == 0 ? MF_LARGE_TEXT : 1;
 }
 
@@ -92,7 +93,7 @@ static int load_sources(loader *l)
         if (rc == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
             format = MF_FORMAT_TSV;
         const mf_source_options options = {.bin_bits = l->spec->bin_bits,
-                                           .large = large_of(l->spec),
+                                           .large = large_of(l->spec, l->cache),
                                            .cache = l->cache,
                                            .columns = &columns};
         if (rc == MF_OK) rc = mf_source_load(&l->source[i], paths[i], format, &options);

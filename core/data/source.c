@@ -220,6 +220,8 @@ static int read_file(mf_source *s, mf_format format)
 static int judge_size(mf_source *s, uint64_t large)
 {
     uint64_t all = 0;
+    s->files.end = mf_alloc((size_t)s->files.n, sizeof *s->files.end);
+    if (!s->files.end) return MF_ENOMEM;
     for (int i = 0; i < s->files.n; i++) {
         uint64_t size;
         char head[16] = {0};
@@ -235,6 +237,7 @@ static int judge_size(mf_source *s, uint64_t large)
             rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->files.path[i]);
         if (rc != MF_OK) return rc;
         all += size;
+        s->files.end[i] = all;
     }
     s->large = all >= large;
     if (s->large) s->size = (size_t)all;

@@ -96,5 +96,6 @@ void mf_source_files_free(mf_source_files *f)
     for (int i = 0; i < f->n; i++)
         mf_free(f->path[i]);
     mf_free(f->path);
+    mf_free(f->end);
     *f = (mf_source_files){0};
 }

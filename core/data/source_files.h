@@ -2,9 +2,14 @@
 #ifndef MF_DATA_SOURCE_FILES_H
 #define MF_DATA_SOURCE_FILES_H
 
+#include <stdint.h>
+
 typedef struct mf_source_files {
     char **path; /* [n] */
     int n;
+    /* [n] bytes of the files up to the end of each, where they are read as one large text; else
+     * NULL */
+    uint64_t *end;
 } mf_source_files;
 
 /* One path: itself, if it is no folder and no pattern, whether it exists or not. A folder: its

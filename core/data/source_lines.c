@@ -133,6 +133,8 @@ static int add_json(mf_source *s, const line *l)
     const char *text = mf_json_string(mf_json_get(object, member), &d.n);
     mf_prediction more[MF_TASKS_MAX];
     d.answer = no_answer;
+    for (int i = 0; i < s->columns.n_more; i++)
+        more[i] = no_answer;
     if (!text || asked_for(s->columns.prompt) || asked_for(s->columns.answer) ||
         asked_for(s->columns.messages))
         rc = mf_source_read_turns(s, name, object, &d, &turns);

@@ -88,6 +88,10 @@ int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, 
     *ret_found = true;
     if (given(c->messages) || (list && !given(c->prompt) && !given(c->answer)))
         return add_messages(s, name, list, d);
+    if (prompt && prompt == answer)
+        return mf_fail(MF_EINPUT,
+                       "%s: data.prompt_field and data.answer_field name the same member",
+                       name);
     const char *first = mf_json_string(prompt, &n), *second = mf_json_string(answer, &m);
     if (!first || !second || m == 0) {
         *ret_found = prompt || answer || given(c->prompt) || given(c->answer);

@@ -43,7 +43,7 @@ static void flush(maker *m, bool counts)
 
 static void put(maker *m, const char *text, size_t n)
 {
-    if (m->rc != MF_OK) return;
+    if (m->rc != MF_OK || n == 0) return;
     if (m->n + n > m->cap) {
         const size_t cap = 2 * (m->n + n);
         char *larger = mf_realloc(m->text, m->n, cap);
@@ -103,8 +103,9 @@ static void chatml(maker *m, const mf_turn *turn, const char *text, bool first)
     say(m, "\n");
 }
 
-static void mistral(maker *m, const mf_turn *turn, const char *text, bool first, int32_t place)
+static void mistral(maker *m, const mf_turn *turn, const char *text, int32_t place)
 {
+    const bool first = place == 0;
     if (turn->role != (place % 2 == 0 ? MF_ROLE_USER : MF_ROLE_ASSISTANT)) {
         m->rc =
             mf_fail(MF_EINPUT,
@@ -137,7 +138,7 @@ int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name
         if (form->form == MF_CHAT_CHATML)
             chatml(&m, turn, text, i == 0);
         else if (form->form == MF_CHAT_MISTRAL)
-            mistral(&m, turn, text, i == 0, i);
+            mistral(&m, turn, text, i);
         else
             plain(&m, turn, text, d->messages);
     }

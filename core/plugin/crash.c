@@ -263,7 +263,7 @@ void mf_crash_report_to(int fd)
 /* ---- calls that do not return ---- */
 
 enum { SLICES = 8 }; /* of the patience: a process that was stopped loses one of them only */
-static _Atomic int64_t patience; /* seconds */
+static _Atomic int64_t patience; /* seconds; 0: any */
 
 static void *watch_time(void *arg)
 {
@@ -272,17 +272,17 @@ static void *watch_time(void *arg)
     int still = 0;
     (void)arg;
     for (;;) {
-        const int64_t ns = patience * (1000000000 / SLICES);
+        const int64_t limit = patience, ns = (limit > 0 ? limit : 1) * (1000000000 / SLICES);
         const struct timespec slice = {ns / 1000000000, ns % 1000000000};
         nanosleep(&slice, NULL);
         const uint64_t now = moves + mf_graph_nodes_begun;
         const mf_node *node = plugin_op();
         const mf_site site = {newest.plugin, newest.file, newest.function, newest.path};
-        still = now == before && (site.plugin || node) ? still + 1 : 0;
+        still = limit > 0 && now == before && (site.plugin || node) ? still + 1 : 0;
         before = now;
         if (still <= SLICES) continue;
         snprintf(how, sizeof how, "did not return within %lld s (plugin.patience)",
-                 (long long)patience);
+                 (long long)limit);
         name_one(site.plugin ? &site : NULL, node, how);
         end_now(4);
     }
@@ -294,9 +294,9 @@ int mf_crash_patience(int64_t seconds)
     static bool begun;
     pthread_t thread;
     sigset_t all, was;
-    if (!watching || seconds <= 0) return MF_OK;
-    patience = seconds;
-    if (begun) return MF_OK;
+    if (!watching) return MF_OK;
+    patience = seconds > 0 ? seconds : 0;
+    if (begun || seconds <= 0) return MF_OK;
     /* Signals go to the threads that compute. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);

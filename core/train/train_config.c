@@ -143,7 +143,7 @@ static const mf_option parallel_options[] = {
     MF_OPTION_STR(
         mf_parallel_config, comm, "auto",
         "how processes reach each other: auto (what the launcher is of), self (not at "
-        "all), openmpi, mpich or a FILE.so"),
+        "all), openmpi, mpich or the path of a module, with a /"),
     MF_SECTION_REAL(mf_parallel_config, patience, "600", 0.1, 1e9,
                     "seconds after which a process that does not answer ends the run"),
     MF_END_OPTIONS};

@@ -195,10 +195,10 @@ user_time() {
 # programs of the machine take does not count, though they make caches colder.
 cost() {
     round=1
-    rm -f "$out/spent"
+    user_time >"$out/spent" # what the runs before have spent is not of the first one
     while [ $round -le "$rounds" ]; do
         for router in $(list "$routers"); do
-            began=$(cat "$out/spent" 2>/dev/null || echo 0)
+            began=$(cat "$out/spent")
             # shellcheck disable=SC2046 # words are words
             "$MOEFW" bench train "$model" --data "$data/tinyshakespeare.txt" $(keys "$router") \
                 --repetitions 150 -t 1 >>"$out/log" 2>&1 || die 1 "moefw bench failed; $out/log tells"

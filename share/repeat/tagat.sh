@@ -285,7 +285,7 @@ gains() {
 
 # held_out TASK RUN: accuracy of the last epoch's weights on data/TASK-test.tsv, measured once
 held_out() {
-    told=$out/runs/$2.held-out
+    told=$out/runs/$2.held-out-$(sha256sum <"data/$1-test.tsv" | cut -c1-12) # other data, other file
     if [ ! -s "$told" ]; then
         # shellcheck disable=SC2154 # begin of lib.sh sets threads
         "$MOEFW" eval "$out/runs/$2" --data "data/$1-test.tsv" --json -t "$threads" >"$told.new" 2>>"$out/runs/$2.log" ||

@@ -17,8 +17,11 @@ enum { PIECE = 4 << 20, WORDS = 1 << 16 };
 
 int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out)
 {
-    int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && n > 0; i++) {
+    int rc = MF_OK, first = 0;
+    while (first + 1 < files->n && files->end[first] <= begin)
+        first++;
+    if (first > 0) begin -= files->end[first - 1];
+    for (int i = first; rc == MF_OK && n > 0; i++) {
         uint64_t size = 0;
         int fd = -1;
         if (i == files->n)
@@ -107,6 +110,7 @@ static int write_ids(work *w)
 static int fill(work *w, size_t n)
 {
     if (n > w->end - w->at) n = (size_t)(w->end - w->at);
+    if (n <= w->n) return MF_OK; /* the last piece may have left more */
     if (n > w->room) {
         char *larger = mf_realloc(w->text, w->n, n);
         if (!larger) return MF_ENOMEM;

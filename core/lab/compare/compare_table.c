@@ -222,7 +222,9 @@ static void print_head(const mf_compare_table *t, FILE *out)
 }
 
 /* Groups of columns. A terminal that is without space for all of them gets a table of each. */
-enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7, ALL_COLUMNS = 148 };
+enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
+/* Columns of the terminal for all groups behind the names, and for what some tables add. */
+enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
 {
@@ -335,7 +337,9 @@ void mf_compare_print(const mf_compare_table *t, FILE *out, int columns)
 {
     const int width = label_width(t->of);
     print_head(t, out);
-    if (columns == 0 || columns >= width + ALL_COLUMNS)
+    const int all = width + ALL_COLUMNS + (t->by == MF_QUALITY_MSE ? PEARSON : 0) +
+                    (isnan(t->of->spec->delta) ? 0 : BEYOND_DELTA);
+    if (columns == 0 || columns >= all)
         print_part(t, out, width, ALL_PARTS);
     else
         for (int part = QUALITY; part < ALL_PARTS; part *= 2)

@@ -23,15 +23,15 @@ static int n_mapped;
 
 const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_list)
 {
-    const char *list = "";
     const char *const *folders = mf_find_folders(arena);
-    for (; folders && *folders; folders++) {
+    *ret_list = folders ? "" : NULL;
+    for (; *ret_list && *folders; folders++) {
         const char *path = mf_arena_strf(arena, "%s/%s", *folders, name);
         if (path && mf_exists(path)) return path;
-        list = mf_arena_strf(arena, "%s%s%s", list ? list : "", list && *list ? ", " : "",
-                             *folders);
+        *ret_list = path ? mf_arena_strf(arena, "%s%s%s", *ret_list, **ret_list ? ", " : "",
+                                         *folders)
+                         : NULL;
     }
-    *ret_list = list ? list : "the plugin folders";
     return NULL;
 }
 

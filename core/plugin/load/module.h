@@ -6,7 +6,8 @@
 #include "base/mem.h"
 
 /* The file FOLDER/name of the first plugin folder that has it. *ret_list: the folders as text,
- * for a message. Both live in the arena; NULL: there is none, or MF_ENOMEM was recorded. */
+ * for a message; NULL: there was no memory to look. Both live in the arena. NULL: no folder
+ * has it. */
 const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_list);
 /* Checks the file as one that came with the program, and maps it; gives the address of its
  * symbol. A file is mapped once and never unmapped. Any thread may call this. MF_EPLUGIN: the

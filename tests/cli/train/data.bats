@@ -533,6 +533,9 @@ learn() {
     [ "$(learn g own.jsonl data.prompt_field=in data.answer_field=out)" = "$answer" ]
     packed=$(learn h pairs.jsonl data.packing=yes train.batch=1)
     close "$packed" "$answer" || { echo "$packed"; false; }
+    run "$MOEFW" train -q --out x --data own.jsonl --set data.prompt_field=in --set data.answer_field=in
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"own.jsonl:1: data.prompt_field and data.answer_field name the same member"* ]]
     run "$MOEFW" train -q --out x --data own.jsonl --set data.prompt_field=in
     [ "$status" -eq 3 ]
     [[ "$output" == *'own.jsonl:1: expected "in", a string, and "answer", a string that is not empty'* ]]

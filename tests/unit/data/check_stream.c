@@ -149,6 +149,42 @@ static int names_in(const char *folder)
     return n;
 }
 
+/* n bytes of words, ended by the only place at which the text may be cut. */
+static void put_line(char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        at[i] = "models "[i % 7];
+    memcpy(at + n - 3, "a\nb", 3);
+}
+
+/* A piece without a cut is read on at twice its length, so what is left behind the last cut may
+ * be more than the next piece asks for. */
+START_TEST(long_lines)
+{
+    enum { FIRST = 9 << 20, SECOND = 8 << 20, REST = 12 << 20 };
+    const char *path = scratch_path("lines.txt");
+    char *text = mf_alloc(FIRST + SECOND + REST + 1, 1);
+    ck_assert_ptr_nonnull(text);
+    put_line(text, FIRST);
+    put_line(text + FIRST, SECOND);
+    put_line(text + FIRST + SECOND, REST);
+    scratch_write(path, text, FIRST + SECOND + REST);
+    mf_corpus_spec s;
+    mf_corpus_defaults(&s);
+    s.path = path;
+    s.tokenizer = "bpe_bytes";
+    s.split = 0.9999;
+    mf_corpus *plain = load(&s);
+    s.cache = scratch_path("lines-cache");
+    mf_corpus *cached = load(&s);
+    ck_assert_ptr_null(cached->ids);
+    same_tokens(plain, cached);
+    mf_corpus_free(cached);
+    mf_corpus_free(plain);
+    mf_free(text);
+}
+END_TEST
+
 START_TEST(cached_texts)
 {
     static const char *const kinds[] = {"byte", "char", "bpe_bytes"};
@@ -429,6 +465,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("stream");
     tcase_add_test(t, cuts);
     tcase_add_test(t, cuts_of_published_ones);
+    tcase_add_test(t, long_lines);
     tcase_add_test(t, cached_texts);
     tcase_add_test(t, several_texts);
     tcase_add_test(t, mapped_ids);
