@@ -31,7 +31,7 @@ def ours_decode(a, n):
 def ours_prompt(a, n):
     out = subprocess.run([a.moefw, "bench", "infer", a.run, "--batch", "1", "--seq", str(n), "--repetitions", "1",
                           "-t", str(a.threads), "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(out)
+    return json.loads(out)["ms"] / 1e3
 
 
 class Theirs:
@@ -88,8 +88,9 @@ def main():
     for pair in range(a.pairs):
         x, y = ours_decode(a, a.new), theirs.decode(a.new)
         print(f"decode {1e3 * x:.1f} ms here, {1e3 * y:.1f} there: {y / x:.2f} x", flush=True)
-    for pair in range(2 if a.prompt else 0):
-        print("prompt here", json.dumps(ours_prompt(a, a.prompt))[:300], f"there {theirs.prompt(a.prompt):.2f} s", flush=True)
+    for pair in range(a.pairs if a.prompt else 0):
+        x, y = ours_prompt(a, a.prompt), theirs.prompt(a.prompt)
+        print(f"prompt {x:.2f} s here, {y:.2f} there: {y / x:.2f} x", flush=True)
 
 
 main()
