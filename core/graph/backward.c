@@ -345,16 +345,13 @@ static bool bind(mf_tensor *value, mf_param *param)
 static int store_gradient(mf_graph *g, mf_tensor *leaf)
 {
     mf_tensor *pair[2] = {NULL, leaf->grad};
-    bool add = g->options.accumulate;
     if (!leaf->param->grad) { /* store without training: the value itself is kept */
         mf_graph_keep(leaf->grad);
         return MF_OK;
     }
-    if (add && !leaf->grad) return MF_OK;
-    if (!add && leaf->grad && bind(leaf->grad, leaf->param)) return MF_OK;
+    if (leaf->grad && bind(leaf->grad, leaf->param)) return MF_OK;
     pair[0] = mf_graph_grad_leaf(g, leaf->param);
-    mf_graph_op(g, mf_op_of_role(add ? MF_ROLE_ACCUMULATE : MF_ROLE_ASSIGN), 2, pair, NULL, 1,
-                NULL);
+    mf_graph_op(g, mf_op_of_role(MF_ROLE_ASSIGN), 2, pair, NULL, 1, NULL);
     return g->status;
 }
 
@@ -375,7 +372,7 @@ static bool add_rows(tape *tp, int at, mf_tensor *dout)
     mf_tensor *leaf = mf_tensor_grad_owner(node->in[0]);
     if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at)
         return false;
-    if (!leaf->grad && !g->options.accumulate) return false;
+    if (!leaf->grad) return false;
     tp->first_reader[leaf->id] = -1;
     if (store_gradient(g, leaf) != MF_OK) return true;
     in[0] = mf_graph_grad_leaf(g, leaf->param);

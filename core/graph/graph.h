@@ -108,8 +108,6 @@ typedef struct mf_graph_passengers {
 typedef struct mf_graph_options {
     mf_recompute recompute;
     bool training; /* parameters need gradients; ops such as dropout are active */
-    /* the backward pass adds to the gradients of parameters instead of overwriting them */
-    bool accumulate;
     bool bare;     /* plan only: the graph cannot run; its info tells the memory of a run */
     bool no_reuse; /* give every value its own memory, for inspection */
     bool bf16;     /* gemms read bf16, and write bf16 unless their attributes ask for f32 */
@@ -186,8 +184,8 @@ void mf_graph_keep(mf_tensor *t); /* makes t readable after the run; NULL is all
 
 /* Adds nodes for the gradients of the scalar `loss` with respect to all parameters that are not
  * frozen, and to the inputs in extra (whose gradients are kept; read t->grad). Once per graph.
- * Parameters of the graph that do not affect the loss get zeros, or stay unchanged under
- * options.accumulate; the gradients of parameters outside of the graph do not change. */
+ * Parameters of the graph that do not affect the loss get zeros; the gradients of parameters
+ * outside of the graph do not change. */
 int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra);
 /* As mf_graph_backward, for several outputs of any shape: adds the gradients of
  * sum_i <seed[i], out[i]>. A seed has the type and shape of its output. */
@@ -196,10 +194,9 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
 
 /* Drops dead nodes and plans memory. Nothing can be added afterwards.
  *
- * If each run overwrites gradients (options.accumulate is off), values of the forward pass use
- * their storage until the gradients are written: gradients are valid from the end of a run to
- * the start of the next, of this graph or of one that has it as arena_of. If runs add to
- * gradients, the storage holds their sum and is not reused. */
+ * Each run overwrites gradients, so values of the forward pass use their storage until the
+ * gradients are written: gradients are valid from the end of a run to the start of the next, of
+ * this graph or of one that has it as arena_of. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */

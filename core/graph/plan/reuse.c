@@ -5,10 +5,7 @@
  * longer needed. So values can be in this storage: in a model of L layers, the gradients of the
  * early layers hold much of what the late layers keep. Storage that no node of the graph writes
  * (frozen parameters, parameters of other graphs) and the gaps between parameters, which must
- * hold zeros, are not used.
- *
- * If runs add to gradients (mf_graph_options.accumulate), no storage is reused: from the second
- * run on the storage holds the sum of the earlier ones, and one plan has to fit every run. */
+ * hold zeros, are not used. */
 #include "graph/internal.h"
 
 #include <limits.h>
@@ -55,7 +52,6 @@ static void sort(mf_graph *g)
 int mf_reuse_find(mf_graph *g, const int *written)
 {
     if (g->options.arena_of) return take_over(g, g->options.arena_of);
-    if (g->options.accumulate) return MF_OK;
     g->reused = mf_arena_alloc(g->memory, (size_t)g->n_tensors * sizeof *g->reused + 1);
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < g->n_tensors; i++) {
