@@ -1,6 +1,8 @@
 /* data/turns.c: joins the parts of a document by the form of its tokenizer. Text that does not
  * count is collected until an answer begins, and is encoded at once, as a prompt is when text
- * is generated; so a model sees the same tokens in both. */
+ * is generated (mf_chat_message); so a model sees the same tokens in both. There the text after
+ * an answer begins with a special token, the answer's end, so here it is encoded behind one:
+ * some tokenizers (prepend_scheme = first) treat the beginning of a text in another way. */
 #include "data/turns.h"
 
 #include <string.h>
@@ -13,8 +15,12 @@ typedef struct maker {
     const mf_chat *form;
     const char *name;
     mf_ids *ids, *counted;
+    size_t first; /* tokens of earlier documents */
     char *text; /* not yet encoded */
     size_t n, cap;
+    char *end; /* text of the special token that ends an answer; NULL: texts stand alone */
+    size_t n_end;
+    int32_t end_id;
     int rc;
 } maker;
 
@@ -32,11 +38,49 @@ static void mark(maker *m, bool counts)
         m->rc = mf_ids_push(m->counted, counts, 0);
 }
 
+/* Finds the special token that ends an answer. */
+static void find_end(maker *m)
+{
+    static const char im_end[] = "<|im_end|>";
+    mf_ids ids = {0};
+    const char *text = im_end;
+    m->n_end = sizeof im_end - 1;
+    if (m->form->form == MF_CHAT_PLAIN) return;
+    if (m->form->form == MF_CHAT_MISTRAL)
+        text = mf_tokenizer_piece(m->t, m->t->special[MF_SPECIAL_EOS], &m->n_end);
+    if (m->n_end == 0) return;
+    m->rc = mf_tokenizer_encode(m->t, m->name, text, m->n_end, &ids);
+    if (m->rc == MF_OK && ids.n == 1) {
+        m->end_id = ids.id[0];
+        m->end = mf_strndup(text, m->n_end);
+        m->rc = m->end ? MF_OK : MF_ENOMEM;
+    }
+    mf_ids_free(&ids);
+}
+
+/* Encodes what was collected as text behind the end of an answer. */
+static int encode_behind(maker *m)
+{
+    mf_ids ids = {0};
+    char *text = mf_alloc_raw(m->n_end + m->n + 1);
+    if (!text) return MF_ENOMEM;
+    memcpy(text, m->end, m->n_end);
+    memcpy(text + m->n_end, m->text, m->n);
+    int rc = mf_tokenizer_encode(m->t, m->name, text, m->n_end + m->n, &ids);
+    for (size_t i = ids.n > 0 && ids.id[0] == m->end_id; rc == MF_OK && i < ids.n; i++)
+        rc = mf_ids_push(m->ids, ids.id[i], 0);
+    mf_ids_free(&ids);
+    mf_free(text);
+    return rc;
+}
+
 /* Encodes what was collected. */
 static void flush(maker *m, bool counts)
 {
+    const bool behind = m->end && m->ids->n > m->first;
     if (m->rc == MF_OK && m->n > 0)
-        m->rc = mf_tokenizer_encode(m->t, m->name, m->text, m->n, m->ids);
+        m->rc = behind ? encode_behind(m)
+                       : mf_tokenizer_encode(m->t, m->name, m->text, m->n, m->ids);
     m->n = 0;
     mark(m, counts);
 }
@@ -131,7 +175,9 @@ static void mistral(maker *m, const mf_turn *turn, const char *text, int32_t pla
 int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name,
                     const mf_source *s, const mf_document *d, mf_ids *ids, mf_ids *counted)
 {
-    maker m = {.t = t, .form = form, .name = name, .ids = ids, .counted = counted};
+    maker m = {
+        .t = t, .form = form, .name = name, .ids = ids, .counted = counted, .first = ids->n};
+    find_end(&m);
     for (int32_t i = 0; i < d->n_turns && m.rc == MF_OK; i++) {
         const mf_turn *turn = &s->turns[d->turns + i];
         const char *text = s->text + turn->begin;
@@ -143,6 +189,7 @@ int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name
             plain(&m, turn, text, d->messages);
     }
     flush(&m, false);
+    mf_free(m.end);
     mf_free(m.text);
     return m.rc;
 }

@@ -3,6 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 #include "data/turns.h"
 
@@ -163,6 +164,77 @@ static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, c
     mf_ids_free(&marks);
 }
 
+/* The small Mistral tokenizer, with a blank before the first word of a text only. */
+static mf_tokenizer *first_only(void)
+{
+    static const char old[] = "\"pre_tokenizer\": null", new[] =
+        "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", "
+        "\"prepend_scheme\": \"first\", \"split\": false}",
+                      normal[] = "\"normalizer\": ";
+    char path[2048], *text, *all;
+    size_t n;
+    mf_tokenizer *t;
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/tests/golden/pretrained/tokenizers/mistral/tokenizer.json",
+             srcdir ? srcdir : ".");
+    ck_assert_int_eq(mf_read_file(path, 0, &text, &n), MF_OK);
+    char *from = strstr(text, normal), *at = strstr(text, old);
+    ck_assert(from && at && from < at);
+    all = mf_strf("%.*s%snull, %s%s", (int)(from - text), text, normal, new,
+                  at + sizeof old - 1);
+    ck_assert_msg(mf_tokenizer_parse("first", all, strlen(all), &t) == MF_OK, "%s",
+                  mf_error_message());
+    mf_free(all);
+    mf_free(text);
+    return t;
+}
+
+/* What a conversation has in training is what it has when the model generates: both messages,
+ * with the answer's tokens between them. */
+static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
+{
+    mf_turn turns[] = {
+        {MF_ROLE_USER, 0, 2}, {MF_ROLE_ASSISTANT, 3, 5}, {MF_ROLE_USER, 9, 4}};
+    const mf_source s = {.text = (char *)"Hi\nHello\nWhy?\n", .turns = turns};
+    const mf_document d = {.n_turns = 3, .messages = true};
+    mf_ids ids = {0}, marks = {0}, said = {0};
+    char *text;
+    size_t n, end = 0;
+    ck_assert_int_eq(mf_turns_encode(t, form, "line", &s, &d, &ids, &marks), MF_OK);
+    for (int i = 0; i < 2; i++) {
+        const bool first = i == 0;
+        ck_assert_int_eq(mf_chat_message(form, t, first, first ? "Hi" : "Why?", first ? 2 : 4,
+                                         &text, &n),
+                         MF_OK);
+        ck_assert_int_eq(mf_tokenizer_encode(t, "message", text, n, &said), MF_OK);
+        mf_free(text);
+        /* the answer, without the token that ends it */
+        while (first && said.n < ids.n && marks.id[said.n + 1])
+            mf_ids_push(&said, ids.id[said.n], 0);
+    }
+    ck_assert_uint_ge(said.n, 8);
+    while (end < ids.n && end < said.n && ids.id[end] == said.id[end])
+        end++;
+    /* A conversation in training does not end with the beginning of an answer. */
+    ck_assert_msg(end == ids.n, "token %zu of %zu differs", end, ids.n);
+    mf_ids_free(&ids);
+    mf_ids_free(&marks);
+    mf_ids_free(&said);
+    mf_tokenizer_free(t);
+}
+
+START_TEST(training_and_generation_have_the_same_tokens)
+{
+    const mf_chat mistral = {.form = MF_CHAT_MISTRAL},
+                  blank = {.form = MF_CHAT_MISTRAL, .blank = true},
+                  chatml = {.form = MF_CHAT_CHATML, .system = "Be."};
+    same_as_generated(small("mistral"), &mistral);
+    same_as_generated(small("mistral"), &blank);
+    same_as_generated(small("qwen2"), &chatml);
+    same_as_generated(first_only(), &mistral);
+}
+END_TEST
+
 START_TEST(what_is_learned)
 {
     char all[512], counted[512];
@@ -206,6 +278,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("chat");
     tcase_add_test(c, templates);
     tcase_add_test(c, messages);
+    tcase_add_test(c, training_and_generation_have_the_same_tokens);
     tcase_add_test(c, what_is_learned);
     suite_add_tcase(s, c);
     return s;
