@@ -168,25 +168,19 @@ int moefw_run_set(moefw_run *run, const char *name, const char *value)
  * a run directory. */
 static int resolve(moefw_run *run)
 {
-    char *text = NULL;
-    size_t n = 0;
+    char *text;
+    size_t n;
     const mf_config *c = run->session ? run->session->config : run->config;
     if (run->resolved) return MF_OK;
     if (!c) return mf_run_expect(run, "options", MF_RUN_IS(MF_RUN_CONFIGURED));
-    FILE *out = open_memstream(&text, &n);
-    if (!out) return mf_fail_errno(MF_ENOMEM, "options");
-    const unsigned long before = mf_faults();
-    int rc = mf_config_write(c, out);
-    const bool lost = ferror(out) != 0 || mf_faults() != before;
-    if ((fclose(out) != 0 || lost) && rc == MF_OK)
-        rc = mf_fail(MF_ENOMEM, "no memory for the options");
+    int rc = mf_config_text(c, "options", &text, &n);
     if (rc == MF_OK && !(run->resolved = mf_ini_new())) rc = MF_ENOMEM;
     if (rc == MF_OK) rc = mf_ini_load_text(run->resolved, "options", text, n);
     if (rc != MF_OK) {
         mf_ini_free(run->resolved);
         run->resolved = NULL;
     }
-    free(text);
+    mf_free(text);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* train/run_config.c: joins the sections of all layers: the offset of each section in
  * mf_config, and the rules between keys of different sections. */
 #include "train/run_config.h"
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
@@ -215,6 +216,29 @@ int mf_config_write(const mf_config *c, FILE *out)
     fprintf(out, "; %s: every key resolved. To repeat: moefw train config.ini\n", c->name);
     mf_sections_write(mf_config_sections, c, c->ini, out);
     return ferror(out) ? mf_fail_errno(MF_EIO, "cannot write the configuration") : MF_OK;
+}
+
+int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret_n)
+{
+    char *text = NULL;
+    const unsigned long faults = mf_faults();
+    FILE *f = open_memstream(&text, ret_n);
+    *ret = NULL;
+    if (!f) return mf_fail(MF_ENOMEM, "no memory for %s", what);
+    int rc = mf_config_write(c, f);
+    /* The writer does without the options of a plugin that is gone, but for no other cause. */
+    if (rc == MF_OK && mf_faults() != faults) {
+        const char *why = mf_fault_last(&rc);
+        rc = mf_fail(rc, "%s: the options of a plugin cannot be read: %s", what, why);
+    }
+    /* fclose does not tell of a stream that could not grow and has lost text, nor of its own
+     * last allocation, without which there is no text at all. */
+    const bool lost = ferror(f) != 0;
+    if ((fclose(f) != 0 || lost || !text) && rc == MF_OK)
+        rc = mf_fail(MF_ENOMEM, "no memory for %s", what);
+    if (rc == MF_OK && !(*ret = mf_strndup(text, *ret_n))) rc = MF_ENOMEM;
+    free(text);
+    return rc;
 }
 
 /* A dense model does not use a router or an expert. */

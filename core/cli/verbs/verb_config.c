@@ -21,18 +21,13 @@
  * direction of writing. */
 static int write_shown(const mf_config *config)
 {
-    char *text = NULL, *safe = NULL;
-    size_t n = 0;
-    if (!isatty(STDOUT_FILENO)) return mf_config_write(config, stdout);
-    FILE *f = open_memstream(&text, &n);
-    int rc = f ? mf_config_write(config, f) : mf_fail(MF_ENOMEM, "out of memory");
-    bool lost = f && ferror(f) != 0; /* a stream that could not grow */
-    if (f && fclose(f) != 0) lost = true;
-    if (rc == MF_OK && (lost || !(safe = mf_alloc_raw(n + 8))))
-        rc = mf_fail(MF_ENOMEM, "no memory to show the configuration");
-    if (rc == MF_OK) fputs(mf_safe_text(text, true, safe, n + 8), stdout);
+    char *text, *safe = NULL;
+    size_t n;
+    int rc = mf_config_text(config, "the configuration", &text, &n);
+    if (rc == MF_OK && isatty(STDOUT_FILENO) && !(safe = mf_alloc_raw(n + 8))) rc = MF_ENOMEM;
+    if (rc == MF_OK) fputs(safe ? mf_safe_text(text, true, safe, n + 8) : text, stdout);
     mf_free(safe);
-    free(text);
+    mf_free(text);
     return rc;
 }
 

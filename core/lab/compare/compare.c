@@ -53,23 +53,14 @@ static int load(const mf_compare *c, const mf_compare_router *r, bool pilot, mf_
 static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, char **ret)
 {
     mf_config *config = NULL;
-    char *text = NULL;
-    size_t size = 0;
+    size_t size;
     *ret = NULL;
     int rc = load(c, r, pilot, &config);
-    FILE *f = rc == MF_OK ? open_memstream(&text, &size) : NULL;
-    if (rc == MF_OK && !f) rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
-    if (f) {
+    if (rc == MF_OK) {
         config->train.seed = 0; /* set for each run */
         config->train.threads = 0;
-        const unsigned long faults = mf_faults();
-        rc = mf_config_write(config, f);
-        const bool lost = ferror(f) != 0 || mf_faults() != faults;
-        if ((fclose(f) != 0 || lost) && rc == MF_OK)
-            rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
+        rc = mf_config_text(config, "a configuration", ret, &size);
     }
-    if (rc == MF_OK && !(*ret = mf_strdup(text))) rc = MF_ENOMEM;
-    free(text);
     mf_config_free(config);
     return rc;
 }

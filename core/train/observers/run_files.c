@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/mem.h"
 #include "train/checkpoint/weights.h"
 #include "train/observers/observers.h"
 #include "train/run/provenance.h"
@@ -12,23 +13,11 @@
 
 static int write_config(const mf_config *c, const char *path)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return mf_fail(MF_ENOMEM, "no memory to write %s", path);
-    const unsigned long faults = mf_faults();
-    int rc = mf_config_write(c, f);
-    /* The writer does without the options of a plugin that is gone, but for no other cause. */
-    if (rc == MF_OK && mf_faults() != faults) {
-        const char *why = mf_fault_last(&rc);
-        rc = mf_fail(rc, "%s: the options of a plugin cannot be read: %s", path, why);
-    }
-    /* A stream that could not grow has lost text, which fclose does not tell. */
-    const bool lost = ferror(f) != 0;
-    if ((fclose(f) != 0 || lost) && rc == MF_OK)
-        rc = mf_fail(MF_ENOMEM, "no memory to write %s", path);
+    char *text;
+    size_t n;
+    int rc = mf_config_text(c, path, &text, &n);
     if (rc == MF_OK) rc = mf_write_file_atomic(path, text, n);
-    free(text);
+    mf_free(text);
     return rc;
 }
 
