@@ -156,11 +156,7 @@ static int restore(mf_trainer *t, const mf_state *s)
         !mf_state_int(s, "skipped", &t->skipped))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->options.dir->path);
-    /* Checkpoints of earlier versions have the time in their state. */
-    int rc = mf_state_real(s, "wall_s", &t->wall_before)
-                 ? MF_OK
-                 : mf_ckpt_wall(t->options.dir->ckpt, t->step, &t->wall_before);
-    if (rc == MF_OK) rc = mf_load_tasks(t->session->model, s);
+    int rc = mf_load_tasks(t->session->model, s);
     if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
     if (rc != MF_OK) return rc;
     mf_changes_clear(h);
@@ -185,7 +181,7 @@ static int read_checkpoint(mf_trainer *t)
     const int rc = mf_provenance_recall(t->session, t->options.dir->manifest);
     if (rc != MF_OK) return rc;
     return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_of(t->session),
-                          &t->resumed, &step);
+                          &t->resumed, &step, &t->wall_before);
 }
 
 /* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */

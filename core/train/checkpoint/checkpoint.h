@@ -76,12 +76,10 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
  * renamed to step-N.bad; both are logged. `identity` is the provenance of this process;
  * differences from that of the checkpoint are logged. MF_ECHECKPOINT if no checkpoint verifies,
  * or if the newest that does is of another run: a run never starts again from step 0 by itself.
- * The caller frees *ret_state. */
+ * The caller frees *ret_state. ret_wall: the seconds that the run had taken; may be NULL. */
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
-                   mf_state **ret_state, int64_t *ret_step);
+                   mf_state **ret_state, int64_t *ret_step, double *ret_wall);
 
-/* Seconds that the run had taken when the checkpoint was saved (mf_provenance.wall_s). */
-int mf_ckpt_wall(const char *folder, int64_t step, double *ret);
 /* Removes what interrupted saves left in the folder, which may be missing, and gives a replaced
  * checkpoint its name back if the new one has none. mf_ckpt_resume does this itself. */
 int mf_ckpt_clean(const char *folder);

@@ -138,14 +138,15 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
-/* "4, 8": the last of these steps that have space, for a message. */
-static void name_steps(int n, const int64_t *steps, char *out, size_t size)
+/* "4, 8": these steps but one, the last of them that have space, for a message. */
+static void name_steps(int n, const int64_t *steps, int64_t but, char *out, size_t size)
 {
     size_t used = 0;
     out[0] = '\0';
     for (int i = 0; i < n && used + 24 < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)steps[i]);
+        if (steps[i] != but)
+            used += (size_t)snprintf(out + used, size - used, "%s%lld", used > 0 ? ", " : "",
+                                     (long long)steps[i]);
 }
 
 /* Finds the newest checkpoint that verifies, or only that of `step` if it is >= 0. The caller
@@ -168,14 +169,14 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
         }
         mf_free(path);
     }
-    name_steps(code == MF_OK ? n : 0, steps, there, sizeof there);
+    name_steps(code == MF_OK ? n : 0, steps, step, there, sizeof there);
     mf_free(steps);
     if (code == MF_OK && *ret_path == NULL) {
         if (step >= 0)
             return mf_fail(MF_ECHECKPOINT,
-                           n > 0 ? "%s: no valid checkpoint of step %lld; there are those of "
-                                   "the steps %s"
-                                 : "%s: no valid checkpoint of step %lld; there is none%s",
+                           *there ? "%s: no valid checkpoint of step %lld; there are those of "
+                                    "the steps %s"
+                                  : "%s: no valid checkpoint of step %lld; there is no other%s",
                            folder, (long long)step, there);
         return mf_fail(
             MF_ECHECKPOINT,
@@ -340,7 +341,7 @@ static int take_over(const char *path, mf_store *store, mf_state **ret)
 }
 
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
-                   mf_state **ret_state, int64_t *ret_step)
+                   mf_state **ret_state, int64_t *ret_step, double *ret_wall)
 {
     *ret_state = NULL;
     if (!mf_store_has(store, MF_BLOCK_MOMENT1))
@@ -355,21 +356,11 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
     if (code == MF_OK) {
         tell_differences(&m.provenance, identity);
         *ret_step = m.step;
+        /* Checkpoints of earlier versions have the time in their state. */
+        if (ret_wall && !mf_state_real(*ret_state, "wall_s", ret_wall))
+            *ret_wall = m.provenance.wall_s;
     }
     mf_manifest_free(&m);
-    mf_free(path);
-    return code;
-}
-
-int mf_ckpt_wall(const char *folder, int64_t step, double *ret)
-{
-    mf_manifest m;
-    char *path = mf_ckpt_path(folder, step);
-    int code = path != NULL ? mf_manifest_read(path, &m) : MF_ENOMEM;
-    if (code == MF_OK) {
-        *ret = m.provenance.wall_s;
-        mf_manifest_free(&m);
-    }
     mf_free(path);
     return code;
 }

@@ -106,7 +106,7 @@ static int64_t resume(const char *folder, const uint64_t *seeds)
     mf_store *store = make_store(99);
     mf_state *state = NULL;
     int64_t step = -1;
-    int rc = mf_ckpt_resume(folder, store, &identity, &state, &step);
+    int rc = mf_ckpt_resume(folder, store, &identity, &state, &step, NULL);
     if (rc == MF_OK) {
         mf_store *want = make_store(seeds[step]);
         ck_assert_msg(same_params(store, want, true), "step %d: other values", (int)step);
@@ -290,7 +290,7 @@ START_TEST(killed_while_replacing)
         mf_store *store = make_store(99), *old = make_store(101), *new = make_store(105);
         mf_state *state = NULL;
         int64_t step;
-        ck_assert_int_eq(mf_ckpt_resume(folder, store, &identity, &state, &step), MF_OK);
+        ck_assert_int_eq(mf_ckpt_resume(folder, store, &identity, &state, &step, NULL), MF_OK);
         bool is_old = same_params(store, old, true), is_new = same_params(store, new, true);
         ck_assert_msg(is_old != is_new, "call %ld: neither", nth);
         ck_assert(same_state(state, is_old ? 101 : 105));
@@ -516,7 +516,7 @@ START_TEST(resume_with_failing_reads)
         mf_state *state = NULL;
         int64_t step = -1;
         fault_io(nth, FAULT_ONCE, EIO);
-        int rc = mf_ckpt_resume(folder, store, &identity, &state, &step);
+        int rc = mf_ckpt_resume(folder, store, &identity, &state, &step, NULL);
         bool hit = fault_hit();
         ck_assert_int_eq(fault_io_open(), 0);
         fault_off();
@@ -644,7 +644,8 @@ START_TEST(another_model)
         ck_assert_int_eq(mf_store_seal(s, 1, true), MF_OK);
         mf_state *state;
         int64_t step;
-        ck_assert_int_eq(mf_ckpt_resume(folder, s, &identity, &state, &step), MF_ECHECKPOINT);
+        ck_assert_int_eq(mf_ckpt_resume(folder, s, &identity, &state, &step, NULL),
+                         MF_ECHECKPOINT);
         ck_assert_ptr_nonnull(strstr(mf_error_message(), cases[i].says));
         for (int64_t j = 0; j < p->count; j++)
             ck_assert_float_eq(p->value[j], 0);
