@@ -21,7 +21,6 @@ struct mf_comm_wait {
     mf_comm_wait *next;
     int n, room;
     MPI_Request *request; /* [n] */
-    MPI_Status *status;   /* [n] */
     int32_t *peer;        /* [n] */
 };
 
@@ -89,25 +88,28 @@ static int64_t messages(const mf_comm *c, int32_t n, const mf_comm_piece *p)
     return sum;
 }
 
-static mf_comm_wait *take_idle(mf_comm *c, int64_t n)
+static bool grow(mf_comm_wait *w, int64_t n)
 {
-    mf_comm_wait *w = c->idle;
-    if (w)
-        c->idle = w->next;
-    else
-        w = calloc(1, sizeof *w);
-    if (!w || n > INT32_MAX) return NULL;
-    w->n = 0;
-    if (n <= w->room) return w;
+    if (n > INT32_MAX) return false;
     MPI_Request *request = realloc(w->request, (size_t)n * sizeof *request);
     if (request) w->request = request;
-    MPI_Status *status = realloc(w->status, (size_t)n * sizeof *status);
-    if (status) w->status = status;
     int32_t *peer = realloc(w->peer, (size_t)n * sizeof *peer);
     if (peer) w->peer = peer;
-    if (!request || !status || !peer) return NULL;
+    if (!request || !peer) return false;
     w->room = (int)n;
-    return w;
+    return true;
+}
+
+static mf_comm_wait *take_idle(mf_comm *c, int64_t n)
+{
+    mf_comm_wait *w = c->idle ? c->idle : calloc(1, sizeof *w);
+    if (!w) return NULL;
+    c->idle = w == c->idle ? w->next : c->idle;
+    w->n = 0;
+    if (n <= w->room || grow(w, n)) return w;
+    w->next = c->idle;
+    c->idle = w;
+    return NULL;
 }
 
 static int queue(const mf_comm *c, mf_comm_wait *w, const mf_comm_piece *p, bool sends)
@@ -143,7 +145,7 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
 static int test(mf_comm *c, mf_comm_wait *w, bool *ret_done)
 {
     int done = 1;
-    const int rc = w->n ? MPI_Testall(w->n, w->request, &done, w->status) : 0;
+    const int rc = w->n ? MPI_Testall(w->n, w->request, &done, MPI_STATUSES_IGNORE) : 0;
     *ret_done = rc == MPI_SUCCESS && done;
     if (*ret_done) {
         w->next = c->idle;
@@ -157,7 +159,7 @@ static bool waits_for(mf_comm_wait *w, int32_t peer)
     for (int i = 0; i < w->n; i++) {
         int done = 1;
         if (w->peer[i] != peer) continue;
-        if (MPI_Test(&w->request[i], &done, w->status) != MPI_SUCCESS || !done) return true;
+        if (MPI_Test(&w->request[i], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return true;
     }
     return false;
 }
@@ -176,7 +178,6 @@ static void close_comm(mf_comm *c)
         mf_comm_wait *w = c->idle;
         c->idle = w->next;
         free(w->request);
-        free(w->status);
         free(w->peer);
         free(w);
     }

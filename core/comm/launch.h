@@ -7,7 +7,7 @@
 typedef struct mf_launch {
     const char *launcher; /* for messages: "mpirun of Open MPI" */
     const char *module;   /* the communicator that fits */
-    int rank, ranks;      /* of the launcher; ranks 0: not known */
+    int rank, ranks;      /* of the launcher */
 } mf_launch;
 
 /* False if no launcher has started this process, or it has started only one. */

@@ -215,7 +215,7 @@ int mf_world_exchange(mf_world *w, const char *what, int n_send, const mf_comm_p
 
 int mf_world_gather(mf_world *w, const char *what, const void *mine, int64_t bytes, void *all)
 {
-    if (all != mine) memmove((char *)all + mf_world_rank(w) * bytes, mine, (size_t)bytes);
+    memmove((char *)all + mf_world_rank(w) * bytes, mine, (size_t)bytes);
     if (!w) return MF_OK;
     mf_comm_piece *send = w->pieces, *recv = w->pieces + w->ranks;
     int n = 0;
@@ -264,6 +264,7 @@ int mf_world_agree(mf_world *w, int rc)
 {
     int32_t *codes;
     if (!w) return rc;
+    w->agreed = false;
     opinion mine = {.code = rc}, *all = NULL;
     bool fine = true;
     if (rc != MF_OK) snprintf(mine.message, sizeof mine.message, "%s", mf_error_message());
@@ -285,4 +286,9 @@ int mf_world_agree(mf_world *w, int rc)
 bool mf_world_agreed(const mf_world *w)
 {
     return w && w->agreed;
+}
+
+void mf_world_forget(mf_world *w)
+{
+    if (w) w->agreed = false;
 }

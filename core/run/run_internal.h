@@ -52,6 +52,7 @@ struct moefw_run {
     /* set by core/cli: training joins the ranks that a launcher has started; false after it */
     bool joins;
     mf_world *world; /* NULL: one process */
+    bool alone;      /* the ranks could not be joined, and nothing else was wrong */
     bool keeps;      /* several ranks: rank 0 has a directory */
     mf_trainer *trainer;
     mf_batch **batches;    /* [accumulate] copies of the caller's batches; NULL until needed */

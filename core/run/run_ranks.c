@@ -13,12 +13,15 @@ int mf_run_join(moefw_run *run, int rc)
     run->joins = false;
     const int joined = mf_world_open(c ? c->parallel.comm : "auto",
                                      c ? c->parallel.patience : 60, &run->world);
+    run->alone = joined != MF_OK && rc == MF_OK;
     if (joined != MF_OK) return rc == MF_OK ? joined : rc;
     rc = mf_world_agree(run->world, rc);
     if (rc == MF_OK && run->world) rc = mf_launch_check(run->world, run->session);
+    int threads = 0;
+    if (rc == MF_OK) rc = mf_launch_threads(run->world, &threads);
     if (rc != MF_OK || run->threads != 0) return rc;
-    run->threads = mf_launch_threads(run->world);
-    mf_parallel_set_threads(run->threads);
+    run->threads = threads;
+    mf_parallel_set_threads(threads);
     return MF_OK;
 }
 

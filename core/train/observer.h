@@ -12,7 +12,7 @@
  *               plugin or a live option requested a rebuild of graphs -> between, which may
  *               evaluate (after_eval) and save checkpoints (save, on_save)
  *  after_batch and measure of a process' last micro-batch are called when the optimizer step is
- *  done, so that the device has not to be waited for twice.
+ *  done, so that the device need not be waited for twice; with several ranks, before they meet.
  */
 #ifndef MF_TRAIN_OBSERVER_H
 #define MF_TRAIN_OBSERVER_H

@@ -1,5 +1,5 @@
-/* train/trainer_internal.h: the struct of the trainer, only for trainer.c, trainer_step.c and
- * trainer_state.c. Observers use train/trainer.h. */
+/* train/trainer_internal.h: the struct of the trainer, only for trainer.c, trainer_step.c,
+ * trainer_state.c and trainer_ranks.c. Observers use train/trainer.h. */
 #ifndef MF_TRAIN_TRAINER_INTERNAL_H
 #define MF_TRAIN_TRAINER_INTERNAL_H
 
@@ -85,6 +85,8 @@ void mf_trainer_ranks_free(mf_trainer *t);
 int mf_trainer_meet(mf_trainer *t, int rc);
 /* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks. */
 int mf_trainer_judge_equal(mf_trainer *t);
+
+/* ---- trainer.c, trainer_state.c ---- */
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);

@@ -106,43 +106,55 @@ typedef struct digest {
     char text[33];
 } digest;
 
-/* Compares the digests of one block of all ranks. All ranks find the same. */
-static int judge_block(mf_world *w, const char *name, bool buffer, const void *data,
-                       size_t bytes, digest *all)
+/* The values of a parameter that are compared; NULL: none, as they stay in a file. */
+static const float *compared(const mf_param *p)
 {
-    digest mine;
-    mf_hash_bytes(data, bytes, mine.text);
-    int rc = mf_world_gather(w, "digests of the weights", &mine, sizeof mine, all);
-    for (int r = 1; rc == MF_OK && r < mf_world_ranks(w); r++)
-        if (memcmp(&all[r], &all[0], sizeof mine) != 0)
-            rc = mf_fail(MF_EPLUGIN, "%s differs between rank 0 and rank %d (%s): %s", name, r,
-                         mf_world_place(w, r)->host,
-                         buffer ? "the plugin that owns this buffer writes it while a "
-                                  "micro-batch runs, or uses something that is not the same "
-                                  "everywhere, such as rand, a clock or a file"
-                                : "the ranks do not compute the same; expected equal "
-                                  "processors and libraries");
-    return rc;
+    return p->stored && !p->buffer ? NULL : mf_param_host(p);
+}
+
+static int differs(mf_world *w, const mf_param *p, int rank)
+{
+    return mf_fail(MF_EPLUGIN, "%s differs between rank 0 and rank %d (%s): %s", p->name, rank,
+                   mf_world_place(w, rank)->host,
+                   p->buffer ? "the plugin that owns this buffer writes it while a "
+                               "micro-batch runs, or uses something that is not the same "
+                               "everywhere, such as rand, a clock or a file"
+                             : "the ranks do not compute the same; expected equal "
+                               "processors and libraries");
+}
+
+/* The first difference: of a buffer if one differs, for what differs there spreads to the
+ * parameters. All ranks find the same. */
+static int compare(mf_world *w, const mf_store *store, const digest *all)
+{
+    const int n = mf_store_count(store);
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < n; i++)
+            for (int r = 1; r < mf_world_ranks(w); r++)
+                if (mf_store_at(store, i)->buffer == (turn == 0) &&
+                    memcmp(&all[(size_t)r * (size_t)n + (size_t)i], &all[i], sizeof *all) != 0)
+                    return differs(w, mf_store_at(store, i), r);
+    return MF_OK;
 }
 
 int mf_trainer_judge_equal(mf_trainer *t)
 {
     mf_world *w = t->options.world;
     const mf_store *store = t->session->model->store;
-    int rc = MF_OK;
-    if (mf_world_ranks(w) == 1) return MF_OK;
-    digest *all = mf_alloc((size_t)mf_world_ranks(w), sizeof *all);
-    if (!all) return MF_ENOMEM;
-    for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
-        const mf_param *p = mf_store_at(store, i);
-        const float *v = p->buffer ? mf_param_host(p) : NULL;
-        if (v) rc = judge_block(w, p->name, true, v, (size_t)p->count * sizeof *v, all);
+    const size_t n = (size_t)mf_store_count(store), ranks = (size_t)mf_world_ranks(w);
+    if (ranks == 1) return MF_OK;
+    digest *mine = mf_alloc(n, sizeof *mine), *all = mf_alloc(n * ranks, sizeof *all);
+    int rc = mf_world_agree(w, mine && all ? MF_OK : MF_ENOMEM);
+    for (size_t i = 0; rc == MF_OK && i < n; i++) {
+        const mf_param *p = mf_store_at(store, (int)i);
+        const float *v = compared(p);
+        if (v) mf_hash_bytes(v, (size_t)p->count * sizeof *v, mine[i].text);
     }
-    for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
-        const mf_param *p = mf_store_at(store, i);
-        const float *v = p->buffer || p->stored ? NULL : mf_param_host(p);
-        if (v) rc = judge_block(w, p->name, false, v, (size_t)p->count * sizeof *v, all);
-    }
+    if (rc == MF_OK)
+        rc = mf_world_gather(w, "digests of the weights", mine, (int64_t)(n * sizeof *mine),
+                             all);
+    if (rc == MF_OK) rc = compare(w, store, all);
+    mf_free(mine);
     mf_free(all);
     return rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
 }

@@ -120,7 +120,7 @@ static void foretell(mf_trainer *t, double began, int64_t done)
     t->foretold = true;
     if (step > 60)
         mf_log(MF_LOG_WARN,
-               "a step will take about %.0f s: train.accumulate = %lld runs of %.4f s", step,
+               "a step will take about %.0f s: %lld runs of %.4f s (train.accumulate)", step,
                (long long)micro, now / (double)done);
 }
 
@@ -165,7 +165,8 @@ static int tell_batch(mf_trainer *t, int64_t j)
 }
 
 /* Runs forward and backward passes of this process' micro-batches. Observers are told of the
- * last one by collect, which waits for it and for the optimizer step. */
+ * last one by collect, which waits for it and for the optimizer step; with several ranks before
+ * they meet. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const double began = mf_clock();
@@ -245,11 +246,13 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 {
     int rc = mf_world_agree(t->options.world, repeat_checked(t, own));
     if (rc == MF_OK)
-        rc = mf_fail(MF_ENONFINITE,
-                     "step %lld: loss %g, gradient norm %g: every value is finite, but the sum "
-                     "of squares of the gradient is not; a smaller train.lr or train.clip may "
-                     "help",
-                     (long long)t->step + 1, t->now.loss, t->now.grad_norm);
+        rc = mf_world_agree(
+            t->options.world,
+            mf_fail(MF_ENONFINITE,
+                    "step %lld: loss %g, gradient norm %g: every value is finite, but the sum "
+                    "of squares of the gradient is not; a smaller train.lr or train.clip may "
+                    "help",
+                    (long long)t->step + 1, t->now.loss, t->now.grad_norm));
     return rc;
 }
 
@@ -336,5 +339,6 @@ int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
     mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
            (int)t->skipped);
     mf_error_clear();
+    mf_world_forget(t->options.world);
     return MF_OK;
 }

@@ -25,11 +25,11 @@ told() {
 }
 
 @test "the size limit of a file is an error, not a signal" {
-    run bash -c 'ulimit -f 20; exec "$MOEFW" data synth --bytes 2000000 -o text -q'
+    run bash -c 'ulimit -f 20 && exec "$MOEFW" data synth --bytes 2000000 -o text -q'
     [ "$status" -eq 1 ]
     [ "$output" = "moefw: text: cannot write: File too large" ]
     [ "$(ls)" = run ]
-    run bash -c 'ulimit -f 20; exec "$MOEFW" train --resume run -q -t 1 --steps 8'
+    run bash -c 'ulimit -f 20 && exec "$MOEFW" train --resume run -q -t 1 --steps 8'
     [ "$status" -eq 1 ]
     [[ "$output" == *"step-8.tmp/"*": cannot write: File too large" ]]
     "$MOEFW" ckpt verify run
@@ -40,7 +40,7 @@ told() {
     ! grep -q '__[at]san_init' "$MOEFW" || skip "a sanitizer takes more addresses"
     local command
     for command in "--version" "config check default" "config show default" "plugin info linear" "presets"; do
-        run timeout 60 bash -c "ulimit -v 131072; OMP_NUM_THREADS=2 \"\$MOEFW\" $command"
+        run timeout 60 bash -c "ulimit -v 131072 && OMP_NUM_THREADS=2 \"\$MOEFW\" $command"
         [ "$status" -eq 0 ] || { echo "$command: $status $output"; return 1; }
     done
 }
@@ -49,7 +49,7 @@ told() {
 ended() {
     rm -rf other
     cp -r run other
-    run timeout 120 bash -c "$1; \"\$MOEFW\" train --resume other -q -t 1 --steps 6"
+    run timeout 120 bash -c "$1 && \"\$MOEFW\" train --resume other -q -t 1 --steps 6"
     [ "$status" -eq 0 ] || { echo "$1: $status $output"; return 1; }
     cmp other/ckpt/step-6/model.safetensors whole/ckpt/step-6/model.safetensors
 }

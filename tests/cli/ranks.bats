@@ -106,6 +106,30 @@ equal() {
     MOEFW_COMM_CHUNK=1000 equal "2" default
 }
 
+# ids FIRST: a file of 20,000 token ids below 256
+ids() {
+    awk -v first="$1" 'BEGIN { for (i = 0; i < 20000; i++) printf "%c%c", (first + i * i) % 251 % 128, 0 }'
+}
+
+@test "token ids that stay in a file, and answers to prompts" {
+    ids 1 >ids.bin
+    equal "2" default --set data.path="$PWD/ids.bin" --set data.bin_bits=16 --set model.vocab=auto
+    ids 2 >other.bin
+    thin x default --set data.path="$PWD/ids.bin" --set data.bin_bits=16
+    # One configuration, but another file on one rank.
+    ln -s ids.bin 0.bin
+    ln -s other.bin 1.bin
+    mkdir a b
+    cp ids.bin a/data.bin
+    cp other.bin b/data.bin
+    words=("${words[@]/$PWD\/ids.bin//proc/self/cwd/data.bin}")
+    words=("${words[@]/#x/$PWD/x}")
+    run timeout 60 "$mpirun" -n 1 env -C a "$MOEFW" "${words[@]}" : -n 1 env -C b "$MOEFW" "${words[@]}" 3>&-
+    refused 4 "rank 1 (.*) has other data"
+    for i in $(seq 60); do echo "{\"prompt\":\"a $i\",\"answer\":\"b $((i * i))\"}"; done >turns.jsonl
+    equal "3" default --set data.path="$PWD/turns.jsonl" --set data.split=0.8
+}
+
 @test "doctor names the modules" {
     run "$MOEFW" doctor
     [[ "$output" =~ communicators\ +openmpi ]]
@@ -131,9 +155,21 @@ refused() {
     thin x default --set train.btach=2
     run ranks 2 "${words[@]}"
     refused 2 "unknown key 'btach'"
+}
+
+@test "a module that is missing, everywhere and on one rank" {
     thin x default --set parallel.comm=nothing
     run ranks 2 "${words[@]}"
-    refused 6 "no communicator module comm/nothing.so"
+    echo "$output"
+    [ "$status" -eq 6 ]
+    grep -q "^moefw: .*no communicator module comm/nothing.so" <<<"$output"
+    thin x default --set parallel.comm=/proc/self/cwd/comm.so
+    mkdir a b
+    cp "$builddir/plugins/comm/openmpi.so" a/comm.so
+    run timeout 60 "$mpirun" -n 1 env -C a "$MOEFW" "${words[@]}" : -n 1 env -C b "$MOEFW" "${words[@]}" 3>&-
+    echo "$output"
+    [ "$status" -eq 4 ]
+    grep -q "^moefw: rank 1: .*comm.so" <<<"$output"
 }
 
 @test "another configuration on one rank" {
@@ -170,16 +206,46 @@ refused() {
     [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
 }
 
-# begin OUT WORDS...: starts an endless run on 2 ranks, and waits for its first checkpoint
+# big: a regularizer whose value times a large weight is not finite
+big() {
+    sed 's/square(g, mf_logsumexp(g, r->logits))/scale(g, mf_logsumexp(g, r->logits), 1e30)/; s/"z_loss"/"big"/' \
+        "$srcdir/plugins/regularizers/z_loss.c" >big.c
+    "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o big.so big.c -lm
+    skips=(--set regularizer.big.plugin="$PWD/big.so" --set regularizer.big.weight=1e9 --set train.nan_policy=skip
+        --set controller.s.plugin=schedule --set controller.s.target=regularizer.big.weight
+        --set controller.s.from=1e9 --set controller.s.to=0 --set controller.s.shape=step
+        --set controller.s.end=2 --set controller.s.every=1)
+}
+
+@test "steps whose loss is not finite are skipped" {
+    big
+    equal "2" default "${skips[@]}"
+    grep -q '"loss":null' one/metrics.jsonl
+}
+
+@test "train.time_limit: one checkpoint, one message, the name of the run, status 75" {
+    thin x default
+    words+=(--set train.steps=1000000 --set train.schedule=constant --set train.time_limit=1)
+    run --separate-stderr ranks 2 "${words[@]}"
+    echo "$output $stderr"
+    [ "$status" -eq 75 ]
+    [ "$output" = x ]
+    [ "$(grep -c '^moefw: time limit of 1 s' <<<"$stderr")" -eq 1 ]
+    "$MOEFW" ckpt verify "x/ckpt/$(cat x/ckpt/latest)"
+}
+
+# begin OUT WORDS...: starts an endless run on 2 ranks, and waits for its first checkpoint; every: save_every
 begin() {
-    local i out=$1
+    local i out=$1 first=ckpt/latest
     thin "$@"
-    words+=(--set train.save_every=5 --set train.eval_every=0 --set train.schedule=constant
+    [ "${every:-5}" -gt 0 ] || first=metrics.jsonl
+    words+=(--set train.save_every="${every:-5}" --set train.eval_every=0 --set train.schedule=constant
         --set train.steps=1000000)
     timeout -k 5 120 "$mpirun" -n 2 "$MOEFW" "${words[@]}" >log 2>&1 3>&- &
     job=$!
     for i in $(seq 300); do
-        [ -e "$out/ckpt/latest" ] && return
+        [ -s "$out/$first" ] && return
         sleep 0.1
     done
     cat log
@@ -206,6 +272,18 @@ ended() {
     status=0
     wait "$job" || status=$?
     cat log
+}
+
+@test "an error of one rank, after steps that were skipped" {
+    command -v prlimit >/dev/null || skip "no prlimit"
+    big
+    every=0 begin full default "${skips[@]}"
+    prlimit --pid "$(ranks_of full | head -n 1)" --fsize=100
+    ended
+    [ "$status" -eq 1 ]
+    [ "$(grep '^moefw: ' log | grep -vc 'moefw: warning: ')" -eq 1 ]
+    grep -q '^moefw: rank 0 (.*): .*cannot write' log
+    gone full
 }
 
 # goes_on OUT: continued on 3 ranks, the run has the bits of one process that was never stopped
@@ -265,14 +343,19 @@ goes_on() {
 }
 
 @test "SIGUSR1 to one rank saves a checkpoint at once" {
-    begin saved default
-    newest=$(cat saved/ckpt/latest)
+    every=0 begin saved default
+    sleep 0.5
+    [ ! -e saved/ckpt/latest ]
     kill -USR1 "$(ranks_of saved | tail -n 1)"
-    sleep 1
+    for i in $(seq 100); do
+        [ -e saved/ckpt/latest ] && break
+        sleep 0.1
+    done
+    newest=$(cat saved/ckpt/latest)
+    "$MOEFW" ckpt verify "saved/ckpt/$newest"
     kill -TERM "$(ranks_of saved | head -n 1)"
     ended
     [ "$status" -eq 143 ]
-    [ "$(cat saved/ckpt/latest)" != "$newest" ]
 }
 
 @test "a plugin that is not the same everywhere is named at the next save" {
@@ -290,7 +373,10 @@ goes_on() {
 @test "evaluation at the end of a run that is complete" {
     thin one default
     "$MOEFW" "${words[@]}"
-    ranks 2 train one --resume -q -t 1
+    cp -r one many
+    "$MOEFW" train one --resume -q -t 1
+    ranks 2 train many --resume -q -t 1
+    same one many
 }
 
 @test "MPICH gives the same bits" {

@@ -273,25 +273,48 @@ static void tell_agreed(const moefw_run *run)
     mf_error_clear();
 }
 
+static void tell_own(int rank, const char *host)
+{
+    char shown[4096];
+    fprintf(stderr, "moefw: rank %d%s%s%s: %s\n", rank, *host ? " (" : "", host,
+            *host ? ")" : "", mf_safe_text(mf_error_message(), false, shown, sizeof shown));
+    fflush(NULL);
+}
+
+/* The end of a run that has failed before the ranks could join: the launcher's rank 0 has the
+ * same error, unless it is one of joining, which may be this rank's own. */
+static void end_apart(const moefw_run *run, int rc)
+{
+    mf_launch l;
+    if (!is_other(run)) return;
+    if (run->alone && rc != MF_EUSAGE && mf_launch_find(&l)) tell_own(l.rank, "");
+    mf_error_clear();
+}
+
 /* The end of a run of several ranks that has failed. An error that all ranks know is told by
  * rank 0. Any other one is told by the rank that has it, which ends all of them. */
-static int end_ranks(const moefw_run *run, int rc)
+static void end_ranks(const moefw_run *run, int rc)
 {
-    const bool known = mf_world_agreed(run->world) || rc == MF_ESIGNAL || rc == MF_ELIMIT;
     const int rank = mf_world_rank(run->world);
-    char shown[4096];
     if (mf_world_ranks(run->world) == 1) {
-        if (is_other(run)) mf_error_clear();
-        return rc;
+        end_apart(run, rc);
+    } else if (rc == MF_ESIGNAL) {
+        if (rank > 0) mf_error_clear();
+    } else if (rc == MF_ELIMIT || mf_world_agreed(run->world)) {
+        tell_agreed(run);
+    } else {
+        tell_own(rank, mf_world_place(run->world, rank)->host);
+        mf_world_abort(run->world, mf_status_exit(rc));
     }
-    if (known && rc != MF_ESIGNAL && rc != MF_ELIMIT) tell_agreed(run);
-    else if (known && rank > 0) mf_error_clear();
-    if (known) return rc;
-    fprintf(stderr, "moefw: rank %d (%s): %s\n", rank, mf_world_place(run->world, rank)->host,
-            mf_safe_text(mf_error_message(), false, shown, sizeof shown));
-    fflush(NULL);
-    mf_world_abort(run->world, mf_status_exit(rc));
-    return rc;
+}
+
+/* Prints the run's name, also of one that a signal or a limit has stopped. */
+static int put_name(const mf_cli *cli, const moefw_run *run, int rc)
+{
+    if (!run->directory || is_other(run)) return rc;
+    if (rc != MF_OK && rc != MF_ESIGNAL && rc != MF_ELIMIT) return rc;
+    const int put = mf_cli_put_name(cli, "run", run->directory);
+    return rc == MF_OK ? put : rc;
 }
 
 static int run_verb(const mf_cli *cli)
@@ -303,7 +326,11 @@ static int run_verb(const mf_cli *cli)
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     int rc = open_run(cli, run);
     if (rc == MF_OK) rc = train(cli, run, &stopped_by);
-    if (rc != MF_OK) rc = end_ranks(run, rc);
+    /* Before the ranks end: the launcher ends those that are left when one has failed. */
+    const int failed = rc;
+    rc = put_name(cli, run, rc);
+    fflush(NULL);
+    if (failed != MF_OK) end_ranks(run, rc);
     if (mf_world_ranks(run->world) > 1 && rc == MF_ESIGNAL) {
         /* The launcher must see a process that ends by itself. */
         const int code = 128 + mf_trainer_asked_stop(run->trainer);
@@ -311,11 +338,6 @@ static int run_verb(const mf_cli *cli)
         moefw_run_free(run);
         fflush(NULL);
         _exit(code);
-    }
-    if (run->directory && !is_other(run) &&
-        (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT)) {
-        const int put = mf_cli_put_name(cli, "run", run->directory);
-        if (rc == MF_OK) rc = put;
     }
     moefw_run_free(run);
     if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */

@@ -13,8 +13,8 @@ struct mf_gradient_exchange {
     mf_store *store;
     int64_t leaves, size;       /* of the tree; elements of the gradient */
     int n_pieces;               /* of all ranks */
-    mf_piece *pieces;           /* [n_pieces] in the order of their leaves */
-    int *owner;                 /* [n_pieces] the rank that has the piece */
+    mf_piece *pieces;           /* [leaves], n_pieces are used, in the order of their leaves */
+    int *owner;                 /* [leaves] the rank that has the piece */
     float *received;            /* [n_pieces][own slice] those of this rank are not used */
     float **at;                 /* [n_pieces] where this rank has its slice of the piece */
     mf_comm_piece *send, *recv; /* [n_pieces + ranks] (ranks - 1) */
@@ -32,25 +32,21 @@ static int64_t slice_size(const mf_gradient_exchange *x, int rank)
     return slice_begin(x, rank + 1) - slice_begin(x, rank);
 }
 
+/* Each piece has at least one leaf. */
 static int list_pieces(mf_gradient_exchange *x)
 {
     const int ranks = mf_world_ranks(x->world);
     mf_piece piece[MF_TREE_PIECES];
-    for (int turn = 0; turn < 2; turn++) {
-        x->n_pieces = 0;
-        for (int r = 0; r < ranks; r++) {
-            const mf_piece share = mf_tree_share(x->leaves, r, ranks);
-            const int n = mf_tree_pieces(x->leaves, share.first, share.end, piece);
-            for (int i = 0; i < n; i++, x->n_pieces++)
-                if (turn == 1) {
-                    x->pieces[x->n_pieces] = piece[i];
-                    x->owner[x->n_pieces] = r;
-                }
+    x->pieces = mf_alloc((size_t)x->leaves, sizeof *x->pieces);
+    x->owner = mf_alloc((size_t)x->leaves, sizeof *x->owner);
+    if (!x->pieces || !x->owner) return MF_ENOMEM;
+    for (int r = 0; r < ranks; r++) {
+        const mf_piece share = mf_tree_share(x->leaves, r, ranks);
+        const int n = mf_tree_pieces(x->leaves, share.first, share.end, piece);
+        for (int i = 0; i < n; i++) {
+            x->pieces[x->n_pieces] = piece[i];
+            x->owner[x->n_pieces++] = r;
         }
-        if (turn == 1) break;
-        x->pieces = mf_alloc((size_t)x->n_pieces, sizeof *x->pieces);
-        x->owner = mf_alloc((size_t)x->n_pieces, sizeof *x->owner);
-        if (!x->pieces || !x->owner) return MF_ENOMEM;
     }
     return MF_OK;
 }

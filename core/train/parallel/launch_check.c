@@ -2,7 +2,6 @@
  * has asked for, without any error. So they compare digests before the first step. */
 #include "train/parallel/launch_check.h"
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,80 +21,39 @@ typedef struct digests {
     char digest[DIGESTS][33];
 } digests;
 
-/* Adds to a stream, whose text is hashed at the end. */
-typedef struct text {
-    char *bytes;
-    size_t n;
-    FILE *f;
-} text;
-
-static int end_text(text *t, int rc, char digest[33])
+static int hash_config(const mf_session *s, char digest[33])
 {
-    if (fclose(t->f) != 0 && rc == MF_OK) rc = mf_fail(MF_ENOMEM, "no memory to compare ranks");
-    if (rc == MF_OK) mf_hash_bytes(t->bytes, t->n, digest);
-    free(t->bytes);
+    char *text;
+    size_t n;
+    int rc = mf_config_text(s->config, "the configuration of a rank", &text, &n);
+    if (rc == MF_OK) mf_hash_bytes(text, n, digest);
+    mf_free(text);
     return rc;
 }
 
-static int begin_text(text *t)
-{
-    *t = (text){0};
-    t->f = open_memstream(&t->bytes, &t->n);
-    return t->f ? MF_OK : mf_fail(MF_ENOMEM, "no memory to compare ranks");
-}
-
-static int hash_config(const mf_session *s, char digest[33])
-{
-    text t;
-    int rc = begin_text(&t);
-    return rc == MF_OK ? end_text(&t, mf_config_write(s->config, t.f), digest) : rc;
-}
-
+/* Hashes the hash before and the plugin's kind, name and hash, one plugin after the other. */
 static int hash_plugins(const mf_provenance *p, char digest[33])
 {
-    text t;
-    int rc = begin_text(&t);
-    for (int i = 0; rc == MF_OK && i < p->n_plugins; i++)
-        fprintf(t.f, "%s %s %s\n", p->plugins[i].kind, p->plugins[i].name, p->plugins[i].hash);
-    return rc == MF_OK ? end_text(&t, rc, digest) : rc;
-}
-
-/* Writes what tells corpora apart: sizes, and digests of all tokens or, if they are many, of
- * evenly spaced pieces. */
-static void put_data(const mf_corpus *c, FILE *f)
-{
-    enum { PIECES = 64, PIECE = 1 << 20 };
-    char digest[33];
-    for (int i = 0; i < MF_SPLITS; i++)
-        fprintf(f, "%lld %lld %lld\n", (long long)c->split[i].begin, (long long)c->split[i].end,
-                (long long)c->split[i].tokens);
-    const int64_t all = c->tokens * c->id_bytes;
-    const int64_t step = all > (int64_t)PIECES * PIECE ? all / PIECES : PIECE;
-    for (int64_t at = 0; at < all; at += step) {
-        const int64_t left = all - at;
-        mf_hash_bytes((const char *)c->ids + at, (size_t)(left < PIECE ? left : PIECE), digest);
-        fprintf(f, "%s\n", digest);
+    for (int i = 0; i < p->n_plugins; i++) {
+        const mf_provenance_plugin *q = &p->plugins[i];
+        char *line = mf_strf("%s%s %s %s", digest, q->kind, q->name, q->hash);
+        if (!line) return MF_ENOMEM;
+        mf_hash_bytes(line, strlen(line), digest);
+        mf_free(line);
     }
+    return MF_OK;
 }
 
-static int hash_data(const mf_session *s, char digest[33])
-{
-    text t;
-    int rc = begin_text(&t);
-    if (rc != MF_OK) return rc;
-    if (s->corpus) put_data(s->corpus, t.f);
-    return end_text(&t, rc, digest);
-}
-
-static int take_digests(const mf_session *s, digests *f)
+static int take_digests(mf_session *s, digests *f)
 {
     const mf_provenance *p = mf_provenance_now(s->model);
     memset(f, 0, sizeof *f);
     int rc = mf_hash_file(mf_paths_library(), f->digest[PROGRAM]);
     if (rc == MF_OK) rc = hash_config(s, f->digest[CONFIGURATION]);
     if (rc == MF_OK) rc = hash_plugins(p, f->digest[PLUGINS]);
-    if (rc == MF_OK) rc = hash_data(s, f->digest[DATA]);
     mf_hash_bytes(p->kernels, strlen(p->kernels), f->digest[KERNELS]);
+    mf_provenance_name_data(s);
+    memcpy(f->digest[DATA], s->data_id, sizeof f->digest[DATA]);
     return rc;
 }
 
@@ -130,7 +88,7 @@ static int judge_size(mf_world *w, const mf_session *s)
     return MF_OK;
 }
 
-int mf_launch_check(mf_world *w, const mf_session *s)
+int mf_launch_check(mf_world *w, mf_session *s)
 {
     digests mine;
     if (mf_world_ranks(w) == 1) return MF_OK;
@@ -149,30 +107,31 @@ int mf_launch_check(mf_world *w, const mf_session *s)
 
 /* ---- threads ---- */
 
-int mf_launch_threads(mf_world *w)
+int mf_launch_threads(mf_world *w, int *ret)
 {
     cpu_set_t mine, both;
     const int rank = mf_world_rank(w), ranks = mf_world_ranks(w);
-    if (ranks == 1 || getenv("OMP_NUM_THREADS")) return 0;
+    *ret = 0;
+    if (ranks == 1) return MF_OK;
     cpu_set_t *all = mf_alloc((size_t)ranks, sizeof *all);
-    if (!all || sched_getaffinity(0, sizeof mine, &mine) != 0 ||
-        mf_world_gather(w, "the cores of the ranks", &mine, sizeof mine, all) != MF_OK) {
-        mf_free(all);
-        mf_error_clear();
-        return 1;
-    }
+    int rc = mf_world_agree(w, all ? MF_OK : MF_ENOMEM);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
+    if (rc == MF_OK)
+        rc = mf_world_gather(w, "the cores of the ranks", &mine, sizeof mine, all);
     int sharing = 0;
-    for (int r = 0; r < ranks; r++) {
+    for (int r = 0; rc == MF_OK && r < ranks; r++) {
         CPU_AND(&both, &mine, &all[r]);
         sharing +=
             mf_world_place(w, r)->node == mf_world_place(w, rank)->node && CPU_COUNT(&both) > 0;
     }
     mf_free(all);
+    if (rc != MF_OK || getenv("OMP_NUM_THREADS")) return rc;
     const int cores = CPU_COUNT(&mine), threads = cores / (sharing > 0 ? sharing : 1);
     if (rank == 0 && cores == 1 &&
         sysconf(_SC_NPROCESSORS_ONLN) > mf_world_place(w, rank)->node_ranks)
         mf_log(MF_LOG_WARN,
                "the launcher binds each rank to one core of several: ranks run one "
                "thread (mpirun --bind-to none gives them the others)");
-    return threads > 0 ? threads : 1;
+    *ret = threads > 0 ? threads : 1;
+    return MF_OK;
 }

@@ -114,16 +114,17 @@ static void add_stored(char *text, size_t size, const mf_corpus *c)
     add_hash(text, size, &c->tokens, sizeof c->tokens);
 }
 
-static void name_data(mf_session *s)
+void mf_provenance_name_data(mf_session *s)
 {
-    char text[(5 + 2 * MF_TASKS_MAX + MF_SPLITS) * 64] = "";
+    char text[(6 + 2 * MF_TASKS_MAX + MF_SPLITS) * 64] = "";
     const mf_corpus *c = s->corpus;
-    if (!c || s->other_data) return;
+    if (!c || s->other_data || s->data_id[0]) return;
     const size_t spans = (size_t)c->n_spans;
     if (c->ids)
         add_hash(text, sizeof text, c->ids, (size_t)c->tokens * (size_t)c->id_bytes);
     else
         add_stored(text, sizeof text, c);
+    if (c->counted) add_hash(text, sizeof text, c->counted, (size_t)c->tokens);
     add_hash(text, sizeof text, c->spans, spans * sizeof *c->spans);
     for (int i = 0; i < c->n_more; i++) {
         add_hash(text, sizeof text, c->more[i].label, spans * sizeof(int32_t));
@@ -145,7 +146,7 @@ int mf_provenance_name(mf_session *s, const char *config, const char *weights)
     if (rc != MF_OK) return rc;
     snprintf(text, sizeof text, "%lld\n%s\n%s\n", now, hash[0], hash[1]);
     mf_hash_bytes(text, strlen(text), s->run_id);
-    name_data(s);
+    mf_provenance_name_data(s);
     return MF_OK;
 }
 
@@ -169,7 +170,7 @@ int mf_provenance_recall(mf_session *s, const char *path)
     const char *id = mf_json_string(mf_json_get(doc, "id"), NULL);
     snprintf(s->run_id, sizeof s->run_id, "%s", id ? id : "");
     mf_json_free(doc);
-    name_data(s);
+    mf_provenance_name_data(s);
     return MF_OK;
 }
 

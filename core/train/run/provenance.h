@@ -10,9 +10,11 @@
 const mf_provenance *mf_provenance_now(const mf_model *m);
 /* The same with the names of the run and of its data, if they are known. */
 const mf_provenance *mf_provenance_of(const mf_session *s);
+/* Names the data of the session, if they have no name yet: by tokens, which of them count,
+ * labels and splits. At most 262,144 tokens are read of those that stay in files. */
+void mf_provenance_name_data(mf_session *s);
 /* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial
- * weights; and its data, by tokens, labels and splits. At most 262,144 tokens are read of those
- * that stay in files. */
+ * weights; and its data. */
 int mf_provenance_name(mf_session *s, const char *config, const char *weights);
 /* Reads the name of a run from its manifest.json, "" if an earlier version began it or
  * if there is no manifest, and names the data of the session. MF_EINPUT: no JSON. */
