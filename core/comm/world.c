@@ -149,6 +149,11 @@ void mf_world_abort(mf_world *w, int code)
     _exit(code);
 }
 
+const char *mf_world_name(const mf_world *w)
+{
+    return w ? w->table->name : "self";
+}
+
 int mf_world_rank(const mf_world *w)
 {
     return w ? w->rank : 0;

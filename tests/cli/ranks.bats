@@ -130,6 +130,28 @@ ids() {
     equal "3" default --set data.path="$PWD/turns.jsonl" --set data.split=0.8
 }
 
+@test "bench comm: latency, bandwidth and all-to-all of the ranks" {
+    run --separate-stderr ranks 3 bench comm --repetitions 2 --json
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '"what":"latency","between":"node","comm":"openmpi","ranks":2,"bytes":8,' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '"what":"bandwidth","between":"node",.*"ranks":2' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '"what":"all_to_all","between":"node",.*"ranks":3' <<<"$output")" -eq 3 ]
+    [ "$(wc -l <<<"$output")" -eq 7 ]
+    # The all-to-all of 16 MiB: each rank sends a third of them to two others.
+    tail -n 1 <<<"$output" | awk -F'[:,}]' '{ for (i = 1; i < NF; i++) v[$i] = $(i + 1)
+        exit !(v["\"bytes\""] == int(16777216 / 3) &&
+            v["\"gb_per_s\""] * v["\"us\""] * 1e3 / (2 * v["\"bytes\""]) - 1 < 1e-3) }'
+    run --separate-stderr ranks 2 bench comm --repetitions 2
+    [ "${#lines[@]}" -eq 9 ]
+    [ "${lines[0]}" = "2 ranks by openmpi" ]
+    run "$MOEFW" bench comm
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: bench comm: one process has no peer; expected a launcher"* ]]
+    run ranks 2 bench comm --set parallel.patinece=1
+    [ "$status" -eq 2 ]
+    [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
+}
+
 @test "doctor names the modules" {
     run "$MOEFW" doctor
     [[ "$output" =~ communicators\ +openmpi ]]
@@ -385,4 +407,9 @@ goes_on() {
     thin x default --set parallel.comm=openmpi
     run ranks 2 "${words[@]}"
     refused 2 "has started 2 processes, but communicator openmpi sees 1"
+    # MPICH can take the ranks of one machine for those of two.
+    MPIR_CVAR_ODD_EVEN_CLIQUES=1 run --separate-stderr ranks 3 bench comm --repetitions 1 --json
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '"between":"node",' <<<"$output")" -eq 7 ]
+    [ "$(grep -c '"what":"all_to_all","between":"nodes","comm":"mpich","ranks":3' <<<"$output")" -eq 3 ]
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "cli/bench_comm.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "kernels/kernel.h"
@@ -33,6 +34,7 @@ static const mf_cli_form forms[] = {
     {"prompt", "[RUN|CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
     {"infer", "[RUN|CONFIG|PRESET]", 0, 1,
      "batches of a classifier or language model: latency and memory"},
+    {"comm", NULL, 0, 0, "messages between the ranks that a launcher has started"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -667,6 +669,7 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_action(cli);
     mf_speed r;
     if (strcmp(what, "gemm") == 0) return bench_gemms(cli);
+    if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;
     const mf_timing_how how = how_often(cli, infer ? 100 : 9);
@@ -687,7 +690,7 @@ static int run(const mf_cli *cli)
 
 const mf_verb mf_verb_bench = {
     .name = "bench",
-    .brief = "measure routers, gemms, layers, training, decoding, inference",
+    .brief = "measure routers, gemms, layers, training, decoding, messages",
     .forms = forms,
     .options = options,
     .run = run,

@@ -10,8 +10,8 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text/shown.h"
 #include "cli/cli.h"
+#include "cli/ranks.h"
 #include "cli/signals.h"
 #include "report/terminal/progress.h"
 #include "report/report.h"
@@ -226,14 +226,16 @@ static void introduce(const moefw_run *run)
     tell_heads(s->model);
 }
 
-/* Whether this process is not the first of those that a launcher has started, as far as the
- * launcher tells. */
+/* parallel.comm; NULL if it is not known. */
+static const char *comm_of(const moefw_run *run)
+{
+    const mf_config *c = run->session ? run->session->config : run->config;
+    return c ? c->parallel.comm : NULL;
+}
+
 static bool is_other(const moefw_run *run)
 {
-    mf_launch l;
-    const mf_config *c = !run ? NULL : run->session ? run->session->config : run->config;
-    if (run && run->world) return mf_world_rank(run->world) > 0;
-    return mf_launch_find(&l) && l.rank > 0 && !(c && strcmp(c->parallel.comm, "self") == 0);
+    return mf_ranks_other(run->world, comm_of(run));
 }
 
 static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
@@ -259,52 +261,16 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 
 /* ---- several ranks ---- */
 
-/* Prints an error that all ranks know. The launcher ends the other ranks as soon as one has
- * ended with an error, so none ends before rank 0 has printed. */
-static void tell_agreed(const moefw_run *run)
-{
-    char shown[4096], told = 1;
-    if (mf_world_rank(run->world) == 0) {
-        fprintf(stderr, "moefw: %s\n",
-                mf_safe_text(mf_error_message(), false, shown, sizeof shown));
-        fflush(NULL);
-    }
-    mf_world_tell(run->world, "the end of the run", &told, sizeof told);
-    mf_error_clear();
-}
-
-static void tell_own(int rank, const char *host)
-{
-    char shown[4096];
-    fprintf(stderr, "moefw: rank %d%s%s%s: %s\n", rank, *host ? " (" : "", host,
-            *host ? ")" : "", mf_safe_text(mf_error_message(), false, shown, sizeof shown));
-    fflush(NULL);
-}
-
-/* The end of a run that has failed before the ranks could join: the launcher's rank 0 has the
- * same error, unless it is one of joining, which may be this rank's own. */
-static void end_apart(const moefw_run *run, int rc)
-{
-    mf_launch l;
-    if (!is_other(run)) return;
-    if (run->alone && rc != MF_EUSAGE && mf_launch_find(&l)) tell_own(l.rank, "");
-    mf_error_clear();
-}
-
-/* The end of a run of several ranks that has failed. An error that all ranks know is told by
- * rank 0. Any other one is told by the rank that has it, which ends all of them. */
+/* The end of a run that has failed. A signal or a limit stops all ranks together. */
 static void end_ranks(const moefw_run *run, int rc)
 {
-    const int rank = mf_world_rank(run->world);
-    if (mf_world_ranks(run->world) == 1) {
-        end_apart(run, rc);
-    } else if (rc == MF_ESIGNAL) {
-        if (rank > 0) mf_error_clear();
-    } else if (rc == MF_ELIMIT || mf_world_agreed(run->world)) {
-        tell_agreed(run);
+    const bool several = mf_world_ranks(run->world) > 1;
+    if (several && rc == MF_ESIGNAL) {
+        if (mf_world_rank(run->world) > 0) mf_error_clear();
+    } else if (several && rc == MF_ELIMIT) {
+        mf_ranks_tell_agreed(run->world);
     } else {
-        tell_own(rank, mf_world_place(run->world, rank)->host);
-        mf_world_abort(run->world, mf_status_exit(rc));
+        mf_ranks_end(run->world, comm_of(run), run->alone, rc);
     }
 }
 
@@ -322,7 +288,7 @@ static int run_verb(const mf_cli *cli)
     moefw_run *run = moefw_run_new();
     int stopped_by = 0;
     if (!run) return MF_ENOMEM;
-    if (is_other(NULL)) mf_log_set_level(MF_LOG_ERROR);
+    if (mf_ranks_other(NULL, NULL)) mf_log_set_level(MF_LOG_ERROR);
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     int rc = open_run(cli, run);
     if (rc == MF_OK) rc = train(cli, run, &stopped_by);
