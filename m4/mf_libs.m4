@@ -160,6 +160,7 @@ $PACKAGE_STRING
     oneDNN        $mf_with_onednn
     CUDA          $mf_with_cuda
     libedit       $mf_with_edit (lines of generate -i)
+    libcurl       $mf_with_curl (log.mlflow)
     MPI          $mf_with_mpi
     tests         $mf_tests
     plugins       $mf_plugins, installed in `mf_expand "$plugindir"`

@@ -77,6 +77,7 @@ UNIT += tests/unit/data/check_merges
 UNIT += tests/unit/data/check_pretrained
 UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/train/check_trace
+UNIT += tests/unit/train/check_tracking
 
 CLI =
 CLI += tests/cuda/backend.bats
@@ -124,6 +125,7 @@ CLI += tests/cli/trace.bats
 CLI += tests/cli/train/bits.bats
 CLI += tests/cli/train/data.bats
 CLI += tests/cli/train/logging.bats
+CLI += tests/cli/train/mlflow.bats
 CLI += tests/cli/train/memory.bats
 CLI += tests/cli/train/optimizers.bats
 CLI += tests/cli/train/presets.bats

@@ -75,4 +75,8 @@ tests_faults_replay_SOURCES = tests/faults/replay.c tests/faults/preload.h
 tests_faults_replay_LDADD = $(MOEFW_LIBS)
 EXTRA_DIST += $(FAULTS)
 
+# What stands for an MLflow server (log.mlflow).
+check_PROGRAMS += tests/mlflow/server
+tests_mlflow_server_LDADD = $(MOEFW_LIBS)
+
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)

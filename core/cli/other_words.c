@@ -99,8 +99,10 @@ static const pair options[] = {{"output", "out"},
 /* Options of other programs for which the name of an option is no answer, and what to say. */
 static const pair sentences[] = {
     {"wandb", "'moefw export csv RUN' writes a table of all metrics"},
-    {"mlflow", "'moefw export mlflow RUN' writes what MLflow reads"},
-    {"report-to", "'moefw export csv|mlflow RUN' writes what other tools read"},
+    {"mlflow", "'--set log.mlflow=http://HOST:PORT' sends metrics to an MLflow server, "
+               "'moefw export mlflow RUN' writes what MLflow reads"},
+    {"report-to", "'--set log.tensorboard=yes' and '--set log.mlflow=http://HOST:PORT' write "
+                  "for other tools, as 'moefw export csv|mlflow RUN' does"},
     {"gpu", "did you mean '--device=cuda:0'?"},
     {"gpus", "did you mean '--device=cuda:0'?"},
     {"cuda", "did you mean '--device=cuda'?"},

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "train/metrics/tracking.h"
 #include "train/sample_steps.h"
 
 #define AT(part, field)                                                                        \
@@ -141,6 +142,19 @@ static void judge_report(mf_config_faults *j, const mf_report_config *r)
             MF_PICTURED_MAX, at);
 }
 
+static void judge_log(mf_config_faults *j, const mf_log_config *l)
+{
+    if (l->mlflow[0] == '\0') return;
+    if (!mf_tracking_is_address(l->mlflow))
+        mf_config_fault(j, "log", "mlflow", NULL, NULL,
+                        "expected the address of an MLflow server, as http://localhost:5000, "
+                        "without a login, found '%s'",
+                        strchr(l->mlflow, '@') ? "an address with @" : l->mlflow);
+    if (l->mlflow_experiment[0] == '\0')
+        mf_config_fault(j, "log", "mlflow_experiment", "log.mlflow", "moefw",
+                        "expected the name of an experiment");
+}
+
 static void judge_all(mf_config_faults *j, const mf_config *c)
 {
     const mf_model_settings model = mf_config_model(c);
@@ -157,6 +171,7 @@ static void judge_all(mf_config_faults *j, const mf_config *c)
     mf_data_config_judge(j, &c->data);
     judge_train(j, c);
     judge_report(j, &c->report);
+    judge_log(j, &c->log);
 }
 
 /* ---- configuration ---- */

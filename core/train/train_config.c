@@ -132,6 +132,11 @@ static const mf_option report_options[] = {
 static const mf_option log_options[] = {
     MF_SECTION_BOOL(mf_log_config, tensorboard, "no",
                     "write event files of TensorBoard to RUN/tensorboard while training"),
+    MF_OPTION_STR(mf_log_config, mlflow, "",
+                  "address of an MLflow server that gets the metrics while training, as "
+                  "http://localhost:5000; empty: none"),
+    MF_OPTION_STR(mf_log_config, mlflow_experiment, "moefw",
+                  "name of the experiment there, which is made if it is missing"),
     MF_END_OPTIONS};
 
 static const mf_option trace_options[] = {

@@ -95,7 +95,9 @@ typedef struct mf_parallel_config {
 } mf_parallel_config;
 
 typedef struct mf_log_config {
-    int64_t tensorboard; /* write RUN/tensorboard */
+    int64_t tensorboard;           /* write RUN/tensorboard */
+    const char *mlflow;            /* address of an MLflow server; "": none */
+    const char *mlflow_experiment; /* name of the experiment of the run */
 } mf_log_config;
 
 typedef struct mf_calls_config {

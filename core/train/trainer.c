@@ -95,7 +95,9 @@ static int add_observers(mf_trainer *t)
     if (rc == MF_OK) rc = mf_observe_history(t);
     if (rc == MF_OK) rc = mf_observe_checkpoints(t);
     if (rc == MF_OK) rc = mf_observe_samples(t);
-    return rc == MF_OK ? mf_observe_limits(t) : rc;
+    if (rc == MF_OK) rc = mf_observe_limits(t);
+    /* The last one: what it sends at the end is complete then. */
+    return rc == MF_OK ? mf_observe_mlflow(t) : rc;
 }
 
 static int prepare(mf_trainer *t)
@@ -170,6 +172,12 @@ int mf_trainer_observe(mf_trainer *t, const mf_observer *ops, void *self)
 {
     const int rc = add_observer(t, ops, self);
     if (rc != MF_OK && ops->free) ops->free(self);
+    return rc;
+}
+
+int mf_trainer_note(mf_trainer *t, int rc)
+{
+    if (rc != MF_OK && rc != MF_EUSAGE && rc != MF_EINVAL) t->status = rc;
     return rc;
 }
 
@@ -273,7 +281,7 @@ static int tell_step(mf_trainer *t)
     return rc;
 }
 
-int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret)
+static int take_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret)
 {
     if (mf_trainer_done(t))
         return mf_fail(MF_EUSAGE, "all %lld steps are done",
@@ -300,6 +308,11 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
     return rc;
 }
 
+int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret)
+{
+    return mf_trainer_note(t, take_step(t, own, ret));
+}
+
 /* ---- the loop ---- */
 
 bool mf_trainer_done(const mf_trainer *t)
@@ -323,7 +336,7 @@ int mf_trainer_finish(mf_trainer *t)
     r->floor = mf_evaluation_floor(t->evaluation);
     r->bits_per_byte = mf_evaluation_bits(t->evaluation);
     r->n_layers = t->session->model->n_moe;
-    return rc;
+    return mf_trainer_note(t, rc);
 }
 
 int mf_trainer_run(mf_trainer *t)
@@ -369,7 +382,7 @@ int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret)
     if (rc == MF_OK) rc = mf_evaluation_val(t->evaluation, t, batches, &r);
     MF_TELL(t, rc, after_eval, t, &r);
     if (rc == MF_OK && ret) *ret = r;
-    return rc == MF_OK ? rc : mf_trainer_judge(t, rc);
+    return rc == MF_OK ? rc : mf_trainer_note(t, mf_trainer_judge(t, rc));
 }
 
 /* ---- access ---- */
@@ -392,6 +405,11 @@ bool mf_trainer_keeps(const mf_trainer *t)
 const mf_trainer_options *mf_trainer_settings(const mf_trainer *t)
 {
     return &t->options;
+}
+
+int mf_trainer_status(const mf_trainer *t)
+{
+    return t->status;
 }
 
 bool mf_trainer_resumed(const mf_trainer *t)

@@ -120,6 +120,9 @@ int mf_trainer_asked_stop(mf_trainer *t);
 bool mf_trainer_asked_save(mf_trainer *t);
 bool mf_trainer_late(mf_trainer *t);
 const mf_trainer_options *mf_trainer_settings(const mf_trainer *t);
+/* MF_OK, or the code with which a step, an evaluation, a save or the finish has ended training;
+ * MF_ESIGNAL and MF_ELIMIT, too. */
+int mf_trainer_status(const mf_trainer *t);
 bool mf_trainer_resumed(const mf_trainer *t);
 int64_t mf_trainer_steps(const mf_trainer *t);  /* optimizer steps so far */
 int64_t mf_trainer_tokens(const mf_trainer *t); /* trained so far */

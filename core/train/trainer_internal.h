@@ -46,6 +46,7 @@ struct mf_trainer {
     double started, apart; /* clock at begin; seconds between steps since then */
     int64_t saved;         /* step of the newest checkpoint since begin, or -1 */
     bool ended;            /* training ends here, as after all steps */
+    int status;            /* the code with which training ended early */
     int stop;              /* MF_OK, or the code with which training ends after this step */
     char why[128];
     mf_step_result now;      /* the present step */
@@ -75,6 +76,10 @@ struct mf_trainer {
  * of the first part, which the ranks tell each other. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own);
 int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc);
+
+/* Notes the code with which training ends, for mf_trainer_status, and returns rc. Refused calls
+ * (MF_EUSAGE, MF_EINVAL) end nothing. */
+int mf_trainer_note(mf_trainer *t, int rc);
 
 /* ---- trainer_ranks.c ---- */
 /* Sets the share of this rank, and allocates what the exchange needs. */

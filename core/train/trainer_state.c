@@ -126,7 +126,7 @@ int mf_trainer_save(mf_trainer *t)
     int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, (int)t->session->config->train.keep);
     if (rc == MF_OK) t->saved = t->step;
     MF_TELL(t, rc, on_save, t);
-    return rc;
+    return mf_trainer_note(t, rc);
 }
 
 /* ---- resume ---- */

@@ -62,6 +62,8 @@ answered() {
     answered 2 "did you mean '--tokens=20'?" -- generate run --max_new_tokens 20
     answered 2 "did you mean '--verbose'?" -- train --debug
     answered 2 "moefw export csv RUN" -- train --wandb
+    answered 2 "--set log.mlflow=http://HOST:PORT" -- train --mlflow
+    answered 2 "--set log.tensorboard=yes" -- train --report_to tensorboard
     answered 2 "it is an operand" -- train --config x.ini
     answered 2 "did you mean '--prompt'?" -- generate run --promt hello
 }

@@ -13,6 +13,7 @@
 #include "base/text/number.h"
 #include "report/export/flat.h"
 #include "report/export/mlflow_store.h"
+#include "train/run/describe.h"
 #include "train/run/rundir.h"
 
 #include <errno.h>
@@ -148,16 +149,16 @@ static int folder_of(const work *w, const char *folder, char **ret)
     return *ret ? mf_mkdirs(*ret) : MF_ENOMEM;
 }
 
+static int put_one(void *arg, const char *name, const char *text)
+{
+    return mf_mlflow_put(arg, name, text, strlen(text));
+}
+
 static int put_params(work *w)
 {
-    char *dir, name[128];
+    char *dir;
     int rc = folder_of(w, "params", &dir);
-    for (int i = 0; rc == MF_OK && i < mf_ini_count(w->config); i++) {
-        const mf_ini_entry *e = mf_ini_at(w->config, i);
-        if (e->overridden) continue;
-        snprintf(name, sizeof name, "%s.%s", e->section, e->key);
-        rc = mf_mlflow_put(dir, name, e->value, strlen(e->value));
-    }
+    if (rc == MF_OK) rc = mf_describe_keys(w->config, put_one, dir);
     mf_free(dir);
     return rc;
 }
@@ -237,46 +238,17 @@ static int put_metrics(work *w)
     return rc;
 }
 
-static const char *run_name(const work *w, char out[128])
-{
-    size_t n = strlen(w->run), begin;
-    while (n > 1 && w->run[n - 1] == '/')
-        n--;
-    for (begin = n; begin > 0 && w->run[begin - 1] != '/'; begin--)
-        ;
-    snprintf(out, 128, "%.*s", (int)(n - begin), w->run + begin);
-    return out;
-}
-
 static const char *user(void)
 {
     const char *name = getenv("USER");
     return name && name[0] != '\0' ? name : "unknown";
 }
 
-/* Writes the manifest's strings and numbers as tags, and the tags that MLflow's pages show. */
 static int put_tags(work *w)
 {
-    char *dir, name[160], text[MF_NUMBER_TEXT], of[128];
-    const char *key;
-    const mf_json *value;
-    const struct {
-        const char *key, *text;
-    } known[] = {{"mlflow.runName", run_name(w, of)},
-                 {"mlflow.user", user()},
-                 {"mlflow.source.name", "moefw train"},
-                 {"mlflow.source.type", "LOCAL"}};
+    char *dir;
     int rc = folder_of(w, "tags", &dir);
-    for (size_t i = 0; rc == MF_OK && i < sizeof known / sizeof *known; i++)
-        rc = mf_mlflow_put(dir, known[i].key, known[i].text, strlen(known[i].text));
-    for (size_t i = 0; rc == MF_OK && mf_json_member(w->manifest, i, &key, &value); i++) {
-        double real;
-        const char *word = mf_json_string(value, NULL);
-        if (!word && mf_json_real(value, &real)) word = mf_format_f64(real, text);
-        if (!word) continue;
-        snprintf(name, sizeof name, "moefw.%s", strcmp(key, "moefw") == 0 ? "version" : key);
-        rc = mf_mlflow_put(dir, name, word, strlen(word));
-    }
+    if (rc == MF_OK) rc = mf_describe_run(w->manifest, w->run, put_one, dir);
     mf_free(dir);
     return rc;
 }
@@ -299,7 +271,7 @@ static int put_run_meta(work *w)
                                           {"experiment_id", w->experiment, 0},
                                           {"lifecycle_stage", "active", 0},
                                           {"run_id", w->id, 0},
-                                          {"run_name", run_name(w, of), 0},
+                                          {"run_name", mf_describe_name(w->run, of), 0},
                                           {"run_uuid", w->id, 0},
                                           {"source_name", "", 0},
                                           {"source_type", NULL, 4},

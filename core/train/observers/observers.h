@@ -19,6 +19,7 @@ int mf_run_files_write(mf_session *s, const mf_rundir *dir);
 int mf_observe_metrics_log(mf_trainer *t); /* records, and metrics.jsonl */
 int mf_observe_memory_log(mf_trainer *t);  /* memory.jsonl */
 int mf_observe_tensorboard(mf_trainer *t); /* log.tensorboard: event files */
+int mf_observe_mlflow(mf_trainer *t);      /* log.mlflow: records for a server */
 int mf_observe_history(mf_trainer *t);     /* metric history, for controllers */
 int mf_observe_checkpoints(mf_trainer *t); /* RUN/ckpt and RUN/best */
 int mf_observe_samples(mf_trainer *t);     /* routing of a text, for pictures */

@@ -12,6 +12,8 @@
 
 /* RUN/ended.txt: why training ended before its last step (train.patience), in one line. */
 #define MF_RUN_ENDED "ended.txt"
+/* RUN/mlflow.json: the run on an MLflow server (log.mlflow). */
+#define MF_RUN_MLFLOW "mlflow.json"
 
 typedef struct mf_rundir {
     char *path;

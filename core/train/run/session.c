@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/hint.h"
+#include "base/http.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/source.h"
@@ -349,6 +350,10 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
     }
     s->config = config;
     int rc = mf_crash_patience(config->calls.patience);
+    if (rc == MF_OK && options->training && config->log.mlflow[0] != '\0') {
+        rc = mf_http_check(); /* before the run has any file */
+        if (rc != MF_OK) rc = mf_fail_context(rc, "log.mlflow = %s", config->log.mlflow);
+    }
     if (rc == MF_OK) rc = open_parts(s, options);
     if (rc != MF_OK) {
         mf_session_close(s);

@@ -1,0 +1,205 @@
+/* The queue of log.mlflow, addresses of servers, and a handle that fails to be made. What is
+ * sent is tested with a server, in tests/cli/train/mlflow.bats. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/http.h"
+#include "base/log.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/scratch.h"
+#include "train/metrics/tracking.h"
+#include "train/metrics/tracking_queue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static mf_tracking_queue *new_queue(void)
+{
+    mf_tracking_queue *q;
+    ck_assert_int_eq(mf_tracking_queue_new(&q), MF_OK);
+    return q;
+}
+
+static size_t put(mf_tracking_queue *q, const char *key, int64_t step)
+{
+    const mf_tracking_metric m = {key, (double)step / 2, step, 1000 * step};
+    size_t waiting;
+    ck_assert_int_eq(mf_tracking_queue_put(q, &m, &waiting), MF_OK);
+    return waiting;
+}
+
+START_TEST(metrics_come_out_as_they_went_in)
+{
+    mf_tracking_queue *q = new_queue();
+    mf_tracking_metric out[4];
+    size_t n;
+    for (int64_t step = 1; step <= 10000; step++) { /* the ring grows twice */
+        put(q, "a", step);
+        ck_assert_uint_eq(put(q, "b", step), (size_t)(2 * step));
+    }
+    uint64_t mark = mf_tracking_queue_peek(q, out, 3, &n);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_str_eq(out[1].key, "b");
+    ck_assert_int_eq(out[2].step, 2);
+    ck_assert_int_eq(out[2].time, 2000);
+    ck_assert_double_eq(out[2].value, 1);
+    mf_tracking_queue_peek(q, out, 1, &n); /* nothing was removed */
+    ck_assert_int_eq(out[0].step, 1);
+    mf_tracking_queue_remove(q, mark);
+    ck_assert_uint_eq(mf_tracking_queue_waiting(q), 19997);
+    mf_tracking_queue_remove(q, mark);
+    ck_assert_uint_eq(mf_tracking_queue_waiting(q), 19997);
+    mf_tracking_queue_peek(q, out, 1, &n);
+    ck_assert_str_eq(out[0].key, "b");
+    ck_assert_int_eq(out[0].step, 2);
+    mf_tracking_queue_free(q);
+}
+END_TEST
+
+START_TEST(a_full_queue_drops_the_oldest)
+{
+    mf_tracking_queue *q = new_queue();
+    mf_tracking_metric out[2];
+    size_t n;
+    for (int64_t step = 0; step < MF_TRACKING_QUEUE_MAX; step++)
+        put(q, "a", step);
+    ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
+    const uint64_t mark = mf_tracking_queue_peek(q, out, 2, &n); /* being sent */
+    for (int64_t step = 0; step < 5; step++)
+        ck_assert_uint_eq(put(q, "b", step), MF_TRACKING_QUEUE_MAX);
+    ck_assert_uint_eq(mf_tracking_queue_dropped(q), 5);
+    ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
+    mf_tracking_queue_remove(q,
+                             mark); /* of what is no longer there, nothing is removed twice */
+    ck_assert_uint_eq(mf_tracking_queue_waiting(q), MF_TRACKING_QUEUE_MAX);
+    mf_tracking_queue_peek(q, out, 1, &n);
+    ck_assert_int_eq(out[0].step, 5);
+    mf_tracking_queue_free(q);
+}
+END_TEST
+
+START_TEST(what_the_server_has_is_left_out)
+{
+    mf_tracking_queue *q = new_queue();
+    mf_tracking_metric out[8];
+    size_t n;
+    put(q, "a", 1);
+    put(q, "b", 1);
+    put(q, "a", 2);
+    ck_assert_int_eq(mf_tracking_queue_known(q, "a", 2), MF_OK);
+    ck_assert_uint_eq(put(q, "a", 2), 3); /* not put at all */
+    put(q, "a", 3);
+    const uint64_t mark = mf_tracking_queue_peek(q, out, 8, &n);
+    ck_assert_uint_eq(n, 2);
+    ck_assert_str_eq(out[0].key, "b");
+    ck_assert_int_eq(out[1].step, 3);
+    mf_tracking_queue_forget(q);
+    mf_tracking_queue_peek(q, out, 8, &n);
+    ck_assert_uint_eq(n, 4);
+    mf_tracking_queue_remove(q, mark);
+    ck_assert_uint_eq(mf_tracking_queue_waiting(q), 0);
+    mf_tracking_queue_free(q);
+}
+END_TEST
+
+START_TEST(addresses)
+{
+    static const char *const good[] = {"http://localhost:5000", "https://a.b/c/",
+                                       "http://[::1]:1", "http://host"};
+    static const char *const bad[] = {
+        "",           "localhost:5000",   "http://",        "http:///x",
+        "http://:1",  "http://me:w@host", "http://a b",     "file:///tmp",
+        "http://a?b", "http://a\nb",      "http://\xc3\xa4"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(mf_tracking_is_address(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!mf_tracking_is_address(bad[i]), "%s", bad[i]);
+}
+END_TEST
+
+/* Makes a handle, and frees it before it has begun. */
+static int make(void)
+{
+    const mf_tracking_options o = {.server = "http://127.0.0.1:1",
+                                   .experiment = "e",
+                                   .name = "r",
+                                   .state = scratch_path("mlflow.json"),
+                                   .resumed = true};
+    mf_tracking *m;
+    int rc = mf_tracking_new(&o, &m);
+    if (rc != MF_OK) return rc;
+    ck_assert(mf_tracking_described(m));
+    rc = mf_tracking_describe(m, false, "train.lr", "1");
+    if (rc == MF_OK) rc = mf_tracking_log(m, "train/loss", 1, 1, 1);
+    mf_tracking_end(m, "FINISHED");
+    return rc;
+}
+
+START_TEST(without_memory_it_is_an_error)
+{
+    static const char state[] =
+        "{\"server\":\"http://127.0.0.1:1\",\"experiment_id\":\"1\",\"run_id\":\"x\","
+        "\"described\":true}";
+    if (mf_http_check() != MF_OK) return;
+    scratch_write(scratch_path("mlflow.json"), state, sizeof state - 1);
+    for (long n = 1;; n++) {
+        fault_alloc(n, FAULT_ONCE);
+        const int rc = make();
+        const bool hit = fault_hit();
+        ck_assert_int_eq(fault_alloc_live(), 0);
+        fault_off();
+        ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
+        if (!hit) break;
+    }
+}
+END_TEST
+
+static char line[1024];
+
+static void keep(void *arg, mf_log_level level, const char *text)
+{
+    (void)arg, (void)level;
+    snprintf(line, sizeof line, "%s", text);
+}
+
+START_TEST(nobody_answers)
+{
+    const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};
+    const mf_tracking_options o = {.server = "http://127.0.0.1:1/",
+                                   .experiment = "e",
+                                   .name = "r",
+                                   .state = scratch_path("none.json"),
+                                   .resumed = true};
+    mf_tracking *m;
+    if (mf_http_check() != MF_OK) return;
+    ck_assert_int_eq(mf_tracking_new(&o, &m), MF_OK);
+    ck_assert(!mf_tracking_described(m));
+    ck_assert_int_eq(mf_tracking_begin(m, 1), MF_OK);
+    for (int64_t step = 0; step < MF_TRACKING_QUEUE_MAX + 3; step++)
+        ck_assert_int_eq(mf_tracking_log(m, "train/loss", 1, step, 1), MF_OK);
+    const mf_log_sink *before = mf_log_redirect(&sink);
+    mf_fail(MF_ERUN, "the caller's error");
+    mf_tracking_end(m, "FAILED");
+    mf_log_redirect(before);
+    ck_assert_msg(strstr(line, "log.mlflow = http://127.0.0.1:1: 262147 values were not sent;"),
+                  "%s", line);
+    ck_assert_str_eq(mf_error_message(), "the caller's error");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("tracking");
+    TCase *t = tcase_create("tracking");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, metrics_come_out_as_they_went_in);
+    tcase_add_test(t, a_full_queue_drops_the_oldest);
+    tcase_add_test(t, what_the_server_has_is_left_out);
+    tcase_add_test(t, addresses);
+    tcase_add_test(t, without_memory_it_is_an_error);
+    tcase_add_test(t, nobody_answers);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
