@@ -8,7 +8,6 @@
 
 /* A probe takes the place of the stream in the contexts of the launches. */
 typedef struct probe {
-    mf_device *device;
     const mf_kernels *set;
     const char *lacking; /* the first kernel that the set does not have */
 } probe;
@@ -30,32 +29,17 @@ static void note(const mf_kctx *x, const char *name, bool has)
 #undef MF_KERNEL
 #pragma GCC diagnostic pop
 
-/* A device may have a gemm that does not compute all that mf_gemm says. */
-static void probe_form(const mf_kctx *x, const mf_gemm *g)
-{
-    const probe *p = x->stream;
-    const mf_device_ops *ops = p->device->ops;
-    note(x, "gemm", p->set->gemm && (!ops->can_gemm || ops->can_gemm(p->device, g)));
-}
-
-static mf_kernels probes_of(void)
-{
-    mf_kernels all = {
-        .name = "probe",
+static const mf_kernels probes = {
+    .name = "probe",
 #define MF_KERNEL(fn, args) .fn = probe_##fn,
 #include "kernels/kernels.def"
 #undef MF_KERNEL
-    };
-    all.gemm = probe_form;
-    return all;
-}
+};
 
 const char *mf_graph_lacking(mf_graph *g, const mf_replay *step)
 {
-    mf_device *d = g->options.device;
-    probe p = {.device = d, .set = mf_device_kernels(d, NULL)};
+    probe p = {.set = mf_device_kernels(g->options.device, NULL)};
     if (!p.set || step->foreign) return NULL;
-    const mf_kernels probes = probes_of();
     mf_launch_init(&g->launch, &probes, g->options.training, 0, 0);
     g->launch.stream = &p;
     (void)step->fn(&step->call);

@@ -16,7 +16,7 @@
 #include "swiglu.cuh"
 #include "tokens.cuh"
 
-int mf_cuda_processors = 132, mf_cuda_arch = 80;
+int mf_cuda_processors = 132;
 
 /* No other layout of weights is better, and weights as files have them stay on the host. */
 static bool mf_cuda_can_pack(int, int64_t, int64_t)

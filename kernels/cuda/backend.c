@@ -10,7 +10,7 @@
 #include <cublasLt.h>
 #include "kernels/cuda/launch.h"
 
-#define OLDEST 80 /* compute capability 8.0: bf16 and asynchronous copies */
+#define OLDEST 80 /* compute capability 8.0: the oldest that cuBLASLt has bf16 gemms for */
 
 int mf_cuda_judge(mf_cuda *c, cudaError_t error, const char *what)
 {
@@ -73,7 +73,6 @@ static const mf_device_ops ops = {
     .event_wait = mf_cuda_event_wait,
     .synchronize = mf_cuda_synchronize,
     .kernels_like = kernels_like,
-    .can_gemm = mf_cuda_can_gemm,
     .record_begin = mf_cuda_record_begin,
     .record_end = mf_cuda_record_end,
     .replay = mf_cuda_replay,
@@ -148,10 +147,8 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
         return rc;
     }
     mf_cuda_processors = g.processors;
-    mf_cuda_arch = g.capability;
     mf_cuda_multiply = mf_cuda_lt_gemm;
     kernels = mf_kernels_cuda;
-    kernels.name = "cuda";
     kernels.gemm = mf_cuda_lt_gemm;
     d->ops = &ops;
     d->self = c;

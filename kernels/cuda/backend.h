@@ -58,7 +58,6 @@ void mf_cuda_lt_free(mf_cuda_lt *p);
 /* The error of the gemms that were launched since the last call, for which `message` has
  * a text. */
 int mf_cuda_lt_error(mf_cuda *c);
-bool mf_cuda_can_gemm(mf_device *d, const mf_gemm *g);
 /* The kernel `gemm`: by cuBLASLt where that computes it, else by a kernel of our own. */
 void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *g);
 

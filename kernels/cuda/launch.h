@@ -21,15 +21,14 @@ extern "C" {
  * stored_rows are NULL; so is pack_weights, since can_pack is always false. */
 extern const mf_kernels mf_kernels_cuda;
 
-/* What the backend knows of the device, to be set before the first launch: its number of
- * multiprocessors, and its architecture, 10 major + minor. */
-extern int mf_cuda_processors, mf_cuda_arch;
+/* Number of multiprocessors of the device; the backend sets it before the first launch. */
+extern int mf_cuda_processors;
 
 /* The gemm that other kernels call, as linear_cross_entropy does; mf_cuda_gemm unless the
  * backend has a faster one. */
 extern void (*mf_cuda_multiply)(const mf_kctx *x, const mf_gemm *g);
 
-/* Memory of the device for one launcher, valid until the next call for the same stream:
+/* Memory of the device for one launcher, valid until the next call for the same GPU:
  * 256-byte aligned; NULL if it is more than MF_CUDA_SCRATCH bytes. The backend has it. */
 #define MF_CUDA_SCRATCH ((size_t)32 << 20)
 void *mf_cuda_scratch(const mf_kctx *x, size_t bytes);

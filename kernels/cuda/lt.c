@@ -220,20 +220,8 @@ void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *g)
     const plan *l = may ? plan_of(p, &f) : NULL;
     if (l && !l->own)
         multiply(p, l, x, g);
-    else if (mf_kernels_cuda.gemm)
-        mf_kernels_cuda.gemm(x, g);
-    else if (p && p->error == CUBLAS_STATUS_SUCCESS) {
-        p->error = CUBLAS_STATUS_NOT_SUPPORTED;
-        p->failed = "a gemm";
-    }
-}
-
-bool mf_cuda_can_gemm(mf_device *d, const mf_gemm *g)
-{
-    form f;
-    if (mf_kernels_cuda.gemm) return true;
-    const plan *l = dense(g, &f) ? plan_of(mf_cuda_of(d)->lt, &f) : NULL;
-    return l && !l->own;
+    else
+        mf_cuda_gemm(x, g);
 }
 
 int mf_cuda_lt_error(mf_cuda *c)

@@ -187,8 +187,6 @@ traffic traffic_take(); /* of the launches since the last call, with opt.profile
 #define warpSize              32
 #define __syncthreads()       emu::barrier(0, 0, EMU_AT)
 #define __syncwarp(...)       emu::warp(emu::mask_or(__VA_ARGS__), emu::no_op, nullptr, true, EMU_AT)
-#define __threadfence()       ((void)0)
-#define __threadfence_block() ((void)0)
 
 namespace emu {
 inline uint32_t mask_or(uint32_t m = 0xffffffffu)
@@ -242,47 +240,11 @@ EMU_RAW inline uint32_t ballot(uint32_t mask, int p, const char *file, int line)
     warp(mask, vote_fn, &v, false, file, line);
     return v.out;
 }
-EMU_RAW inline int up(int d)
-{
-    return lane() >= d ? lane() - d : lane();
-}
-EMU_RAW inline int down(int d)
-{
-    return lane() + d < 32 ? lane() + d : lane();
-}
 template <class T> EMU_RAW T atomic_add(T *p, T v)
 {
     look_atomic(p, sizeof *p);
     T old = *p;
     *p = old + v;
-    return old;
-}
-template <class T> EMU_RAW T atomic_max(T *p, T v)
-{
-    look_atomic(p, sizeof *p);
-    T old = *p;
-    if (v > old) *p = v;
-    return old;
-}
-template <class T> EMU_RAW T atomic_min(T *p, T v)
-{
-    look_atomic(p, sizeof *p);
-    T old = *p;
-    if (v < old) *p = v;
-    return old;
-}
-template <class T> EMU_RAW T atomic_exch(T *p, T v)
-{
-    look_atomic(p, sizeof *p);
-    T old = *p;
-    *p = v;
-    return old;
-}
-template <class T> EMU_RAW T atomic_cas(T *p, T c, T v)
-{
-    look_atomic(p, sizeof *p);
-    T old = *p;
-    if (old == c) *p = v;
     return old;
 }
 
@@ -392,26 +354,9 @@ EMU_RAW inline void ldmatrix_x4(uint32_t r[4], const void *row, bool trans, cons
 
 #define __shfl_sync(m, v, l)      emu::shfl(m, v, l, EMU_AT)
 #define __shfl_xor_sync(m, v, d)  emu::shfl(m, v, emu::lane() ^ (d), EMU_AT)
-#define __shfl_down_sync(m, v, d) emu::shfl(m, v, emu::down(d), EMU_AT)
-#define __shfl_up_sync(m, v, d)   emu::shfl(m, v, emu::up(d), EMU_AT)
 #define __ballot_sync(m, p)       emu::ballot(m, p, EMU_AT)
-#define __any_sync(m, p)          (emu::ballot(m, p, EMU_AT) != 0)
-#define __all_sync(m, p)          (emu::ballot(m, p, EMU_AT) == (m))
 #define atomicAdd                 emu::atomic_add
-#define atomicMax                 emu::atomic_max
-#define atomicExch                emu::atomic_exch
-#define atomicMin                 emu::atomic_min
-#define atomicCAS                 emu::atomic_cas
 #define __popc                    __builtin_popcount
-#define __ffs                     __builtin_ffs
-template <class T> static inline T __ldg(const T *p)
-{
-    return *p;
-}
-static inline float rsqrtf(float x)
-{
-    return 1 / sqrtf(x);
-}
 constexpr double emu_pi = 3.14159265358979323846;
 static inline double sinpi(double x)
 {

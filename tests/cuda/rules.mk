@@ -40,7 +40,8 @@ tests/cuda/plain/backend_emu.so: tests/cuda/plain.o tests/cuda/backend_emu.o $(E
 
 # The CUDA backend with the emulator's libraries of CUDA. Its host code is the one that a device
 # gets; kernels are compiled by an ordinary compiler, without the judge. Where there is a toolkit,
-# its headers are taken (CUDA_CFLAGS of configure), so the declarations here cannot differ.
+# host code is compiled with its headers (CUDA_CFLAGS of configure), so a call that CUDA declares in
+# another way is an error; the fake libraries are compiled with the declarations of include/.
 if HAVE_CUDA
 FAKE_CFLAGS = $(CUDA_CFLAGS)
 else

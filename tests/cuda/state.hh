@@ -15,7 +15,6 @@
 #undef blockIdx
 #undef blockDim
 #undef gridDim
-#undef __threadfence
 
 namespace emu {
 

@@ -66,10 +66,6 @@ typedef struct mf_device_ops {
      * one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 
-    /* Whether the set's gemm computes this one; its arguments are those of a launch. An op that
-     * needs another runs on the host. NULL: it computes all. */
-    bool (*can_gemm)(mf_device *d, const mf_gemm *g);
-
     /* Recordings: what is queued in a stream between begin and end is not executed; `replay`
      * queues all of it again, as often as it is called. In between only kernels are launched,
      * and copies and fills within the device are queued. All four are NULL if the device does
