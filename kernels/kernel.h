@@ -230,7 +230,8 @@ typedef struct mf_gemm {
  * w, b [n] may be NULL, for 1 and 0. With `offset` [groups + 1], w and b are [groups,n], and
  * rows offset[e] .. offset[e+1] - 1 use those of group e; rows outside the groups become 0.
  * Backward reads a, w, dy and writes da, dw, db, each of which may be NULL (L2: writes da
- * alone, which must not be NULL). It needs `work` of mf_norm_work(n) bytes. */
+ * alone, which must not be NULL). With f32 and without groups, da may be dy. It needs `work`
+ * of mf_norm_work(n) bytes. */
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
 typedef struct mf_norm_args {

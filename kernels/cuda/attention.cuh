@@ -89,7 +89,7 @@ template <int HD, int B> MF_INLINE void mf_weights(mf_forward_tiles<HD, B> &m)
     const int lane = (int)threadIdx.x % MF_WARP;
     for (int r = (int)threadIdx.x / MF_WARP; r < B; r += MF_THREADS / MF_WARP) {
         const float score = lane < B ? m.w[r][lane] : -INFINITY, old = m.most[r];
-        const float most = fmaxf(old, mf_warp<mf_most>(score));
+        const float most = mf_most::of(mf_warp<mf_most>(score), old); /* NaN stays NaN */
         const float w = most == -INFINITY ? 0 : expf(score - most);
         const float sum = mf_warp<mf_add>(w);
         __syncwarp(); /* all lanes have read the row's old values */
@@ -331,10 +331,6 @@ template <class F> static inline void mf_by_head(int64_t head_dim, F fn)
         fn(mf_tiles<256, 16>());
     else
         fn(mf_tiles<MF_MAX_HEAD_DIM, 8>());
-}
-static inline unsigned mf_most_z(int64_t n)
-{
-    return (unsigned)(n < 65535 ? n : 65535);
 }
 
 extern "C" void mf_cuda_attention(const mf_kctx *x, const mf_attention_args *p)

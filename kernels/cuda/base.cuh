@@ -85,6 +85,12 @@ static inline dim3 mf_grid(int64_t n, int64_t each)
     const int64_t blocks = (n + each - 1) / each;
     return dim3((unsigned)(blocks < 1 ? 1 : blocks > 0x7fffffff ? 0x7fffffff : blocks));
 }
+/* The second and the third dimension of a grid have at most this many blocks. */
+constexpr int64_t MF_MOST_Z = 65535;
+static inline unsigned mf_most_z(int64_t n)
+{
+    return (unsigned)(n < MF_MOST_Z ? n : MF_MOST_Z);
+}
 MF_INLINE int64_t mf_thread()
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

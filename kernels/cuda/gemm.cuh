@@ -152,8 +152,8 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
     if (g.m <= 0 || g.n <= 0) return;
     const bool by_rows = g.by == MF_BY_ROWS;
     const int64_t row_tiles = (g.m + MF_TILE - 1) / MF_TILE + (by_rows ? g.groups : 0);
-    const int64_t z = by_rows ? 1 : g.groups < 65535 ? g.groups : 65535;
-    const dim3 grid((unsigned)row_tiles, mf_grid(g.n, MF_TILE).x, (unsigned)z);
+    const dim3 grid((unsigned)row_tiles, mf_grid(g.n, MF_TILE).x,
+                    by_rows ? 1 : mf_most_z(g.groups));
     mf_by_type(g.a.type, [&](auto of_a) {
         mf_by_type(g.b.type, [&](auto of_b) {
             typedef decltype(of_a) TA;

@@ -192,7 +192,9 @@ MF_INLINE void mf_place4(const mf_shape4 &s, int64_t i, int64_t *at_a, int64_t *
         uint32_t rest = (uint32_t)i;
         MF_UNROLL
         for (int d = 3; d > 0; d--) {
-            const uint32_t n = (uint32_t)s.dim[d], at = n == 1 ? 0 : rest % n;
+            /* rest is less than the bound of a longer dimension */
+            const uint32_t n = s.dim[d] < 0x7fffffff ? (uint32_t)s.dim[d] : 0x7fffffffu,
+                           at = n == 1 ? 0 : rest % n;
             rest = n == 1 ? rest : rest / n;
             a += at * s.a[d], b += at * s.b[d];
         }

@@ -67,6 +67,13 @@ void mf_cuda_stream_free(mf_device *d, void *stream)
     (void)mf_cuda_judge(mf_cuda_of(d), cudaStreamDestroy(stream), "the end of a stream");
 }
 
+/* Errors of launches: those that CUDA has kept, and those of cuBLASLt. */
+static int launches(mf_cuda *c)
+{
+    const int rc = mf_cuda_judge(c, cudaGetLastError(), "the launch of a kernel");
+    return rc == MF_OK ? mf_cuda_lt_error(c) : rc;
+}
+
 int mf_cuda_event_new(mf_device *d, void **ret)
 {
     cudaEvent_t event;
@@ -94,14 +101,10 @@ int mf_cuda_stream_wait(mf_device *d, void *stream, void *event)
 
 int mf_cuda_event_wait(mf_device *d, void *event)
 {
-    return mf_cuda_judge(mf_cuda_of(d), cudaEventSynchronize(event), "waiting for an event");
-}
-
-/* Errors of launches: those that CUDA has kept, and those of cuBLASLt. */
-static int launches(mf_cuda *c)
-{
-    const int rc = mf_cuda_judge(c, cudaGetLastError(), "the launch of a kernel");
-    return rc == MF_OK ? mf_cuda_lt_error(c) : rc;
+    mf_cuda *c = mf_cuda_of(d);
+    const int rc = launches(c);
+    if (rc != MF_OK) return rc;
+    return mf_cuda_judge(c, cudaEventSynchronize(event), "waiting for an event");
 }
 
 int mf_cuda_synchronize(mf_device *d, void *stream)
@@ -129,13 +132,19 @@ int mf_cuda_record_end(mf_device *d, void *stream, void **ret)
     mf_cuda *c = mf_cuda_of(d);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec;
-    const int launched = launches(c); /* the recording is ended even if a launch failed */
-    int rc = mf_cuda_judge(c, cudaStreamEndCapture(stream, &graph), "the end of a recording");
-    if (rc == MF_OK && launched == MF_OK)
+    int rc = launches(c);
+    /* The recording is ended even if a launch failed; then `message` stays that of the launch,
+     * and what the end says of it is dropped, so that no later call tells it. */
+    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    if (rc == MF_OK)
+        rc = mf_cuda_judge(c, ended, "the end of a recording");
+    else
+        (void)cudaGetLastError();
+    if (rc == MF_OK)
         rc = mf_cuda_judge(c, cudaGraphInstantiate(&exec, graph, 0), "a recording");
     if (graph) (void)cudaGraphDestroy(graph);
-    if (rc == MF_OK && launched == MF_OK) *ret = exec;
-    return launched != MF_OK ? launched : rc;
+    if (rc == MF_OK) *ret = exec;
+    return rc;
 }
 
 int mf_cuda_replay(mf_device *d, void *stream, void *recording)

@@ -20,7 +20,7 @@ MF_INLINE double mf_column(double sum)
     return sum;
 }
 
-/* One term of the partial sums of column i of matrix o: rows chunk j of `chunk` rows. */
+/* One partial sum of column i of matrix o: over chunk c, which has `chunk` rows. */
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_sum3_columns(int64_t n, int64_t inner, int64_t chunk, double scale, const float *in,
                        float *out, double *work)
@@ -111,8 +111,6 @@ __global__ void __launch_bounds__(MF_SUMSQ_TILES)
 
 /* ---- launches ---- */
 
-constexpr int64_t MF_MOST_Z = 65535;
-
 extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner,
                              double scale, const float *in, float *out, void *work)
 {
@@ -128,10 +126,8 @@ extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t
         });
     else
         for (int64_t o = 0; o < outer; o += MF_MOST_Z) {
-            const int64_t here = outer - o < MF_MOST_Z ? outer - o : MF_MOST_Z;
-            const dim3 grid(mf_grid(inner, MF_COLUMNS).x,
-                            (unsigned)(chunks < MF_MOST_Z ? chunks : MF_MOST_Z),
-                            (unsigned)here);
+            const dim3 grid(mf_grid(inner, MF_COLUMNS).x, mf_most_z(chunks),
+                            mf_most_z(outer - o));
             MF_LAUNCH(mf_cu_sum3_columns, grid, dim3(MF_THREADS), 0, x, n, inner, chunk, scale,
                       in + o * n * inner, out + o * inner,
                       parts ? parts + o * chunks * inner : NULL);

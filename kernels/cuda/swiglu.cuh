@@ -1,4 +1,5 @@
-/* swiglu.cuh: the gated activation and its gradient, a warp or a block each row. */
+/* swiglu.cuh: the gated activation and its gradient. Forward has a thread for each element,
+ * backward a warp or a block for each row, since it sums over rows. */
 #pragma once
 #include "base.cuh"
 
