@@ -54,6 +54,44 @@ static void run_norm_backward(mf_kt *t)
     t->k->norm_backward(t->x, &args);
 }
 
+/* Rows so long that a set may give each of them more threads than a warp. */
+static void run_norm_of_long_rows(mf_kt *t)
+{
+    const int64_t rows = 9, n = 1100;
+    const bool weights = t->variant != MF_NORM_FN_L2;
+    const mf_norm_args args = {.kind = (mf_norm_fn)t->variant,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .a = kt_f32(t, rows * n),
+                               .w = weights ? kt_f32(t, n) : NULL,
+                               .b = t->variant == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL,
+                               .y = kt_result(t, rows * n)};
+    t->k->norm(t->x, &args);
+}
+
+/* da is dy: 3 sizes, and the kind. */
+static void run_norm_backward_in_place(mf_kt *t)
+{
+    static const int64_t sizes[][2] = {{1, 3}, {300, 37}, {9, 1100}};
+    const int64_t rows = sizes[t->variant % 3][0], n = sizes[t->variant % 3][1];
+    const mf_norm_fn kind = (mf_norm_fn)(t->variant / 3);
+    const bool weights = kind != MF_NORM_FN_L2;
+    float *da = kt_result(t, rows * n);
+    const mf_norm_args args = {.kind = kind,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .a = kt_f32(t, rows * n),
+                               .w = weights ? kt_f32(t, n) : NULL,
+                               .dy = da,
+                               .da = da,
+                               .dw = weights ? kt_result(t, n) : NULL,
+                               .db = kind == MF_NORM_FN_LAYER ? kt_result(t, n) : NULL,
+                               .work = kt_work(t, mf_norm_work(n))};
+    t->k->norm_backward(t->x, &args);
+}
+
 static void run_l2_of_zeros(mf_kt *t)
 {
     const int64_t rows = rows_of[t->variant], n = width_of[t->variant];
@@ -166,6 +204,31 @@ static void run_attention(mf_kt *t)
     mf_attention_args p = attention(t);
     p.y = kt_result(t, p.batch * p.t * p.heads * p.head_dim);
     p.lse = t->variant == 3 ? NULL : kt_result(t, p.batch * p.t * p.heads);
+    t->k->attention(t->x, &p);
+}
+
+/* A query with a NaN has NaN everywhere; no other query has one. */
+static void run_attention_of_nan(mf_kt *t)
+{
+    const int64_t n = 70, d = 16;
+    float *q = kt_f32(t, n * d);
+    q[30 * d + 5] = NAN;
+    const mf_attention_args p = {.batch = 1,
+                                 .t = n,
+                                 .s = n,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .head_dim = d,
+                                 .ldq = d,
+                                 .ldk = d,
+                                 .ldv = d,
+                                 .causal = t->variant == 1,
+                                 .scale = 0.25f,
+                                 .q = q,
+                                 .k = kt_f32(t, n * d),
+                                 .v = kt_f32(t, n * d),
+                                 .y = kt_result(t, n * d),
+                                 .lse = kt_result(t, n)};
     t->k->attention(t->x, &p);
 }
 
@@ -407,6 +470,16 @@ static void run_swiglu_backward(mf_kt *t)
                           t->variant < 3 ? NULL : kt_result(t, rows * n));
 }
 
+/* Rows so long that a set may give each of them more threads than a warp. */
+static void run_swiglu_backward_of_long_rows(mf_kt *t)
+{
+    const int64_t rows = 9, n = 1100;
+    float *a = kt_f32(t, rows * n), *b = kt_f32(t, rows * n), *gate = kt_f32(t, rows);
+    float *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * n), *db = kt_result(t, rows * n);
+    t->k->swiglu_backward(t->x, MF_CAST_F32, rows, n, a, n, b, n, gate, dy, da, db,
+                          kt_result(t, rows), kt_result(t, rows * n));
+}
+
 static const int64_t count_of[] = {1, 999, 70003};
 
 static void run_adamw(mf_kt *t)
@@ -517,10 +590,13 @@ static void run_scale_inplace(mf_kt *t)
 
 const mf_kernel_row mf_kernel_cases_layers[] = {
     {"norm", run_norm, 6 * NORMS, false, 1e-6},
+    {"norm", run_norm_of_long_rows, 3, false, 1e-6},
     {"norm", run_l2_of_zeros, 3, false, 1e-6},
     {"norm_backward", run_norm_backward, 6 * NORMS, false, 5e-6},
+    {"norm_backward", run_norm_backward_in_place, 9, false, 5e-6},
     {"rope", run_rope, 16, false, 2e-7},
     {"attention", run_attention, ATTENTIONS, false, 2e-6},
+    {"attention", run_attention_of_nan, 2, false, 2e-6},
     /* without the widest heads, whose sums are too long for this bound */
     {"attention_backward", run_attention_backward, ATTENTIONS - 1, false, 4e-6},
     {"cache_append", run_cache_append, 3, true, 0},
@@ -534,6 +610,7 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"grouped_attention_backward", run_grouped_attention_backward, GROUPEDS, false, 4e-6},
     {"swiglu", run_swiglu, 9, false, 1e-6},
     {"swiglu_backward", run_swiglu_backward, 9, false, 1e-6},
+    {"swiglu_backward", run_swiglu_backward_of_long_rows, 1, false, 1e-6},
     {"adamw", run_adamw, 9, false, 1e-6},
     {"lion", run_lion, 4, false, 1e-6},
     {"momentum", run_momentum, 4, false, 1e-6},
