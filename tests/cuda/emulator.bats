@@ -1,5 +1,6 @@
 # Kernels of CUDA on a CPU: the emulator finds planted faults, and each kernel gives the values of
-# the reference kernels in several orders of its threads, without a finding.
+# the reference kernels without a finding: each in one order of its threads or more, and in three
+# orders with two seeds where slow tests run.
 
 bats_require_minimum_version 1.5.0
 
@@ -18,7 +19,14 @@ setup_file() {
 
 # kernels ORDER SEED NAMES...: kernels against ref on the emulator
 kernels() {
+    local name
     [ -x "$builddir/tests/unit/kernels/check_kernels" ] || skip "check_kernels is not built"
+    for name in "${@:3}"; do # a name that is none would test nothing
+        grep -q "^MF_KERNEL($name,\|^MF_KERNEL($name\$" "$srcdir/kernels/kernels.def" || {
+            echo "$name is not in kernels.def"
+            return 1
+        }
+    done
     run env MOEFW_EMU_ORDER="$1" MOEFW_EMU_SEED="$2" MOEFW_TEST_KERNELS="${*:3}" \
         MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH="$builddir/tests/cuda/judged" \
         CK_RUN_CASE="cpu against ref" "$builddir/tests/unit/kernels/check_kernels"
@@ -44,8 +52,28 @@ kernels() {
 @test "indices, embeddings, positions" {
     kernels 2 1 check_index check_offset gather_rows index_lists take put one_hot embedding rope cache_append
     kernels 1 1 check_index check_offset gather_rows index_lists take put one_hot embedding rope cache_append
+    kernels 2 1 embedding_grad
 }
 
 @test "routing and dispatch" {
     kernels 2 1 mask_rows route_gates route_gates_grad joint_count capacity_of group_rows
+    kernels 2 1 topk bincount capacity reassign routing_stats sum_rows combine_grad
+}
+
+@test "attention" {
+    kernels 2 1 attention attention_backward grouped_attention grouped_attention_backward
+}
+
+@test "each kernel, three orders and two seeds" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    # weights as files have them stay on the host, and no other layout of weights is better
+    all=$(sed -n 's/^MF_KERNEL(\([a-z0-9_]*\),.*/\1/p' "$srcdir/kernels/kernels.def" |
+        grep -v '^stored_\|^pack_weights$')
+    [ "$(wc -w <<<"$all")" -gt 60 ]
+    for order in 0 1 2; do
+        for seed in 1 2; do
+            # shellcheck disable=SC2086
+            kernels $order $seed $all
+        done
+    done
 }
