@@ -75,3 +75,13 @@ examples_DATA += share/examples/two_models.c
 examplesci_DATA =
 examplesci_DATA += share/examples/ci/Dockerfile
 examplesci_DATA += share/examples/ci/plugin.yml
+
+# Runs of several processes: job files, and clusters for moefw plan.
+clusterfiles_DATA =
+clusterfiles_DATA += share/cluster/h100.ini
+clusterfiles_DATA += share/cluster/measured.ini
+clusterfiles_DATA += share/cluster/mpijob.yaml
+clusterfiles_SCRIPTS =
+clusterfiles_SCRIPTS += share/cluster/mpirun.sh
+clusterfiles_SCRIPTS += share/cluster/pbs.sh
+clusterfiles_SCRIPTS += share/cluster/slurm.sh

@@ -5,10 +5,12 @@ presetsdir = $(pkgdatadir)/presets
 quickpresetsdir = $(presetsdir)/quick
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
+clusterfilesdir = $(pkgdatadir)/cluster
 examplesdir = $(pkgdatadir)/examples
 examplescidir = $(examplesdir)/ci
 EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
 EXTRA_DIST += $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA) $(examplesci_DATA)
+EXTRA_DIST += $(clusterfiles_DATA) $(clusterfiles_SCRIPTS)
 
 # Settings belong to the administrator. $(pkgdatadir) has this version's file. The one in
 # $(pkgsysconfdir) is a copy of it, as long as it is missing or equals the file of the version before.

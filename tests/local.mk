@@ -68,6 +68,7 @@ UNIT += tests/unit/model/check_sequences
 UNIT += tests/unit/run/check_library
 UNIT += tests/unit/run/check_misuse
 UNIT += tests/unit/lab/check_scaffold
+UNIT += tests/unit/lab/check_plan
 UNIT += tests/unit/lab/check_stats
 UNIT += tests/unit/report/check_svg
 UNIT += tests/unit/data/check_stream

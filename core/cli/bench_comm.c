@@ -1,6 +1,6 @@
 /* cli/bench_comm.c: moefw bench comm: all ranks measure, rank 0 prints.
  *
- * [parallel] is that of the default preset and --set; nothing else of a configuration counts. */
+ * [parallel] is that of the default preset and --set; nothing else of them counts. */
 #include "cli/bench_comm.h"
 #include <stdio.h>
 #include "base/error.h"

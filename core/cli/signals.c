@@ -2,7 +2,6 @@
  * they are safe at any instant. */
 #include "cli/signals.h"
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +28,12 @@ static void on_save(int number)
     if (listener) moefw_run_ask_save(listener);
 }
 
+/* Asks for the end of the run, as a limit of time does. */
+static void on_limit(int number)
+{
+    if (listener) moefw_run_ask_stop(listener, number);
+}
+
 static void handle(int number, void (*handler)(int))
 {
     struct sigaction a;
@@ -39,7 +44,7 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &a, NULL);
 }
 
-void mf_signals_catch(moefw_run *run)
+void mf_signals_catch(moefw_run *run, bool usr1_stops)
 {
     stop_signal = 0;
     listener = run;
@@ -48,7 +53,7 @@ void mf_signals_catch(moefw_run *run)
         deaf[i] = sigaction(stops[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
         if (!deaf[i]) handle(stops[i], on_stop);
     }
-    handle(SIGUSR1, on_save);
+    handle(SIGUSR1, usr1_stops ? on_limit : on_save);
 }
 
 void mf_signals_release(void)

@@ -4,10 +4,11 @@
 #define MF_CLI_SIGNALS_H
 
 #include <moefw/run.h>
+#include <stdbool.h>
 
-/* SIGINT, SIGTERM, SIGHUP, SIGXCPU: stop; SIGUSR1: save. run: receives the requests; NULL: the
- * caller polls mf_signals_stop. */
-void mf_signals_catch(moefw_run *run);
+/* SIGINT, SIGTERM, SIGHUP, SIGXCPU: stop; SIGUSR1: save, or if usr1_stops stop, too. run:
+ * receives the requests; NULL: the caller polls mf_signals_stop. */
+void mf_signals_catch(moefw_run *run, bool usr1_stops);
 void mf_signals_release(void);
 int mf_signals_stop(void); /* signal number, 0 if none; also after release */
 

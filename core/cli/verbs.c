@@ -16,6 +16,7 @@ extern const mf_verb mf_verb_quantize;
 extern const mf_verb mf_verb_runs;
 extern const mf_verb mf_verb_presets;
 extern const mf_verb mf_verb_export;
+extern const mf_verb mf_verb_plan;
 extern const mf_verb mf_verb_plugin;
 extern const mf_verb mf_verb_data;
 extern const mf_verb mf_verb_tokenize;
@@ -32,6 +33,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_generate,
     &mf_verb_compare,
     &mf_verb_bench,
+    &mf_verb_plan,
     &mf_verb_trace,
     &mf_verb_runs,
     &mf_verb_report,

@@ -84,11 +84,13 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     if (rc != MF_OK) return rc;
     const mf_resident after = mf_resident_read();
     const size_t own = after.now > before.now ? after.now : before.now;
-    ret->memory = own + graphs + mf_store_bytes(s->model->store) + (size_t)ret->stored_bytes +
+    ret->graphs = graphs;
+    ret->values = mf_store_bytes(s->model->store) +
+                  mf_optim_work_bytes(&s->config->train, s->model->store);
+    ret->sums = mf_gradient_sum_bytes(s->model->store, s->config->train.accumulate,
+                                      mf_tree_share(s->config->train.accumulate, 0, 1));
+    ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
-    ret->memory += mf_optim_work_bytes(&s->config->train, s->model->store);
-    ret->memory += mf_gradient_sum_bytes(s->model->store, s->config->train.accumulate,
-                                         mf_tree_share(s->config->train.accumulate, 0, 1));
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;

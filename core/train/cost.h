@@ -10,6 +10,7 @@ typedef struct mf_cost {
     int n_modules;
     /* Largest resident memory during training in bytes, with program and data; 0: unknown. */
     size_t memory;
+    size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
     /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
     int64_t stored;
     uint64_t stored_bytes;

@@ -9,6 +9,7 @@ const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
 static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
                                     "pearson", "spearman", NULL};
+static const char *const on_usr1[] = {"save", "stop", NULL};              /* mf_on_usr1 */
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
 static const mf_option train_options[] = {
@@ -87,6 +88,8 @@ static const mf_option train_options[] = {
     MF_SECTION_INT(mf_train_config, save_every, "500", 0, MF_STEPS_MAX,
                    "steps between checkpoints; 0: only at the end"),
     MF_SECTION_INT(mf_train_config, keep, "3", 1, MF_NO_BOUND, "checkpoints kept"),
+    MF_OPTION_ENUM(mf_train_config, on_usr1, "save", on_usr1,
+                   "what SIGUSR1 does: save a checkpoint, or also stop, with exit code 75"),
     MF_SECTION_REAL(mf_train_config, time_limit, "0", 0, 1e9,
                     "seconds, then a checkpoint and exit status 75; 0: none"),
     MF_OPTION_ENUM(mf_train_config, dtype, "f32", mf_config_dtypes,

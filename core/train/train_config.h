@@ -35,6 +35,8 @@ typedef enum mf_optimizer {
 
 typedef enum mf_muon_scale { MF_MUON_MATCH_RMS, MF_MUON_ORIGINAL } mf_muon_scale;
 
+typedef enum mf_on_usr1 { MF_USR1_SAVE, MF_USR1_STOP } mf_on_usr1;
+
 typedef struct mf_train_config {
     int64_t steps; /* 0: computed from epochs */
     double epochs;
@@ -65,6 +67,7 @@ typedef struct mf_train_config {
     int64_t save_every, keep;
     /* seconds after which training saves a checkpoint and ends with MF_ELIMIT; 0: none */
     double time_limit;
+    int64_t on_usr1; /* mf_on_usr1 */
     int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
     const char *from;   /* run whose weights are the initial values; "": none */
     const char *freeze; /* patterns of frozen parameters; "": none */

@@ -152,6 +152,37 @@ ids() {
     [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
 }
 
+@test "plan: memory of a rank, and what is wrong with the file of a cluster" {
+    sized=(default -t 1 --set model.dim=192 --set expert.hidden=1024 --set train.accumulate=4 --set train.batch=2
+        --set "data.path=builtin:topics?bytes=60000")
+    for n in 1 2 4; do
+        ranks "$n" train "${sized[@]}" -q --out "run$n" --set train.steps=2 --set train.warmup=1 \
+            --set report.enabled=no --set train.eval_batches=1 --set train.final_batches=1
+        "$MOEFW" plan "${sized[@]}" --cluster "$srcdir/share/cluster/measured.ini" --ranks "$n" --json >plan
+        planned=$(sed 's/.*"ranks":'"$n"',.*"memory_gib":\([^,]*\),"shares".*/\1/' plan)
+        tail -n 1 "run$n/memory.jsonl"
+        tail -n 1 "run$n/memory.jsonl" | awk -F'[:}]' -v planned="$planned" '{
+            off = planned * 1024 / $3 - 1; print off
+            exit !(off > -0.1 && off < 0.1) }'
+    done
+    grep -q '"layouts":\[{"data":[0-9]*,"expert":[0-9]*,"tensor":[0-9]*,"pipeline":[0-9]*,"step_s":' plan
+    run "$MOEFW" plan default --cluster "$srcdir/share/cluster/h100.ini"
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" =~ ^1\ ranks:\ .*\ s\ a\ step ]]
+    printf '[cluster]\nranks = 2\n[node]\ngb_per_ss = 1\n' >c.ini
+    run "$MOEFW" plan default --cluster c.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: "*"c.ini:4: unknown key 'gb_per_ss' in [node]; did you mean 'gb_per_s'?"* ]]
+    sed -i '3,$d' c.ini
+    run "$MOEFW" plan default --cluster c.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: "*"c.ini: [rank] has no speed; expected tflops, or measured_gflops"* ]]
+    run "$MOEFW" plan default --cluster nothere.ini
+    [ "$status" -eq 3 ]
+    run "$MOEFW" plan default
+    [ "$status" -eq 2 ]
+}
+
 @test "doctor names the modules" {
     run "$MOEFW" doctor
     [[ "$output" =~ communicators\ +openmpi ]]
@@ -306,6 +337,65 @@ ended() {
     [ "$(grep '^moefw: ' log | grep -vc 'moefw: warning: ')" -eq 1 ]
     grep -q '^moefw: rank 0 (.*): .*cannot write' log
     gone full
+}
+
+@test "train.on_usr1 = stop: a checkpoint, and 75" {
+    every=0 begin limited default --set train.on_usr1=stop
+    kill -USR1 "$(ranks_of limited | tail -n 1)"
+    ended
+    [ "$status" -eq 75 ]
+    [ "$(grep -c '^moefw: stopped by SIGUSR1 (train.on_usr1) at step' log)" -eq 1 ]
+    gone limited
+    goes_on limited
+}
+
+# job WORDS...: the words of a run that its limit of time cuts twice or more
+job() {
+    thin "$@"
+    words=("${words[@]:1}")
+    words+=(--set train.steps=60 --set train.eval_every=0 --set train.save_every=0)
+}
+
+@test "job files: a run goes on after the limit of time" {
+    folder=$srcdir/share/cluster
+    job whole default
+    "$MOEFW" train "${words[@]}"
+    # Without --out: the job files give it.
+    settings=()
+    for word in "${words[@]}"; do
+        case $word in --out | whole | -q | default) ;; *) settings+=("$word") ;; esac
+    done
+    MPIRUN=$mpirun MOEFW=$MOEFW sh "$folder/mpirun.sh" 2 default one "${settings[@]}" --set train.time_limit=0.2 2>log
+    grep -q 'mpirun.sh: ended with 75; starting again' log
+    cmp {whole,one}/ckpt/step-60/model.safetensors
+    cmp {whole,one}/ckpt/step-60/state.safetensors
+    mkdir bin
+    # Slurm and PBS as far as the files need them: the signal comes after the first steps.
+    cat >bin/srun <<END
+#!/bin/sh
+shift
+$mpirun -n 2 "\$@" &
+until [ -s two/metrics.jsonl ]; do sleep 0.1; done
+kill -USR1 "\$(pgrep -P \$! -x "${MOEFW##*/}" | head -n 1)"
+wait \$!
+END
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\necho "$*" >>queue\n' | tee bin/scontrol >bin/qsub
+    chmod +x bin/*
+    PATH=$PWD/bin:$PATH SLURM_JOB_ID=7 sh "$folder/slurm.sh" default two "${settings[@]}" --set train.steps=100000 &
+    wait $!
+    [ "$(cat queue)" = "requeue 7" ]
+    "$MOEFW" ckpt verify "two/ckpt/$(cat two/ckpt/latest)"
+    printf 'a\nb\n' >nodes
+    "$MOEFW" config show default "${settings[@]}" --set train.steps=100000 >long.ini
+    code=0
+    PATH=$PWD/bin:$PATH PBS_NODEFILE=nodes CONFIG=long.ini RUN=three LIMIT=1 MPIRUN=$mpirun \
+        sh "$folder/pbs.sh" || code=$?
+    [ "$code" -eq 75 ]
+    [ "$(tail -n 1 queue)" = "-v CONFIG=long.ini,RUN=three pbs.sh" ]
+    PATH=$PWD/bin:$PATH PBS_NODEFILE=nodes CONFIG=long.ini RUN=three LIMIT=1 MPIRUN=$mpirun \
+        sh "$folder/pbs.sh" || true
+    [ "$(find three/ckpt -name 'step-*' | wc -l)" -ge 2 ]
 }
 
 # goes_on OUT: continued on 3 ranks, the run has the bits of one process that was never stopped

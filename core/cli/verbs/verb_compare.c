@@ -378,7 +378,7 @@ static int carry_out(const mf_cli *cli, const mf_compare_spec *s, const search_c
 {
     watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
     if (!w.terminal.live) w.quiet = true; /* the lines of the runs are enough */
-    mf_signals_catch(NULL);
+    mf_signals_catch(NULL, false);
     const int rc =
         q->wanted ? search(cli, s, &q->spec, &w, ret_signal) : compare(cli, s, &w, ret_signal);
     mf_signals_release();

@@ -249,7 +249,7 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
     introduce(run);
     w.progress = mf_progress_new(&terminal, "train", mf_trainer_steps(run->trainer),
                                  run->session->steps, quiet);
-    mf_signals_catch(run);
+    mf_signals_catch(run, run->session->config->train.on_usr1 == MF_USR1_STOP);
     rc = stopped(moefw_run_train(run));
     mf_signals_release();
     mf_progress_end(w.progress);

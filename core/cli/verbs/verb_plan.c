@@ -1,0 +1,152 @@
+/* moefw plan: predicts the time and memory of a training step on a cluster. The model has only
+ * shapes, so this works for models of any size. */
+#include <stdio.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text/json.h"
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "lab/plan/plan.h"
+
+enum { SHOWN = 10 };
+
+static const mf_cli_form forms[] = {
+    {NULL, "[CONFIG|PRESET]", 0, 1, "the time of a step, and the best layouts"},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "cluster",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "INI file of the cluster: moefw-parallel(7)"},
+    {.name = "ranks",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e6,
+     .help = "ranks to use, in place of those of the cluster"},
+    MF_CLI_DATA_FILES,
+    MF_CLI_END};
+
+/* ---- output ---- */
+
+static void put_time(mf_jw *w, const mf_plan_choice *x)
+{
+    mf_jw_kv_real(w, "step_s", x->time.step_s);
+    mf_jw_kv_real(w, "tokens_per_s", x->time.tokens_per_s);
+    mf_jw_kv_real(w, "memory_gib", x->memory_gib);
+}
+
+static void put_shares(mf_jw *w, const mf_plan_time *t)
+{
+    mf_jw_key(w, "shares");
+    mf_jw_object(w);
+    mf_jw_kv_real(w, "compute", t->compute / t->step_s);
+    mf_jw_kv_real(w, "host", t->host / t->step_s);
+    mf_jw_kv_real(w, "exchange", t->exchange / t->step_s);
+    mf_jw_kv_real(w, "bubble", t->bubble / t->step_s);
+    mf_jw_kv_real(w, "update", t->update / t->step_s);
+    mf_jw_end(w);
+}
+
+static int print_json(const mf_plan_choice *best, const mf_plan_choice *all, int n)
+{
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "ranks", best->layout.data);
+    put_time(w, best);
+    put_shares(w, &best->time);
+    mf_jw_key(w, "layouts");
+    mf_jw_array(w);
+    for (int i = 0; i < n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_int(w, "data", all[i].layout.data);
+        mf_jw_kv_int(w, "expert", all[i].layout.expert);
+        mf_jw_kv_int(w, "tensor", all[i].layout.tensor);
+        mf_jw_kv_int(w, "pipeline", all[i].layout.pipeline);
+        put_time(w, &all[i]);
+        mf_jw_kv_bool(w, "fits", all[i].fits);
+        mf_jw_kv_bool(w, "runs", all[i].runs);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, NULL);
+    if (text) puts(text);
+    mf_jw_free(w);
+    return text ? MF_OK : MF_ENOMEM;
+}
+
+static void print(const mf_plan_choice *best, const mf_plan_choice *all, int n)
+{
+    const mf_plan_time *t = &best->time;
+    printf("%lld ranks: %.4g s a step, %.0f tokens/s, %.2f GiB a rank\n"
+           "compute %.1f %%, host %.1f %%, exchange %.1f %%, update %.1f %%\n",
+           (long long)best->layout.data, t->step_s, t->tokens_per_s, best->memory_gib,
+           100 * t->compute / t->step_s, 100 * t->host / t->step_s,
+           100 * t->exchange / t->step_s, 100 * t->update / t->step_s);
+    printf("\n data expert tensor pipeline     step_s   tokens/s      GiB\n");
+    for (int i = 0; i < n && i < SHOWN; i++)
+        printf("%5lld %6lld %6lld %8lld %10.4g %10.0f %8.2f %s\n",
+               (long long)all[i].layout.data, (long long)all[i].layout.expert,
+               (long long)all[i].layout.tensor, (long long)all[i].layout.pipeline,
+               all[i].time.step_s, all[i].time.tokens_per_s, all[i].memory_gib,
+               !all[i].fits  ? "does not fit"
+               : all[i].runs ? "moefw train"
+                             : "not built");
+}
+
+/* The fastest layout that moefw runs; one that does not fit only if there is no other. */
+static const mf_plan_choice *best_of(const mf_plan_choice *all, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (all[i].runs) return &all[i];
+    return NULL;
+}
+
+static int show(const mf_cli *cli, mf_session *s, const mf_plan_cluster *c)
+{
+    mf_cost cost;
+    mf_plan_model m;
+    mf_plan_choice *all = NULL;
+    int n = 0, rc = mf_cost_of(s, &cost);
+    if (rc == MF_OK) rc = mf_plan_describe(s, &m);
+    if (rc == MF_OK) rc = mf_plan_layouts(s, &cost, &m, c, &all, &n);
+    const mf_plan_choice *best = best_of(all, n);
+    if (rc == MF_OK && !s->train)
+        mf_log(MF_LOG_WARN, "memory is not known without the data of the configuration");
+    if (rc == MF_OK && mf_cli_json(cli))
+        rc = print_json(best, all, n);
+    else if (rc == MF_OK)
+        print(best, all, n);
+    mf_free(all);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    const char *path = mf_cli_text(cli, "cluster", NULL);
+    mf_plan_cluster cluster;
+    mf_config *config;
+    mf_session *s = NULL;
+    if (!path)
+        return mf_fail(MF_EUSAGE, "plan: expected --cluster FILE, the INI file of a cluster");
+    int rc = mf_cli_input(mf_plan_cluster_read(path, &cluster));
+    if (mf_cli_count(cli, "ranks") > 0) cluster.cluster.ranks = mf_cli_int(cli, "ranks", 1);
+    if (rc == MF_OK) rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc == MF_OK) rc = mf_cli_model_open(config, true, &s);
+    if (rc == MF_OK) rc = show(cli, s, &cluster);
+    mf_session_close(s);
+    return rc;
+}
+
+const mf_verb mf_verb_plan = {
+    .name = "plan",
+    .brief = "predict the time of a step on a cluster, and the best layout",
+    .forms = forms,
+    .options = options,
+    .run = run,
+    .notes = "Predictions are those of a formula with constants fitted to published runs; on\n"
+             "a cluster whose ranks were measured ([rank] measured_gflops), of that rate.\n"};
