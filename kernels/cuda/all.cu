@@ -2,7 +2,7 @@
  * devices, an ordinary C++ compiler for the emulator of tests/cuda. */
 #include "attention.cuh"
 #include "dispatch.cuh"
-#include "gemm.cuh"
+#include "gemm_bf16.cuh"
 #include "grouped_attention.cuh"
 #include "index.cuh"
 #include "loss.cuh"

@@ -15,6 +15,7 @@
 #ifdef __CUDACC__
 #define MF_UNROLL                   _Pragma("unroll")
 #define MF_INLINE                   static __device__ __forceinline__
+#define MF_METHOD                   __device__ __forceinline__
 #define MF_SHARED(type, name, dims) __shared__ type name dims
 #define MF_SHARED_DYNAMIC(name)     extern __shared__ __align__(1024) unsigned char name[]
 #define MF_LAUNCH_AS(kernel, grid, block, shared, x, ...)                                      \
@@ -49,10 +50,34 @@ template <int N> MF_INLINE void mf_copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
+/* Four matrices of 8 x 8 bf16; lane l gives the address of row l % 8 of matrix l / 8. */
+MF_INLINE void mf_ldmatrix(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(mf_shared_address(row))
+                 : "memory");
+}
+MF_INLINE void mf_ldmatrix_trans(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(mf_shared_address(row))
+                 : "memory");
+}
+/* d += a b, a 16 x 16, b 16 x 8 */
+MF_INLINE void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 #else
 #include "emu.hh"
 #define MF_UNROLL
 #define MF_INLINE static inline
+#define MF_METHOD inline
 #define MF_SHARED(type, name, dims)                                                            \
     typedef type name##_type dims;                                                             \
     name##_type &name =                                                                        \
@@ -76,6 +101,18 @@ static inline void mf_copy_commit()
 template <int N> static inline void mf_copy_wait()
 {
     emu::cp_async_wait(N);
+}
+static inline void mf_ldmatrix(uint32_t r[4], const void *row)
+{
+    emu::ldmatrix_x4(r, row, false, __FILE__, __LINE__);
+}
+static inline void mf_ldmatrix_trans(uint32_t r[4], const void *row)
+{
+    emu::ldmatrix_x4(r, row, true, __FILE__, __LINE__);
+}
+static inline void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    emu::mma_bf16(d, a, b, d, __FILE__, __LINE__);
 }
 #endif
 

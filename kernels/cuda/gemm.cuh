@@ -1,5 +1,6 @@
-/* gemm.cuh: every gemm that mf_gemm describes, in f32: tiles of 64 x 64 for blocks of 256
- * threads, 4 x 4 elements a thread. Sums follow the inner index. */
+/* gemm.cuh: every gemm that mf_gemm describes, in f32, for those that gemm_bf16.cuh does not
+ * compute: tiles of 64 x 64 for blocks of 256 threads, 4 x 4 elements a thread. Sums follow the
+ * inner index. */
 #pragma once
 #include "base.cuh"
 
@@ -145,11 +146,8 @@ __global__ void __launch_bounds__(MF_THREADS)
     }
 }
 
-extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
+static inline void mf_launch_gemm(const mf_kctx *x, const mf_gemm &g)
 {
-    mf_gemm g = *given;
-    if (g.groups < 1) g.groups = 1;
-    if (g.m <= 0 || g.n <= 0) return;
     const bool by_rows = g.by == MF_BY_ROWS;
     const int64_t row_tiles = (g.m + MF_TILE - 1) / MF_TILE + (by_rows ? g.groups : 0);
     const dim3 grid((unsigned)row_tiles, mf_grid(g.n, MF_TILE).x,
@@ -161,9 +159,4 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
             MF_LAUNCH((mf_cu_gemm<TA, TB>), grid, dim3(MF_THREADS), 0, x, x->fault, g);
         });
     });
-    if (by_rows)
-        MF_LAUNCH(mf_cu_gemm_outside, dim3(2u * (unsigned)mf_cuda_processors), dim3(MF_THREADS),
-                  0, x, x->fault, g);
 }
-
-void (*mf_cuda_multiply)(const mf_kctx *x, const mf_gemm *g) = mf_cuda_gemm;

@@ -64,6 +64,10 @@ kernels() {
     kernels 2 1 attention attention_backward grouped_attention grouped_attention_backward
 }
 
+@test "gemms of bf16 by matrix instructions" {
+    MOEFW_TEST_FAMILY=aligned kernels 2 1 gemm
+}
+
 @test "each kernel, three orders and two seeds" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     # weights as files have them stay on the host, and no other layout of weights is better

@@ -15,9 +15,14 @@
 #include "tests/lib/device.h"
 
 /* One array per family of kernels; each ends with an entry of NULL. */
-static const mf_kernel_row *const families[] = {
-    mf_kernel_cases_bf16, mf_kernel_cases_gemm,    mf_kernel_cases_layers,
-    mf_kernel_cases_maps, mf_kernel_cases_routing, mf_kernel_cases_stored,
+static const struct family {
+    const char *name;
+    const mf_kernel_row *rows;
+} families[] = {
+    {"aligned", mf_kernel_cases_aligned}, {"bf16", mf_kernel_cases_bf16},
+    {"gemm", mf_kernel_cases_gemm},       {"layers", mf_kernel_cases_layers},
+    {"maps", mf_kernel_cases_maps},       {"routing", mf_kernel_cases_routing},
+    {"stored", mf_kernel_cases_stored},
 };
 
 static const char *const names[] = {
@@ -295,12 +300,13 @@ static bool chosen(const char *name)
 
 START_TEST(kernel)
 {
+    const char *only = getenv("MOEFW_TEST_FAMILY"); /* the cases of one file */
     int found = 0;
     if (!chosen(names[_i])) return;
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (const mf_kernel_row *row = families[f]; row->kernel != NULL; row++)
+        for (const mf_kernel_row *row = families[f].rows; row->kernel != NULL; row++)
             if (strcmp(row->kernel, names[_i]) == 0) {
-                compare_row(row);
+                if (!only || strcmp(only, families[f].name) == 0) compare_row(row);
                 found++;
             }
     ck_assert_msg(

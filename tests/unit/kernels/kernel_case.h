@@ -76,6 +76,7 @@ void kt_faulted(mf_kt *t);
 void *kt_given(mf_kt *t, const void *from, size_t bytes);
 void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
+extern const mf_kernel_row mf_kernel_cases_aligned[];
 extern const mf_kernel_row mf_kernel_cases_bf16[];
 extern const mf_kernel_row mf_kernel_cases_gemm[];
 extern const mf_kernel_row mf_kernel_cases_stored[];

@@ -1,0 +1,155 @@
+/* Cases of check_kernels: gemms of bf16 whose rows begin at multiples of 16 bytes, for which
+ * a device may have kernels of their own: sizes around its tiles, groups and gathered rows. */
+#include <string.h>
+
+#include "kernel_case.h"
+
+static uint16_t bf16_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static uint16_t *rounded(mf_kt *t, int64_t count, const float *from)
+{
+    uint16_t *p = kt_work(t, (size_t)count * sizeof *p);
+    for (int64_t i = 0; i < count; i++)
+        p[i] = bf16_bits(from[i]);
+    return p;
+}
+
+static uint16_t *bf16s(mf_kt *t, int64_t count)
+{
+    return rounded(t, count, kt_f32(t, count));
+}
+
+static int64_t up8(int64_t n)
+{
+    return (n + 7) / 8 * 8;
+}
+
+static mf_gemm_operand operand(mf_kt *t, bool trans, int64_t parts, int64_t rows,
+                               int64_t columns)
+{
+    const int64_t ld = up8(columns), step = rows * ld;
+    return (mf_gemm_operand){.data = bf16s(t, parts * step),
+                             .type = MF_CAST_BF16,
+                             .trans = trans,
+                             .ld = ld,
+                             .step = step};
+}
+
+/* Runs g with a c of `count` elements of its type; the result is c as f32. */
+static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
+{
+    float *result = kt_result(t, count);
+    uint16_t *half = NULL;
+    g->c.data = result;
+    if (g->c.type == MF_CAST_BF16) g->c.data = half = rounded(t, count, result);
+    t->k->gemm(t->x, g);
+    for (int64_t i = 0; half && i < count; i++) {
+        const uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(result + i, &bits, sizeof bits);
+    }
+}
+
+/* m, n, k: one element, no inner index, one tile and the next, parts of 16 bytes, more steps
+ * than are under way at once. */
+static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},      {129, 130, 67},
+                                   {20, 257, 128}, {128, 128, 64}, {33, 20, 525}};
+enum { SIZES = 6 };
+
+/* v: the two transposes, the size, and beta with two groups or a bias. */
+static void by_batch(mf_kt *t, mf_cast_type type, int v)
+{
+    const int64_t *s = sizes[v / 4 % SIZES], parts = v % 3 == 0 ? 2 : 1;
+    mf_gemm g = {.m = s[0],
+                 .n = s[1],
+                 .k = s[2],
+                 .alpha = parts == 2 ? 0.5f : 1,
+                 .beta = parts == 2 ? 1 : 0,
+                 .groups = parts};
+    g.a = v & 1 ? operand(t, true, parts, g.k, g.m) : operand(t, false, parts, g.m, g.k);
+    g.b = v & 2 ? operand(t, true, parts, g.n, g.k) : operand(t, false, parts, g.k, g.n);
+    g.c = (mf_gemm_result){.type = type, .ld = g.n + v / 4 % 2, .step = g.m * (g.n + 3)};
+    if (parts == 1) g.bias = kt_f32(t, g.n);
+    run_into(t, &g, parts * g.c.step);
+}
+enum { BATCHES = 4 * SIZES };
+
+/* groups, rows, n, k of a group: rows of one group in several tiles, empty groups, more groups
+ * than rows; the last ones have so many steps that each place of a pipeline is used again */
+static const int64_t grouped[][4] = {
+    {1, 5, 8, 3}, {3, 400, 40, 24}, {8, 200, 130, 72}, {256, 60, 24, 16}, {2, 460, 24, 450}};
+enum { GROUPED = 5 };
+
+/* v: whether b is transposed (by rows), gathered rows, the size. */
+static void by_rows(mf_kt *t, mf_cast_type type, int v)
+{
+    const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
+    mf_gemm g = {.m = rows,
+                 .n = s[2],
+                 .k = s[3],
+                 .alpha = 1,
+                 .by = MF_BY_ROWS,
+                 .groups = groups,
+                 .offset = kt_offsets(t, groups, rows)};
+    g.a = operand(t, false, 1, rows, g.k);
+    g.b = v & 1 ? operand(t, true, groups, g.n, g.k) : operand(t, false, groups, g.k, g.n);
+    g.c = (mf_gemm_result){.type = type, .ld = g.n};
+    if (v & 2) {
+        g.a.row = kt_i32(t, rows, -1, rows - 1);
+        g.bias = kt_f32(t, groups * g.n);
+        g.step_bias = g.n;
+    }
+    run_into(t, &g, rows * g.n);
+}
+
+/* v: gathered rows of a, of b, the size. */
+static void by_inner(mf_kt *t, mf_cast_type type, int v)
+{
+    const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
+    mf_gemm g = {.m = s[3] < 136 ? s[3] : 136,
+                 .n = s[2],
+                 .k = rows,
+                 .alpha = 1,
+                 .beta = v == 5 ? 1 : 0,
+                 .by = MF_BY_INNER,
+                 .groups = groups,
+                 .offset = kt_offsets(t, groups, rows)};
+    g.a = operand(t, true, 1, rows, g.m);
+    g.b = operand(t, false, 1, rows, g.n);
+    g.c = (mf_gemm_result){.type = type, .ld = g.n, .step = g.m * g.n};
+    if (v & 1) g.a.row = kt_i32(t, rows, -1, rows - 1);
+    if (v & 2) g.b.row = kt_i32(t, rows, -1, rows - 1);
+    run_into(t, &g, groups * g.c.step);
+}
+enum { ALIGNED = BATCHES + 8 * GROUPED };
+
+static void aligned(mf_kt *t, mf_cast_type type)
+{
+    const int v = t->variant;
+    if (v < BATCHES)
+        by_batch(t, type, v);
+    else if (v < BATCHES + 4 * GROUPED)
+        by_rows(t, type, v - BATCHES);
+    else
+        by_inner(t, type, v - BATCHES - 4 * GROUPED);
+}
+
+static void run_to_f32(mf_kt *t)
+{
+    aligned(t, MF_CAST_F32);
+}
+
+static void run_to_bf16(mf_kt *t)
+{
+    aligned(t, MF_CAST_BF16);
+}
+
+const mf_kernel_row mf_kernel_cases_aligned[] = {
+    {"gemm", run_to_f32, ALIGNED, true, 2e-6},
+    {"gemm", run_to_bf16, ALIGNED, true, 8e-3},
+    {0},
+};
