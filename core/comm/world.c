@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "plugin/load/module.h"
 
@@ -26,6 +27,7 @@ struct mf_world {
     int rank, ranks;
     double patience;
     bool agreed;
+    int64_t sent; /* bytes so far */
     mf_comm_place *places; /* [ranks] */
     mf_comm_piece *pieces; /* [2 ranks] for gathers */
 };
@@ -125,6 +127,8 @@ int mf_world_open(const char *comm, double patience, mf_world **ret)
 void mf_world_close(mf_world *w)
 {
     if (!w) return;
+    if (w->comm && w->rank == 0)
+        mf_log(MF_LOG_DEBUG, "rank 0 of %d has sent %lld bytes", w->ranks, (long long)w->sent);
     if (w->comm) w->table->close(w->comm);
     mf_free(w->places);
     mf_free(w->pieces);
@@ -213,6 +217,8 @@ int mf_world_exchange(mf_world *w, const char *what, int n_send, const mf_comm_p
 {
     mf_comm_wait *t;
     if (!w || n_send + n_recv == 0) return MF_OK;
+    for (int i = 0; i < n_send; i++)
+        w->sent += send[i].bytes;
     if (w->table->start(w->comm, n_send, send, n_recv, recv, &t) != 0)
         return mf_fail(MF_EPEER, "%s: communicator %s has failed", what, w->table->name);
     return wait_for(w, t, what);

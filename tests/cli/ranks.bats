@@ -84,6 +84,48 @@ equal() {
     done
 }
 
+# built NAME: a plugin of tests/foreign as p/NAME.so
+built() {
+    mkdir -p p
+    "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
+}
+
+@test "third-party plugins on 4 ranks: a router, experts" {
+    built low_rank_cosine
+    equal "4" default --plugin "$PWD/p/low_rank_cosine.so"
+    built lora_experts
+    equal "4" default --plugin "$PWD/p/lora_experts.so"
+}
+
+# sent RANKS STEPS: the bytes that rank 0 sends in a run of so many steps
+sent() {
+    rm -rf count
+    thin count default
+    words+=(--set train.steps="$2" --set train.eval_every=0 --set train.save_every=0)
+    words=("${words[@]/#-q/-v}")
+    ranks "$1" "${words[@]}" 2>&1 | sed -n 's/.*rank 0 of .* has sent \([0-9]*\) bytes.*/\1/p'
+}
+
+@test "bytes of a step: 8 P (R-1)/R for each rank" {
+    for n in 2 4; do
+        few=$(sent $n 6)
+        many=$(sent $n 16)
+        params=$(sed -n 's/.*"params":\([0-9]*\),.*/\1/p' count/manifest.json)
+        echo "$n ranks: $few bytes in 6 steps, $many in 16, $params parameters"
+        # What is above are status and measurements of the micro-batches, and gaps of the storage.
+        awk -v few="$few" -v many="$many" -v p="$params" -v n="$n" 'BEGIN {
+            off = (many - few) / 10 / (8 * p * (n - 1) / n) - 1; print off; exit !(off >= 0 && off < 0.03) }'
+    done
+}
+
+@test "8 ranks" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    equal "8" default --set train.accumulate=8
+    equal "8" default --set train.accumulate=11 --set train.dtype=bf16
+    MOEFW_COMM_CHUNK=65536 equal "7" default --set train.accumulate=8 --set train.optimizer=muon
+}
+
 @test "a run is resumed on another number of ranks: 2, 3, 1" {
     thin one default --set train.save_every=2
     "$MOEFW" "${words[@]}"
@@ -229,6 +271,19 @@ refused() {
     thin x default
     run timeout 60 "$mpirun" -n 1 "$MOEFW" "${words[@]}" : -n 1 "$MOEFW" "${words[@]}" --set train.lr=0.5 3>&-
     refused 4 "rank 1 (.*) has another configuration than rank 0"
+}
+
+@test "another plugin on one rank" {
+    mkdir a b
+    sed 's/"z_loss"/"mine"/' "$srcdir/plugins/regularizers/z_loss.c" >mine.c
+    for folder in a b; do
+        "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+            -o $folder/mine.so mine.c -lm
+        sed -i 's/1.0 \/ used/2.0 \/ used/' mine.c
+    done
+    thin "$PWD/x" default --set regularizer.mine.plugin=/proc/self/cwd/mine.so
+    run timeout 60 "$mpirun" -n 1 env -C a "$MOEFW" "${words[@]}" : -n 1 env -C b "$MOEFW" "${words[@]}" 3>&-
+    refused 4 "rank 1 (.*) has other plugins than rank 0"
 }
 
 @test "other kernels on one rank" {
@@ -419,6 +474,21 @@ goes_on() {
     [ "$status" -eq 137 ]
     gone cut
     goes_on cut
+}
+
+@test "30 kills of a random rank at a random time, also during saves" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    for turn in $(seq 30); do
+        rm -rf cut whole
+        every=$((1 + turn % 3)) begin cut default
+        sleep "0.0$((RANDOM % 10))"
+        ranks_of cut >pids
+        kill -KILL "$(sed -n "$((1 + RANDOM % 2))p" pids)"
+        ended >/dev/null
+        [ "$status" -ne 0 ]
+        gone cut
+        goes_on cut
+    done
 }
 
 @test "a rank stands still: for a moment, and longer than parallel.patience" {
