@@ -81,3 +81,9 @@ kernels() {
         done
     done
 }
+
+@test "faults planted in kernels are found" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    run -0 sh "$srcdir/tests/cuda/mutants.sh" "$srcdir" "$builddir"
+    [ "$(grep -c ': found by ' <<<"$output")" -ge 6 ]
+}

@@ -20,5 +20,6 @@ FAKE += tests/cuda/include/cuda_runtime_api.h
 CUDA_CHECKS =
 CUDA_CHECKS += tests/cuda/backend_emu.cc
 CUDA_CHECKS += tests/cuda/check_emu.cc
+CUDA_CHECKS += tests/cuda/mutants.sh
 CUDA_CHECKS += tests/cuda/ptxas.sh
 EXTRA_DIST += $(EMULATOR) $(EMULATOR_INC) $(FAKE) $(CUDA_CHECKS)
