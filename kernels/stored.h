@@ -23,7 +23,8 @@ typedef enum mf_stored_type {
      * W[o,i] = scales[g,o] (q - zero - 1) */
     MF_STORED_GPTQ4,
     /* of a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, v one of
-     * 0 .5 1 1.5 2 3 4 6 with bit 3 as sign; the low half of a byte comes first */
+     * 0 .5 1 1.5 2 3 4 6 with bit 3 as sign; the low half of a byte comes first; a scale of 255
+     * is NaN (OCP Microscaling Formats 1.0) */
     MF_STORED_MXFP4,
     MF_STORED_TYPES
 } mf_stored_type;

@@ -15,8 +15,9 @@ static double mxfp4(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
 {
     static const double values[] = {0, .5, 1, 1.5, 2, 3, 4, 6};
     const int bits = ((const uint8_t *)p->data)[(o * in + i) / 2] >> (i % 2 ? 4 : 0) & 15;
-    const int exponent = ((const uint8_t *)p->scales)[(o * in + i) / 32] - 127;
-    return ldexp(bits & 8 ? -values[bits & 7] : values[bits & 7], exponent);
+    const int exponent = ((const uint8_t *)p->scales)[(o * in + i) / 32];
+    if (exponent == 255) return NAN;
+    return ldexp(bits & 8 ? -values[bits & 7] : values[bits & 7], exponent - 127);
 }
 
 double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)

@@ -1,6 +1,6 @@
 /* fuzz_packed: any bytes as a weight of four bits. Groups outside of the scales are refused;
- * all other weights decode to numbers, within the memory of their tensors. The first byte
- * chooses form and sizes, the rest fills the tensors. */
+ * all others decode, to NaN only where the scale is NaN, within the memory of their tensors.
+ * The first byte chooses form and sizes, the rest fills the tensors. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -29,7 +29,10 @@ static void decode(const mf_packed *p, int64_t experts)
         for (int64_t o = 0; o < p->out; o++)
             for (int64_t i = 0; i < p->in; i++) {
                 const float x = mf_packed_at(p, e, o, i);
-                if (p->form == MF_FORM_MXFP4) FUZZ_REQUIRE(!isnan(x));
+                const uint8_t *scale = p->part[1];
+                if (p->form == MF_FORM_MXFP4)
+                    FUZZ_REQUIRE(isnan(x) ==
+                                 (scale[((e * p->out + o) * p->in + i) / 32] == 255));
             }
 }
 

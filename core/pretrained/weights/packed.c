@@ -157,7 +157,9 @@ static float mxfp4_at(const mf_packed *p, int64_t e, int64_t o, int64_t i)
     const uint8_t *blocks = p->part[BLOCKS], *exponents = p->part[EXPONENTS];
     const int64_t row = e * p->out + o;
     const int bits = blocks[(row * p->in + i) / 2] >> (i % 2 ? 4 : 0) & 15;
-    const float x = ldexpf(values[bits & 7], exponents[(row * p->in + i) / BLOCK] - 127);
+    const int exponent = exponents[(row * p->in + i) / BLOCK];
+    if (exponent == 255) return NAN;
+    const float x = ldexpf(values[bits & 7], exponent - 127);
     return bits & 8 ? -x : x;
 }
 

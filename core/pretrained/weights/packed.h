@@ -6,8 +6,8 @@
  *          qweight[i/8, o], zero bits 4 (o mod 8) .. + 3 of qzeros[g, o/8]
  *   MXFP4  of weights [E, out, in] (in divisible by 32):
  *          blocks U8 [E, out, in/32, 16], scales U8 [E, out, in/32]
- *          W = 2^(scale - 127) v; v is one of 0 .5 1 1.5 2 3 4 6, bit 3 is the sign, and the
- *          low half of a byte comes first
+ *          W = 2^(scale - 127) v, NaN for scale 255; v is one of 0 .5 1 1.5 2 3 4 6, bit 3 is
+ *          the sign, and the low half of a byte comes first
  *
  * All these values are f32 numbers without rounding, except MXFP4 numbers too large for f32. */
 #ifndef MF_PRETRAINED_PACKED_H

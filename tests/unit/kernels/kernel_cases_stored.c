@@ -66,11 +66,16 @@ static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
     if (by_list) p->group_of = kt_i32(t, in, 0, p->groups - 1);
 }
 
+/* Of five cases one has the least scales, 2^-127 among them, and one a scale of NaN. */
 static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in)
 {
+    const int64_t scales = p->rows * in / 32;
+    const int kind = t->variant / 2 / MF_STORED_TYPES % 5, least = kind == 1 ? 0 : 125;
     p->group_size = 32;
     p->data = bytes(t, p->rows * in / 2, 0, 255);
-    p->scales = bytes(t, p->rows * in / 32, 125, 128);
+    uint8_t *scale = bytes(t, scales, least, least + (kind == 1 ? 1 : 3));
+    if (kind == 3) scale[scales * 2 / 3] = 255;
+    p->scales = scale;
 }
 
 /* ---- layouts ---- */

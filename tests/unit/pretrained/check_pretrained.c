@@ -492,6 +492,10 @@ START_TEST(four_bits)
     p = (mf_packed){.form = MF_FORM_MXFP4, .out = 1, .in = 32, .part = {blocks, exponents}};
     ck_assert(mf_packed_at(&p, 0, 0, 0) == 4 && mf_packed_at(&p, 0, 0, 1) == 8);
     ck_assert(mf_packed_at(&p, 0, 0, 2) == 48 && mf_packed_at(&p, 0, 0, 3) == -48);
+    exponents[0] = 0;
+    ck_assert(mf_packed_at(&p, 0, 0, 1) == 0x1p-127f);
+    exponents[0] = 255;
+    ck_assert(isnan(mf_packed_at(&p, 0, 0, 1)) && isnan(mf_packed_at(&p, 0, 0, 31)));
 }
 END_TEST
 

@@ -49,6 +49,9 @@ V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
 #define MX_OFFSET 12
 #define MX_UNIT   0.5f
 
+/* The highest bit of a mantissa: alone it is 2^-127, with the exponent 255 NaN. */
+#define MX_QUIET 0x400000
+
 #if VL > 4
 /* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; the others are 0. */
 V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
@@ -73,8 +76,8 @@ V_INLINE vi mx_values(vi index)
 #endif
 }
 
-/* 2^(e - 127) for each of the blocks of a vector, of which `blocks` exist, in the four lanes of
- * the block; 0 for the others and for e = 0. */
+/* 2^(e - 127), or NaN for e = 255, for each of the blocks of a vector, of which `blocks` exist,
+ * in the four lanes of the block; a number for the others. */
 V_INLINE vf mx_scales(const uint8_t *e, int64_t blocks)
 {
     uint8_t padded[4] = {0};
@@ -89,12 +92,15 @@ V_INLINE vf mx_scales(const uint8_t *e, int64_t blocks)
     const __m512i order =
         _mm512_inserti32x8(_mm512_castsi256_si512(_mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1))),
                            _mm256_setr_epi8(MX_BLOCK(2), MX_BLOCK(3)), 1);
-    return (vf)((vu)_mm512_shuffle_epi8(_mm512_set1_epi32(word), order) >> 1);
+    const vu power = (vu)_mm512_shuffle_epi8(_mm512_set1_epi32(word), order) >> 1;
 #else
     const __m256i order = _mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1));
-    return (vf)((vu)_mm256_shuffle_epi8(_mm256_set1_epi32(word), order) >> 1);
+    const vu power = (vu)_mm256_shuffle_epi8(_mm256_set1_epi32(word), order) >> 1;
 #endif
 #undef MX_BLOCK
+    /* one comparison finds 0 and 255: with 1 added they are 1 and below 0 */
+    const vi special = (vi)(power + 0x800000) < 0x1000000;
+    return (vf)((vi)power | (special & MX_QUIET));
 }
 #endif
 

@@ -258,10 +258,10 @@ void MF_SIMD(stored_unpack_gptq4)(const mf_stored_part *p, int64_t in, int64_t o
     }
 }
 
-/* 2^(e - 127). */
+/* 2^(e - 127), NaN for e = 255. */
 static float mx_power(int e)
 {
-    const uint32_t bits = e > 0 ? (uint32_t)e << 23 : 0x400000;
+    const uint32_t bits = (uint32_t)e << 23 | (e == 0 || e == 255 ? MX_QUIET : 0);
     float power;
     memcpy(&power, &bits, sizeof power);
     return power;

@@ -274,7 +274,8 @@ V_INLINE void mx_vector(int mr, int no, const mf_stored_part *p, int64_t in, int
                 all = DOTS_VNNI ? part.sum : whole_sum(all << 8, &part);
             }
             all -= v_loadi(&row->sum[h * VL]) * MX_OFFSET;
-            sum[r][j] = v_fma(__builtin_convertvector(all, vf), scale * row->scale, sum[r][j]);
+            /* one scale after the other: both at once may be too small for f32 */
+            sum[r][j] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r][j]);
         }
     }
 }
