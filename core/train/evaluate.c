@@ -236,7 +236,9 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
     int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
     out[TARGETS] = rc == MF_OK ? (double)e->batch->n_targets : 0;
     if (rc != MF_OK || e->batch->n_targets == 0) return rc;
-    rc = mf_graph_run(e->graph->g, run);
+    mf_run one = *run;
+    one.step = mf_evaluation_draws(run->step, b);
+    rc = mf_graph_run(e->graph->g, &one);
     if (rc != MF_OK) return rc;
     out[TASK_LOSS] = scalar(e->graph->task_loss);
     out[LOSS] = scalar(e->graph->loss);

@@ -36,6 +36,12 @@ int64_t mf_evaluator_batches(const mf_evaluator *e, int64_t batches);
  * error ends the run. NULL: nothing is called. */
 void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, int64_t total),
                         void *arg);
+/* The step whose random numbers batch b of an evaluation after `step` steps draws: with those
+ * of one step, all batches would draw the same numbers at the same places. */
+static inline uint64_t mf_evaluation_draws(uint64_t step, int64_t b)
+{
+    return step + ((uint64_t)b << 40);
+}
 /* Adds measurements of attention heads to the record of the last run: gradient norms and
  * importance, over at most `batches` batches (0: the whole split). The session must have
  * gradients. MF_EUSAGE if heads cannot be switched off. */

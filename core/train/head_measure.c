@@ -3,6 +3,7 @@
 #include "train/head_measure.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "train/evaluate.h"
 #include "train/length_buckets.h"
 
 static int loss_of(mf_model_graph *mg, const mf_run *run, double *ret)
@@ -101,12 +102,14 @@ static int add_batch(measure *m, int64_t at, const mf_run *run, int64_t *ret_tar
 {
     const mf_batch *batch;
     mf_model_graph *mg;
-    mf_run back = *run;
+    mf_run probe = *run, back;
+    probe.step = mf_evaluation_draws(run->step, at);
+    back = probe;
     back.forward_only = false;
     int rc = mf_length_buckets_take(m->probe, m->batcher, at, &batch, &mg);
     *ret_targets = rc == MF_OK ? batch->n_targets : 0;
     if (rc != MF_OK || *ret_targets == 0) return rc;
-    rc = mf_heads_try(mg, run, m->record, (double)*ret_targets, m->worse);
+    rc = mf_heads_try(mg, &probe, m->record, (double)*ret_targets, m->worse);
     if (rc == MF_OK) rc = mf_length_buckets_take(m->training, m->batcher, at, &batch, &mg);
     if (rc == MF_OK) rc = mf_graph_run(mg->g, &back);
     if (rc == MF_OK) add_norms(m);

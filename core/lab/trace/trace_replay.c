@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "train/evaluate.h"
 
 /* The recorded choices of one layer, for the whole trace. */
 typedef struct {
@@ -210,16 +211,17 @@ static int run_batches(replay *x, mf_trace_recorder *to)
 {
     const mf_trace *t = x->trace;
     const mf_tokenizer *words = x->session->tokenizer;
-    const mf_run run = {
-        .seed = (uint64_t)t->seed, .step = (uint64_t)t->step, .forward_only = true};
     int rc = MF_OK;
     for (int64_t b = 0; rc == MF_OK && b < t->batches; b++) {
+        const int64_t index = t->sequence[b * t->rows * t->seq] / t->rows;
+        const mf_run run = {.seed = (uint64_t)t->seed,
+                            .step = mf_evaluation_draws((uint64_t)t->step, index),
+                            .forward_only = true};
         fill(t, b, x->batch);
         mf_batch_segments(x->batch, words ? words->special[MF_SPECIAL_SEP] : -1);
         mf_session_feed(x->batch, x->graph);
         if (x->forced) feed_choices(x, b);
         rc = mf_graph_run(x->graph->g, &run);
-        const int64_t index = t->sequence[b * t->rows * t->seq] / t->rows;
         if (rc == MF_OK) rc = mf_trace_recorder_add(to, index, x->batch, x->graph);
     }
     return rc;

@@ -235,6 +235,13 @@ keys() {
     done
 }
 
+@test "each batch of an evaluation draws numbers of its own" {
+    small run --set router.plugin=random --set train.steps=1
+    cv() { "$MOEFW" eval run --batches "$1" --json -t 1 | grep -oE '"load_cv":[0-9.e-]+' | head -n 1 | cut -d: -f2; }
+    # Loads that are drawn anew get more even with the number of batches, as its square root.
+    awk "BEGIN { exit !($(cv 40) < .4 * $(cv 1) && $(cv 1) > 0) }"
+}
+
 @test "classification: accuracy and F1 beat the more frequent class" {
     for i in $(seq 60); do
         printf 'a good and fine film %d\t1\nthe dull and bad play %d\t0\n' "$i" "$i"
