@@ -84,6 +84,23 @@ timeless() {
     ! grep -q 'nats/token' bits/report.html || false
 }
 
+@test "a run whose last checkpoint is missing is not done: it alone goes on" {
+    small --routers linear,hash --seeds 1 --steps 6 --out lost >/dev/null
+    timeless <lost/comparison.json >before
+    stat -c %Y lost/linear/seed-1/metrics.jsonl >linear
+    rm -r lost/hash/seed-1/ckpt/step-6
+    sleep 1
+    run --separate-stderr "$MOEFW" compare lost -t 1 --json
+    [ "$status" -eq 0 ]
+    [ -d lost/hash/seed-1/ckpt/step-6 ]
+    [ "$(stat -c %Y lost/linear/seed-1/metrics.jsonl)" = "$(cat linear)" ]
+    timeless <lost/comparison.json | diff before -
+    # who removes all checkpoints to save room keeps the results
+    rm -r lost/hash/seed-1/ckpt
+    "$MOEFW" compare lost -t 1 --json >/dev/null
+    [ ! -e lost/hash/seed-1/ckpt ]
+}
+
 @test "more seeds are added to existing ones" {
     run --separate-stderr "$MOEFW" compare two -t 1 --seeds 3 --json
     [ "$status" -eq 0 ]

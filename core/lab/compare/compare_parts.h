@@ -22,8 +22,9 @@ void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baselin
 int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s);
 
 /* ---- compare_result.c ---- */
-/* Reads the results of a run. *ret_done: it has ended, with its last validation; a missing or
- * new run has not, and *ret stays unchanged. Fails if a file of the run cannot be read. */
+/* Reads the results of a run. *ret_done: it has ended, with its last validation and checkpoint;
+ * a missing or new run has not, and *ret stays unchanged. Fails if the run has a file that
+ * cannot be read. */
 int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *ret);
 /* Steps done, from the last line of its metrics; 0 if there is none. */
 int64_t mf_compare_steps_done(const mf_compare_run *run);

@@ -1,5 +1,5 @@
 /* Reads the result of a run from its directory. A run is done only if the record of its last
- * validation exists. */
+ * validation and its last checkpoint exist. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "lab/compare/compare_parts.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/metrics/metrics.h"
 #include "train/run/rundir.h"
 
@@ -81,6 +82,18 @@ static bool has_ended(const mf_compare_run *run)
     return ended;
 }
 
+/* Whether the checkpoint of the step is there. Someone may have removed all of them by then. */
+static int is_saved(const mf_compare_run *run, int64_t step, bool *ret)
+{
+    char *folder = mf_path_join(run->dir, "ckpt"),
+         *path = folder ? mf_ckpt_path(folder, step) : NULL;
+    if (path) *ret = mf_exists(path) || !mf_is_dir(folder);
+    const int rc = path ? MF_OK : MF_ENOMEM;
+    mf_free(path);
+    mf_free(folder);
+    return rc;
+}
+
 int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *ret)
 {
     bool there;
@@ -121,8 +134,10 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
     }
     r.tokens_per_s = median_speed(h);
     mf_metrics_history_free(h);
+    if (*ret_done) rc = is_saved(run, r.steps, ret_done);
+    if (rc != MF_OK) *ret_done = false;
     if (*ret_done) *ret = r;
-    return MF_OK;
+    return rc;
 }
 
 int64_t mf_compare_steps_done(const mf_compare_run *run)
