@@ -15,6 +15,27 @@ pc() {
     PKG_CONFIG_SYSROOT_DIR="$STAGE" PKG_CONFIG_LIBDIR="$(dirname "$(find "$STAGE" -name moefw.pc)")" pkg-config "$@" moefw
 }
 
+@test "configure finds its sources from a build folder that a symbolic link names" {
+    [ -f "$srcdir/configure" ] || skip "no configure"
+    mkdir -p "$BATS_TEST_TMPDIR"/{real/build,other}
+    ln -s ../real/build "$BATS_TEST_TMPDIR/other/build"
+    cd "$BATS_TEST_TMPDIR/other/build"
+    srcdir=.. bash -c "$(grep '^source_folder=' "$srcdir/configure"); echo \$source_folder" >found
+    [ "$(cat found)" = "$(cd -P "$BATS_TEST_TMPDIR/real" && pwd -P)" ]
+}
+
+@test "objects for another set of instruction sets do not stay" {
+    mkdir -p "$BATS_TEST_TMPDIR/b/kernels" && cd "$BATS_TEST_TMPDIR/b"
+    cp "$builddir/config.status" .
+    ./config.status flags
+    touch kernels/table.o
+    ./config.status flags
+    [ -e kernels/table.o ]
+    sed -i 's/generic/generic odd/' .flags
+    ./config.status flags
+    [ ! -e kernels/table.o ]
+}
+
 @test "the staged program runs" {
     run "$STAGE$PREFIX/bin/moefw" --version
     [ "$status" -eq 0 ]

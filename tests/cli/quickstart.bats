@@ -72,6 +72,15 @@ setup() {
     [[ "$output" != *bats* ]]
 }
 
+@test "CC may hold several words; the first is the program" {
+    unset CPPFLAGS
+    CC="env gcc" run ./quickstart --dry-run build
+    one=$(CC=gcc ./quickstart --dry-run build)
+    [ "$status" -eq 0 ]
+    [ "$output" = "$one" ]
+    [[ "$(CC='frobnicate gcc' ./quickstart --dry-run build)" == "$one" ]]
+}
+
 @test "a failing step shows the end of its output and how to repeat it" {
     unset CPPFLAGS
     printf '#!/bin/sh\necho the cause of it\nexit 3\n' >bin/autoreconf
