@@ -166,10 +166,13 @@ static bool describe(int i, char *text, size_t size)
     if (i == 0) {
         (void)cudaDriverGetVersion(&driver);
         (void)cudaRuntimeGetVersion(&runtime);
-        snprintf(text, size, "driver for CUDA %d.%d, runtime %d.%d, cuBLASLt %zu.%zu.%zu",
-                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-                 cublasLtGetVersion() / 10000, cublasLtGetVersion() / 100 % 100,
-                 cublasLtGetVersion() % 100);
+        char loaded[40] = "no driver";
+        if (driver > 0)
+            snprintf(loaded, sizeof loaded, "driver for CUDA %d.%d", driver / 1000,
+                     driver % 1000 / 10);
+        snprintf(text, size, "%s, runtime %d.%d, cuBLASLt %zu.%zu.%zu", loaded, runtime / 1000,
+                 runtime % 1000 / 10, cublasLtGetVersion() / 10000,
+                 cublasLtGetVersion() / 100 % 100, cublasLtGetVersion() % 100);
         return true;
     }
     char why[512];

@@ -49,6 +49,8 @@ weights() {
 @test "doctor tells what there is; the program itself needs no library of CUDA" {
     MOEFW_PLUGIN_PATH=$fake run -0 "$MOEFW" doctor
     [[ "$output" == *"CUDA "*"driver for CUDA 13.0, runtime 13.0, cuBLASLt 13."* ]]
+    MOEFW_FAKE_DRIVER=0 MOEFW_PLUGIN_PATH=$fake run -0 "$MOEFW" doctor
+    [[ "$output" == *"CUDA "*"no driver, runtime 13.0"* ]]
     [[ "$output" == *"0: emulator of moefw, compute capability 8.0, 4 multiprocessors, 8192 MiB"* ]]
     run -0 ldd "$builddir/libmoefw.so.0" "$MOEFW"
     run ! grep -E 'lib(cuda|cublas)' <<<"$output"

@@ -1,9 +1,9 @@
 /* fake_cudart.cc: the runtime library of CUDA for machines without a device, with kernels on
  * the emulator. It is as strict as a device is only sometimes:
  *
- *   streams   work waits until somebody waits for it; streams take turns in an order that is drawn
- *             from MOEFW_FAKE_SEED. Work of two streams on the same bytes without an event between
- *             them is a finding
+ *   streams   work waits until somebody waits for it; streams take turns in an order that is
+ *             drawn from MOEFW_FAKE_SEED. Work of two streams on the same bytes without an
+ *             event between them is a finding
  *   copies    host memory must not change while a copy waits; the target of a copy to the host
  *             holds 0xa5 until the copy ran; the host cannot read memory of the device
  *   calls     call number MOEFW_FAKE_FAIL fails. A finding makes the next wait fail
@@ -343,7 +343,7 @@ cudaError_t cudaDeviceGetAttribute(int *v, enum cudaDeviceAttr a, int)
 }
 cudaError_t cudaDriverGetVersion(int *v)
 {
-    *v = CUDART_VERSION;
+    *v = number("MOEFW_FAKE_DRIVER", CUDART_VERSION); /* without a driver CUDA says 0 */
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *v)
