@@ -276,18 +276,37 @@ static int introduce(mf_events *e, int64_t resumed_at)
     return end_event(e);
 }
 
+/* TensorBoard reads the files of a folder in the order of their names, so a new one has a later
+ * time than all others, even if the clock went backward. */
+static int new_time(const char *folder, long long *ret)
+{
+    char **names = NULL;
+    int n = 0;
+    const int rc = mf_list_dir(folder, &names, &n);
+    *ret = (long long)time(NULL);
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        long long at;
+        if (sscanf(names[i], "events.out.tfevents.%10lld.", &at) == 1 && at >= *ret)
+            *ret = at + 1;
+    }
+    mf_list_free(names, n);
+    return rc;
+}
+
 static int create(mf_events *e, const char *folder)
 {
     char host[65] = "host";
+    long long now;
     int rc = mf_mkdir(folder);
+    if (rc == MF_OK) rc = new_time(folder, &now);
     if (rc != MF_OK) return rc;
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') strcpy(host, "host");
     for (char *c = host; *c; c++)
         if (*c == '/') *c = '-';
     for (int n = 0; n < 1000; n++) {
         mf_free(e->path);
-        e->path = mf_strf("%s/events.out.tfevents.%010lld.%s.%ld.%d", folder,
-                          (long long)time(NULL), host, (long)getpid(), n);
+        e->path = mf_strf("%s/events.out.tfevents.%010lld.%s.%ld.%d", folder, now, host,
+                          (long)getpid(), n);
         if (!e->path) return MF_ENOMEM;
         e->fd = mf_raw_open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
         if (e->fd >= 0) return MF_OK;
