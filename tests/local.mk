@@ -127,6 +127,7 @@ CLI += tests/cli/train/bits.bats
 CLI += tests/cli/train/data.bats
 CLI += tests/cli/train/logging.bats
 CLI += tests/cli/train/mlflow.bats
+CLI += tests/cli/train/long.bats
 CLI += tests/cli/train/memory.bats
 CLI += tests/cli/train/optimizers.bats
 CLI += tests/cli/train/presets.bats
@@ -198,6 +199,7 @@ FUZZ_TARGETS += tests/fuzz/fuzz_packed
 FUZZ_TARGETS += tests/fuzz/fuzz_peft
 FUZZ_TARGETS += tests/fuzz/fuzz_pretrained
 FUZZ_TARGETS += tests/fuzz/fuzz_safetensors
+FUZZ_TARGETS += tests/fuzz/fuzz_stored
 FUZZ_TARGETS += tests/fuzz/fuzz_texts
 FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer
 FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer_json
@@ -225,6 +227,7 @@ FAULTS += tests/faults/replay.c
 
 # Files that tests read.
 FIXTURES =
+FIXTURES += tests/lib/backward_clock.c
 FIXTURES += tests/defects/list.tsv
 FIXTURES += tests/defects/other.c
 FIXTURES += tests/defects/router.c

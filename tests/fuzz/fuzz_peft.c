@@ -81,9 +81,9 @@ static void judge(const mf_peft *p)
         FUZZ_REQUIRE(isfinite(c->alpha) && c->alpha >= 0 && c->rank >= 1);
         FUZZ_REQUIRE(c->inputs == m->inputs && c->experts == m->experts);
         for (int64_t j = 0; j < c->experts * c->rank * c->inputs; j++)
-            sum += c->a[j];
+            sum = sum + c->a[j];
         for (int64_t j = 0; j < c->experts * c->rank * c->rows.n; j++)
-            sum += c->b[j];
+            sum = sum + c->b[j];
     }
 }
 

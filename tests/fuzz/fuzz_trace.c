@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE(rc == MF_OK || mf_error_message()[0] != '\0');
     if (!t) return 0;
     for (int64_t i = 0; i < t->tokens; i++)
-        sum += (int64_t)t->token[i] + t->position[i] + t->sequence[i];
+        sum = sum + (int64_t)t->token[i] + t->position[i] + t->sequence[i];
     FUZZ_REQUIRE(mf_trace_text(t, "run") != NULL);
     mf_trace_close(t);
     return 0;

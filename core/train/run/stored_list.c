@@ -185,7 +185,10 @@ static int read_weight(const char *list, const mf_json *v, mf_stored_files *f)
     bool good = true;
     for (size_t i = 0; good && i < n; i++) {
         good = read_part(f, mf_json_at(parts, i), &part[i]);
-        part[i].first = i % (size_t)w.parts == 0 ? 0 : part[i - 1].first + part[i - 1].rows;
+        const mf_stored_part *before = i % (size_t)w.parts == 0 ? NULL : &part[i - 1];
+        /* too many rows for a sum: mf_stored_judge refuses what is below 0 */
+        if (before && __builtin_add_overflow(before->first, before->rows, &part[i].first))
+            part[i].first = -1;
     }
     int rc = good ? mf_stored_files_put(f, name, &w) : wrong(list, "a part has no known type");
     mf_free(part);
