@@ -1,8 +1,9 @@
 /* comm/mpi.c: the communicator modules of MPI. One file is compiled for each implementation,
  * against its header, and gives comm/openmpi.so and comm/mpich.so.
  *
- * Only point-to-point messages without waiting are used, so that no call blocks while a peer is
- * late; collective calls are made in open and close only. The communicator is a private copy. */
+ * Only point-to-point messages without waiting are used, so that no call blocks while a peer
+ * is late; collective calls are made in open and close only. The communicator is a private
+ * copy, which nobody else uses. */
 #include <mpi.h>
 #include <moefw/version.h>
 #include <stdio.h>
@@ -163,7 +164,8 @@ static bool waits_for(mf_comm_wait *w, int32_t peer)
     for (int i = 0; i < w->n; i++) {
         int done = 1;
         if (w->peer[i] != peer) continue;
-        if (MPI_Test(&w->request[i], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return true;
+        if (MPI_Test(&w->request[i], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
+            return true;
     }
     return false;
 }

@@ -1,5 +1,5 @@
-// own_router.cc: a router that is part of the program, registered and trained. It multiplies the
-// logits of a linear router by a factor that is learned with the rest.
+// own_router.cc: a router that is part of the program, registered and trained. It multiplies
+// the logits of a linear router by a factor that is learned with the rest.
 //
 //     c++ own_router.cc $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS]
 #include <cstdio>
@@ -18,7 +18,8 @@ int init(void *, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = static_cast<const conf *>(conf_);
     int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
-    if (rc == MF_OK) rc = mf->param(ctx, "factor", mf_shape1(1), mf_init_of(MF_INIT_CONST, c->start, 0));
+    const mf_init start = mf_init_of(MF_INIT_CONST, c->start, 0);
+    if (rc == MF_OK) rc = mf->param(ctx, "factor", mf_shape1(1), start);
     return rc;
 }
 
@@ -30,7 +31,8 @@ int route(void *, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *
 }
 
 const mf_option options[] = {
-    MF_OPTION_REAL(conf, start, "1", 0.01, 100, 0, "the factor before training"), MF_END_OPTIONS};
+    MF_OPTION_REAL(conf, start, "1", 0.01, 100, 0, "the factor before training"),
+    MF_END_OPTIONS};
 const mf_router vtable = {sizeof(mf_router), 0, init, nullptr, route, nullptr};
 const mf_plugin scaled = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "scaled", "1.0", "MIT",
                                         "linear, times a learned factor", options, conf, char,

@@ -46,6 +46,26 @@ broken() {
     broken size 'core/base/long.c: 701 lines'
 }
 
+@test "size: a long line in C++, and a long file there and in the modules of MPI" {
+    mkdir -p "$tree/tests/cuda" "$tree/comm"
+    printf '// %0100d\n' 0 >"$tree/tests/cuda/wide.cc"
+    yes '// line' | head -701 >"$tree/tests/cuda/long.hh"
+    yes '/* line */' | head -701 >"$tree/comm/long.c"
+    broken size 'tests/cuda/wide.cc:1: 103 columns'
+    [[ "$output" == *'tests/cuda/long.hh: 701 lines'* ]]
+    [[ "$output" == *'comm/long.c: 701 lines'* ]]
+}
+
+@test "papers: a system named in the core, also from a folder that is named relatively" {
+    mkdir -p "$tree/core/config"
+    put core/config/aliases.c 'tagat'
+    put core/ops/a.c '/* as in TAGAT */'
+    broken papers 'core/ops/a.c:1:/* as in TAGAT */'
+    cd "$tree/core"
+    run env -u HARNESS_ACTIVE srcdir=.. sh "$srcdir/tests/lint/papers.sh"
+    [[ "$output" == *'ok 1 - there are files to look at'* && "$output" == *'core/ops/a.c:1:'* ]]
+}
+
 @test "names: a plugin named in the core" {
     put plugins/routers/frob.c ''
     put core/ops/a.c 'if (strcmp(name, "frob") == 0)'

@@ -86,7 +86,7 @@ void wg_fence(const char *file, int line);
 void wg_mma(float *d, int n, uint64_t a, uint64_t b, const char *file, int line);
 void wg_commit();
 void wg_wait(int groups_left);
-void fence_proxy_async(); /* ordinary writes of this thread, copies included, for wgmma and bulk copies */
+void fence_proxy_async(); /* writes and copies of this thread, for wgmma and bulk copies */
 
 /* ---- atomics: one at a time anyway; noted as such ---- */
 void look_atomic(const void *p, size_t bytes);
@@ -186,7 +186,8 @@ traffic traffic_take(); /* of the launches since the last call, with opt.profile
 #define gridDim               (emu::grid_size())
 #define warpSize              32
 #define __syncthreads()       emu::barrier(0, 0, EMU_AT)
-#define __syncwarp(...)       emu::warp(emu::mask_or(__VA_ARGS__), emu::no_op, nullptr, true, EMU_AT)
+#define __syncwarp(...) \
+    emu::warp(emu::mask_or(__VA_ARGS__), emu::no_op, nullptr, true, EMU_AT)
 
 namespace emu {
 inline uint32_t mask_or(uint32_t m = 0xffffffffu)

@@ -6,7 +6,7 @@
 
 namespace emu {
 
-/* ---- counting requests of warps: the n-th visit of one instruction by each lane is one ---- */
+/* ---- requests of warps: the n-th visit of one instruction by each lane is one ---- */
 struct request {
     bool shared;
     uint8_t n, bytes;

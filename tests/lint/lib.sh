@@ -5,6 +5,7 @@ set -u
 LC_ALL=C
 export LC_ALL
 : "${srcdir:=$(cd "$(dirname "$0")/../.." && pwd)}"
+srcdir=$(cd "$srcdir" && pwd) # checks change folders
 : "${builddir:=$srcdir/build}"
 : "${CC:=cc}"
 tap_count=0
@@ -64,7 +65,7 @@ sources() {
 
 # all_sources PATTERN...: the same for the whole project.
 all_sources() {
-    sources core kernels plugins include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
+    sources core kernels plugins comm include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
         quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md HACKING.md SECURITY.md -- "$@" |
         grep -v '^m4/l[^/]*$'
 }

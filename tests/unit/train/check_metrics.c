@@ -331,8 +331,8 @@ START_TEST(bad_samples)
 {
     static const char *const texts[] = {
         "{}", "[]", "{\"tokens\":3,\"layers\":[7]}",
-        "{\"tokens\":[\"a\"],\"layers\":[{\"experts\":4096,\"top_k\":-1,\"prob\":[[1]],"
-        "\"chosen\":[]}]}",
+        ("{\"tokens\":[\"a\"],\"layers\":[{\"experts\":4096,\"top_k\":-1,\"prob\":[[1]],"
+         "\"chosen\":[]}]}"),
         "{\"tokens\":[1,2],\"token_labels\":[9,9],\"layers\":{\"x\":1}}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         mf_sample *s;

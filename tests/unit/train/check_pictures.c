@@ -243,8 +243,8 @@ START_TEST(damaged_weights)
 {
     static const char *const texts[] = {
         "{}", "[]", "{\"step\":\"x\",\"groups\":[7,{}]}",
-        "{\"groups\":[{\"group\":\"head\",\"elements\":4,\"mean\":0,\"sd\":1,\"least\":0,"
-        "\"most\":1,\"lo\":1,\"hi\":1,\"share\":[]}]}"};
+        ("{\"groups\":[{\"group\":\"head\",\"elements\":4,\"mean\":0,\"sd\":1,\"least\":0,"
+         "\"most\":1,\"lo\":1,\"hi\":1,\"share\":[]}]}")};
     static mf_weights w;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         scratch_write(scratch_path("bad.json"), texts[i], strlen(texts[i]));
