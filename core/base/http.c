@@ -93,8 +93,8 @@ static size_t take(char *data, size_t size, size_t n, void *arg)
     return n;
 }
 
-static int wait(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_send,
-                curl_off_t sent)
+static int ask(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_send,
+               curl_off_t sent)
 {
     mf_http *h = arg;
     (void)to_come, (void)came, (void)to_send, (void)sent;
@@ -131,7 +131,7 @@ int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret)
     lib.setopt(h->curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
     lib.setopt(h->curl, CURLOPT_WRITEFUNCTION, take);
     lib.setopt(h->curl, CURLOPT_WRITEDATA, h);
-    lib.setopt(h->curl, CURLOPT_XFERINFOFUNCTION, wait);
+    lib.setopt(h->curl, CURLOPT_XFERINFOFUNCTION, ask);
     lib.setopt(h->curl, CURLOPT_XFERINFODATA, h);
     lib.setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     rc = add_header(h, "Content-Type: application/json");

@@ -6,9 +6,10 @@
  * FOLDER/port gets the port. FOLDER/mode is read before each request: ok (also without the
  * file), 500, 401, 404 (pages, not of MLflow), html (status 200 with a page), close (ends
  * connections without an answer), cut (ends them within the answer), hang (answers nothing),
- * slow (after a second), refuse (status 400 for values), gone (status 404 for runs). FOLDER/log
- * gets a line for each request, "METHOD WHAT BODY", FOLDER/values one for each value, "RUN KEY
- * STEP VALUE", FOLDER/logins one for each login. It ends when its parent does. */
+ * slow (.3 s for an answer), refuse (status 400 for values), gone (status 404 for runs).
+ * FOLDER/log gets a line for each request, "METHOD WHAT BODY", FOLDER/values one for each
+ * value, "RUN KEY STEP VALUE", FOLDER/logins one for each login.
+ * It ends when its parent does. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -289,7 +290,7 @@ static void *connection(void *arg)
             usleep(50000);
             read_mode(mode);
         }
-        if (strcmp(mode, "slow") == 0) sleep(1);
+        if (strcmp(mode, "slow") == 0) usleep(300000);
         answer a = handle(mode, method, path, body);
         const size_t n = strlen(a.text);
         snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n\r\n", a.status,

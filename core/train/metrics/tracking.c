@@ -29,9 +29,10 @@ enum {
 static const double collect_s = 1; /* between two batches that are not full */
 static const double retry_s = 1,
                     rare_s = 60; /* the first and the longest wait after a failure */
-/* After the end of the run: what a request may take, and all of them together. So a server that
- * does not answer is waited for 5 seconds, and one that is slow may still take the rest. */
-static const double answer_s = 5, end_s = 15;
+/* After the end of the run: what a request may take, and all of them together; the status has a
+ * request of its own after them. So a server that does not answer is waited for 5 seconds, and
+ * one that is slow may still take the rest. */
+static const double answer_s = 5, end_s = 20;
 
 struct mf_tracking {
     mf_tracking_client client;
@@ -304,7 +305,7 @@ static bool limit(mf_tracking *m)
 
 static void send_end(mf_tracking *m)
 {
-    limit(m);
+    atomic_store(&m->limit_ms, clock_ms() + (int64_t)(1000 * answer_s));
     if (mf_tracking_set_status(&m->client, m->status, now_ms()) == MF_OK) return;
     leave_note(m, MF_LOG_WARN, "the end of the run could not be told");
 }
@@ -472,7 +473,8 @@ static bool wait_for_end(mf_tracking *m, const char *status)
     struct timespec until;
     int rc = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)end_s + 2; /* libcurl asks once a second whether to stop */
+    until.tv_sec +=
+        (time_t)(end_s + answer_s) + 2; /* libcurl asks once a second whether to stop */
     pthread_mutex_lock(&m->lock);
     m->status = status;
     m->last_ms = clock_ms() + (int64_t)(1000 * end_s);

@@ -48,7 +48,7 @@ int mf_tracking_begin(mf_tracking *m, int64_t began);
 /* Prints the notes of the thread. It costs nothing if there are none. */
 void mf_tracking_tell(mf_tracking *m);
 /* Sends the rest and the status (FINISHED, FAILED, KILLED), and frees m. It waits 5 seconds for
- * a server that does not answer, and at most 15 for one that is slow. NULL is allowed. */
+ * a server that does not answer, and at most 25 for one that is slow. NULL is allowed. */
 void mf_tracking_end(mf_tracking *m, const char *status);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/http.h"
 
-enum { MF_TRACKING_BATCH = 500, MF_TRACKING_PAIRS = 50, MF_TRACKING_ID = 64 };
+enum { MF_TRACKING_BATCH = 500, MF_TRACKING_PAIRS = 90, MF_TRACKING_ID = 64 };
 
 typedef struct mf_tracking_client {
     mf_http *http;
