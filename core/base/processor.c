@@ -28,7 +28,8 @@ static char *value_of(const char *key)
         line[strcspn(line, "\n")] = '\0';
         found = true;
     }
-    if (f ? ferror(f) != 0 : errno != ENOENT)
+    /* getline ends without the mark of an error where it has no memory. */
+    if (f ? !found && !feof(f) : errno != ENOENT)
         mf_log(MF_LOG_WARN, "%s: cannot read the %s of the processor: %s", path, key,
                strerror(errno));
     if (f) fclose(f);

@@ -1,6 +1,6 @@
 /* loop.c: runs whole commands again and again, each time with another call that fails.
  *
- *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB...]
+ *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB[:KIND]...]
  *
  * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... until a
  * run passes without a failed call: once and from then on, with the errors that such a call can
@@ -35,6 +35,7 @@ static const char *faults_so, *moefw, *sources;
 static char base[PATH]; /* holds start/, expected/ and work/ */
 static fault_plan *plan;
 static long stride;
+static const char *only; /* the one kind of calls that fails, NULL: all */
 
 /* ---- files ---- */
 
@@ -521,6 +522,7 @@ static void loop_verb(const verb *v, int number)
     if (r.status != 0 || !r.ended) c.lost++;
     if (r.status != 0) printf("# %s without faults: status %d: %s\n", v->name, r.status, r.err);
     for (int i = 0; r.status == 0 && i < (int)(sizeof forms / sizeof *forms); i++) {
+        if (only && strcmp(only, kinds[forms[i].kind]) != 0) continue;
         const long calls = clean.calls[forms[i].kind],
                    step = stride_of(v, forms[i].kind, calls);
         for (long n = 1 + i % step;; n += step) {
@@ -539,11 +541,17 @@ static void loop_verb(const verb *v, int number)
     fflush(stdout);
 }
 
+/* Whether the arguments ask for a verb; sets `only` to the kind after its colon. */
 static bool wanted(const char *name, int argc, char **argv)
 {
+    const size_t n = strlen(name);
+    only = NULL;
     if (argc <= 5) return true;
     for (int i = 5; i < argc; i++)
-        if (strcmp(argv[i], name) == 0) return true;
+        if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == ':')) {
+            only = argv[i][n] == ':' ? argv[i] + n + 1 : NULL;
+            return true;
+        }
     return false;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/file/io_raw.h"
 #include "base/hint.h"
 #include "base/mem.h"
 
@@ -232,7 +233,7 @@ int mf_plugin_file_open(const char *path, mf_file_trust trust, int *ret_fd,
                         struct stat *ret_stat)
 {
     /* With O_NONBLOCK, opening a pipe does not wait for its other end. */
-    int fd = mf_io()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    int fd = mf_raw_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0) return mf_fail_errno(MF_EPLUGIN, "cannot open it");
     int rc = check_file(path, fd, trust, ret_stat);
     if (rc != MF_OK) {
