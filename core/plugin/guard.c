@@ -53,8 +53,10 @@ void mf_guard_save(mf_guard *g)
 static int check_folder(const mf_guard *g, const char *when)
 {
     struct stat st = {0};
-    if (g->inode == 0 ||
-        (stat(".", &st) == 0 && st.st_dev == g->device && st.st_ino == g->inode))
+    if (g->inode == 0) return MF_OK;
+    if (stat(".", &st) != 0)
+        mf_fault_errno("."); /* then it may be the machine that failed, not the plugin */
+    else if (st.st_dev == g->device && st.st_ino == g->inode)
         return MF_OK;
     if (g->folder < 0 || fchdir(g->folder) != 0)
         return mf_fail(MF_EPLUGIN,

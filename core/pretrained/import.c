@@ -64,7 +64,12 @@ static int read_folder(import *im, const char *path)
 static int find_tokenizer(import *im)
 {
     mf_tokenizer *t = NULL;
-    const int rc = mf_tokenizer_load(im->folder->path, &t);
+    const unsigned long faults = mf_faults();
+    int rc = mf_tokenizer_load(im->folder->path, &t);
+    if (rc == MF_EINPUT && mf_faults() != faults) { /* it was not looked at */
+        const char *why = mf_fault_last(&rc);
+        return mf_fail(rc, "%s", why);
+    }
     const int32_t ids = rc == MF_OK ? t->vocab : 0;
     im->tokenizer = rc == MF_OK;
     mf_tokenizer_free(t);

@@ -90,7 +90,9 @@ static void add(catalog *c, const mf_found *item)
 static bool is_file(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    if (stat(path, &st) == 0) return !S_ISDIR(st.st_mode);
+    mf_fault_errno(path);
+    return false;
 }
 
 static bool is_name(const char *text)
