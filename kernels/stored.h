@@ -63,12 +63,14 @@ static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
  * group. x_r is row r of x, or row row[r] if `row` is given, zeros where row[r] < 0.
  *   back = false  y_r = alpha x_r W_e^T + bias_e    x [.,in],  y [rows,out]
  *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL
- * Rows of no group become 0. Weights have their exact values; sums are in f32 (ref: double). */
+ * Rows of no group become 0. Weights have their exact values, also where x is bf16; sums are in
+ * f32 (ref: double). */
 typedef struct mf_stored_gemm_args {
     const mf_stored *w;
     bool back;
     int64_t rows;
-    const float *x;
+    const void *x; /* f32, or bf16 with `bf16` */
+    bool bf16;
     int64_t ldx; /* distances of rows, in elements */
     const int32_t *row;
     const int32_t *offset; /* [w->groups + 1], or NULL; never falls (check_offset) */

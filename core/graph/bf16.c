@@ -62,14 +62,23 @@ static bool reads_stored(const mf_opdef *op, int i)
     return op->flags & flag && !mf_op_is_foreign(op);
 }
 
-/* Gives the op its inputs if one of them is a stored weight: all in f32. */
+bool mf_op_multiplies_stored(const mf_opdef *op, int n, mf_tensor *const *in)
+{
+    return op->flags & MF_OP_STORED_BF16 && !mf_op_is_foreign(op) && n > 1 && in[1] &&
+           mf_tensor_is_stored(in[1]);
+}
+
+/* Gives the op its inputs if one of them is a stored weight: all in f32, but rows that are
+ * multiplied with it in bf16 if the graph has this option. */
 static int fit_stored(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                       mf_tensor **out)
 {
     for (int i = 0; i < n && g->status == MF_OK; i++) {
         out[i] = in[i];
         if (!in[i]) continue;
-        if (mf_tensor_is_stored(in[i])) {
+        if (i == 0 && g->bf16 && mf_op_multiplies_stored(op, n, in)) {
+            if (in[i]->dtype == MF_F32) out[i] = to_bf16(g, in[i]);
+        } else if (mf_tensor_is_stored(in[i])) {
             if (!reads_stored(op, i)) out[i] = to_f32(g, in[i]);
         } else if (in[i]->dtype == MF_BF16) {
             out[i] = to_f32(g, in[i]);

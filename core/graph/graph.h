@@ -299,6 +299,9 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
  * other inputs of these, get f32 copies, which a node makes. */
 #define MF_OP_STORED_0 (1u << 17)
 #define MF_OP_STORED_1 (1u << 18)
+/* mf_opdef.flags of core's gemms: beside a stored input 1, input 0 is bf16 in a graph with the
+ * option bf16. The output is f32 nevertheless. */
+#define MF_OP_STORED_BF16 (1u << 19)
 #define MF_VIEW_STORED 2u
 /* Whether t is a parameter in stored form. */
 bool mf_tensor_is_stored(const mf_tensor *t);

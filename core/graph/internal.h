@@ -203,6 +203,8 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- bf16.c ---- */
+/* Whether the op is a gemm with a stored weight as input 1 (MF_OP_STORED_BF16). */
+bool mf_op_multiplies_stored(const mf_opdef *op, int n, mf_tensor *const *in);
 /* Gives each input a type that the op accepts (mf_opdef.bf16_in), adding casts where needed:
  * from in [n] to out [n]. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,

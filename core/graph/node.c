@@ -103,6 +103,9 @@ static int run_infer(draft *d)
             in[i].shape.rank = -1;
         }
     }
+    /* A stored weight has the values of any type; ops ask for that of the other operand. */
+    const bool stored = mf_op_multiplies_stored(d->op, d->n_in, d->in);
+    if (stored) in[1].dtype = in[0].dtype;
     d->call.in = (mf_infer){.size = sizeof d->call.in,
                             .n_in = d->n_in,
                             .in = in,
@@ -121,6 +124,7 @@ static int run_infer(draft *d)
                       shapes[0] ? "; its inputs are " : "", shapes);
     }
     d->n_out = d->call.in.n_out;
+    if (stored) d->out[0].dtype = MF_F32;
     const size_t work = d->call.in.work_bytes, backward = d->call.in.backward_work_bytes;
     if (work > MF_MAX_BYTES || backward > MF_MAX_BYTES)
         return REFUSE(d, MF_ESHAPE,

@@ -303,8 +303,6 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     if (rc == MF_OK && options->no_moments) mf_store_want_no_moments(m->store);
     if (rc == MF_OK) mf_store_put_on(m->store, options->device);
     if (rc == MF_OK && options->bind) rc = options->bind(options->bind_arg, m);
-    /* weights as files have them are multiplied in f32 */
-    if (rc == MF_OK && mf_store_bound(m->store) > 0) m->options.bf16 = false;
     if (rc == MF_OK && m->options.bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK && options->moments) options->moments(options->moments_arg, m->store);
     if (rc == MF_OK)

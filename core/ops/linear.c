@@ -3,7 +3,8 @@
  *   x [...,in], w [out,in], b [out] or absent -> y [...,out]; x, w f32 or bf16; i0: type of y
  *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
  *
- * linear_dx is y = x w, for dx if w is stored: x [T,out], w [out,in], f32 -> y [T,in] */
+ * linear_dx is y = x w, for dx if w is stored: x [T,out], w [out,in], f32 or bf16 -> y [T,in],
+ * f32 */
 #include "ops/gemm.h"
 
 static int linear_infer(mf_infer *in)
@@ -72,7 +73,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_linear = {
     .size = sizeof mf_op_linear,
-    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1,
+    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1 | MF_OP_STORED_BF16,
     .name = "linear",
     .formula = "y = x w^T + b",
     .infer = linear_infer,
@@ -88,8 +89,9 @@ const mf_opdef mf_op_linear = {
 static int dx_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, 1, "w", MF_F32, 2, 2))
+    const mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", type, 2, 2) ||
+        mf_infer_tensor(in, 1, "w", type, 2, 2))
         return MF_ESHAPE;
     const mf_shape x = in->in[0].shape, w = in->in[1].shape;
     if (w.dim[0] != x.dim[1])
@@ -127,11 +129,12 @@ static int dx_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_linear_dx = {
     .size = sizeof mf_op_linear_dx,
-    .flags = MF_OP_GEMM | MF_OP_STORED_1,
+    .flags = MF_OP_GEMM | MF_OP_STORED_1 | MF_OP_STORED_BF16,
     .name = "linear_dx",
     .formula = "y = x w",
     .infer = dx_infer,
     .forward = dx_forward,
     .grad = dx_grad,
     .diff_in = 3,
+    .bf16_in = 3,
 };

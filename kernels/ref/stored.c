@@ -45,6 +45,12 @@ static int64_t group_of(const mf_stored_gemm_args *g, int64_t r)
     return g->offset ? -1 : 0;
 }
 
+static double at(const mf_stored_gemm_args *g, int64_t i)
+{
+    return g->bf16 ? (double)mf_bf16_to_f32(((const mf_bf16 *)g->x)[i])
+                   : (double)((const float *)g->x)[i];
+}
+
 void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
 {
     const mf_stored *w = g->w;
@@ -55,7 +61,7 @@ void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int64_t q = 0; q < k && e >= 0 && from >= 0; q++)
-                sum += (double)g->x[from * g->ldx + q] *
+                sum += at(g, from * g->ldx + q) *
                        mf_ref_stored_weight(w, e, g->back ? q : j, g->back ? j : q);
             sum *= (double)g->alpha;
             if (g->bias && e >= 0) sum += (double)g->bias[e * w->out + j];

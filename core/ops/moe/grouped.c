@@ -126,7 +126,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_grouped_linear = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1,
+    .flags = MF_OP_GEMM | MF_OP_PANELS | MF_OP_STORED_1 | MF_OP_STORED_BF16,
     .name = "grouped_linear",
     .formula = "y[r] = w[e] x[r] + b[e]",
     .infer = linear_infer,
@@ -204,7 +204,7 @@ static int dx_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_grouped_linear_dx = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_GEMM | MF_OP_STORED_1,
+    .flags = MF_OP_GEMM | MF_OP_STORED_1 | MF_OP_STORED_BF16,
     .name = "grouped_linear_dx",
     .formula = "y[r] = w[e]^T x[r]",
     .infer = dx_infer,

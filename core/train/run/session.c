@@ -280,9 +280,6 @@ static int new_model(mf_session *s, const mf_session_options *o, const mf_model_
     if (rc == MF_OK) rc = mf_model_freeze(s->model, s->config->train.freeze);
     if (rc == MF_OK && s->stored && !o->bare)
         rc = mf_stored_files_fill(s->stored, s->model->store);
-    if (rc == MF_OK && options.bf16 && !s->model->options.bf16)
-        mf_log(MF_LOG_INFO, "weights are multiplied as their files have them, in f32: "
-                            "train.dtype = bf16 is not used");
     return rc;
 }
 

@@ -68,6 +68,25 @@ refused() {
     cmp <(grep -ao 'experts.1.w2.weight' "$T/back"/*-00003*) <(grep -ao 'experts.1.w2.weight' folder/*-00003*)
 }
 
+# near KEY ONE OTHER SHARE: a number of the first lines that have it differs, by at most this share
+near() {
+    number() { sed -n "s/.*\"$1\":\([0-9.e-]*\).*/\1/p" "$2" | head -1; }
+    awk -v a="$(number "$1" "$2")" -v b="$(number "$1" "$3")" -v s="$4" \
+        'BEGIN {exit !(a > 0 && a != b && (a - b) ^ 2 < (s * b) ^ 2)}'
+}
+
+@test "train.dtype = bf16: rows are rounded, weights not; loss and gradients stay near those of f32" {
+    for dtype in f32 bf16; do
+        "$MOEFW" eval run --data 'builtin:topics?bytes=20000' --batches 1 --dtype $dtype --json >"$T/eval.$dtype"
+        "$MOEFW" train run/config.ini -q -t 1 --out "$T/lora.$dtype" "${small[@]}" --set train.from=run \
+            --set train.dtype=$dtype --set adapter.l.plugin=lora --set adapter.l.rank=4 --set train.freeze=*.weight,layers.*.expert.* --steps 1
+        grep -q qkv "$T/lora.$dtype/stored.json"
+    done
+    near loss "$T/eval.bf16" "$T/eval.f32" .01
+    near loss "$T/lora.bf16/metrics.jsonl" "$T/lora.f32/metrics.jsonl" .01
+    near grad_norm "$T/lora.bf16/metrics.jsonl" "$T/lora.f32/metrics.jsonl" .05
+}
+
 @test "a router is swapped on mapped weights, and the new run needs no copy of them" {
     "$MOEFW" swap run --router mlp:hidden=8 --batches 1 -o "$T/swapped" -q --data folder/tokenizer.json >&2
     [ -e "$T/swapped/stored.json" ]

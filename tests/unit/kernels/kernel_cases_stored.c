@@ -30,6 +30,14 @@ static void *f16s(mf_kt *t, const float *from, int64_t count)
     return to;
 }
 
+static const void *bf16s(mf_kt *t, const float *from, int64_t count)
+{
+    mf_bf16 *to = kt_work(t, (size_t)count * sizeof *to);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = mf_bf16_from_f32(from[i]);
+    return to;
+}
+
 static void *bytes(mf_kt *t, int64_t count, int lo, int hi)
 {
     int32_t *from = kt_i32(t, count, lo, hi);
@@ -115,9 +123,12 @@ static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 1
                                    {1, 2, 2080, 32},  {1, 13, 10, 67}};
 #define SIZES 8
 
+#define FORMS (MF_STORED_TYPES * LAYOUTS * SIZES)
+
+/* With x in f32, and then in bf16. */
 static void run_gemm(mf_kt *t)
 {
-    const int v = t->variant / 2, layout = v / MF_STORED_TYPES % LAYOUTS;
+    const int v = t->variant / 2 % FORMS, layout = v / MF_STORED_TYPES % LAYOUTS;
     const int64_t *s = sizes[v / MF_STORED_TYPES / LAYOUTS];
     mf_stored_type type = (mf_stored_type)(v % MF_STORED_TYPES);
     if (s[3] % 32 != 0) type = (mf_stored_type)(type % MF_STORED_GPTQ4);
@@ -130,10 +141,12 @@ static void run_gemm(mf_kt *t)
                              .back = back,
                              .rows = s[1],
                              .ldx = k + 2,
-                             .x = kt_f32(t, s[1] * (k + 2)),
+                             .bf16 = t->variant >= 2 * FORMS,
                              .alpha = v % 3 == 0 ? 2 : 1,
                              .ldy = n + 1,
                              .y = kt_result(t, s[1] * (n + 1))};
+    const float *x = kt_f32(t, s[1] * (k + 2));
+    g.x = g.bf16 ? bf16s(t, x, s[1] * (k + 2)) : x;
     if (s[0] > 1) g.offset = kt_offsets(t, s[0], s[1]);
     if (!back && v % 2 == 0) g.bias = kt_f32(t, w.groups * w.out);
     if (v % 5 == 1) g.row = kt_i32(t, s[1], -1, s[1] - 1);
@@ -156,6 +169,6 @@ static void run_rows(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_cases_stored[] = {
-    {"stored_gemm", run_gemm, 2 * MF_STORED_TYPES *LAYOUTS *SIZES, true, 1e-5},
+    {"stored_gemm", run_gemm, 4 * FORMS, true, 1e-5},
     {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},
     {0}};

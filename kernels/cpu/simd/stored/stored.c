@@ -112,9 +112,30 @@ static void zero_rest(const mf_stored_gemm_args *g, int64_t j0, int64_t j1)
     zero(g, g->offset[g->w->groups], g->rows, j0, j1);
 }
 
+/* Element i of each row of x. */
+static const void *x_from(const mf_stored_gemm_args *g, int64_t i)
+{
+    return (const char *)g->x + i * (g->bf16 ? 2 : 4);
+}
+
+/* Pairs of bf16 are multiplied as they are. What else x and the weight are, they are converted
+ * to f32, which loses nothing. */
+static void run_tile(const gemm_tile *t)
+{
+    gemm_tile pairs = *t;
+    pairs.rounded = true;
+    if (t->a.type == MF_CAST_BF16 && t->b.type == MF_CAST_BF16)
+        MF_SIMD(gemm_tile)(&pairs);
+    else
+        MF_SIMD(gemm_tile_f32)(t);
+}
+
 static gemm_tile tile_of(const mf_stored_gemm_args *g, int64_t r0, int64_t r1)
 {
-    return (gemm_tile){.a = {g->x, MF_CAST_F32, g->ldx, true, g->row, 0, false},
+    return (gemm_tile){.a = {.type = g->bf16 ? MF_CAST_BF16 : MF_CAST_F32,
+                             .ld = g->ldx,
+                             .along = true,
+                             .index = g->row},
                        .i0 = r0,
                        .i1 = r1,
                        .type_c = MF_CAST_F32,
@@ -137,21 +158,45 @@ static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
     }
 }
 
+/* The frames below need room for n rows of x in f32, if it is bf16. */
+#define ROOM_FOR(g, n)                                                                         \
+    __builtin_alloca_with_align((size_t)((g)->bf16 ? (n) * (g)->w->in : 1) * sizeof(float), 512)
+
+/* n rows of x in f32, from row r on: where they lie, or in `room`. *ret_ld: their distance. */
+static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n, float *room,
+                              int64_t *ret_ld)
+{
+    const int64_t in = g->w->in;
+    *ret_ld = g->bf16 ? in : g->ldx;
+    if (!g->bf16) return (const float *)g->x + r * g->ldx;
+    for (int64_t q = 0; q < n; q++) {
+        const uint16_t *x = x_from(g, (r + q) * g->ldx);
+        float *to = room + q * in;
+        int64_t i = 0;
+        for (; i + VL <= in; i += VL)
+            v_store(to + i, v_load_bf16(x + i));
+        for (; i < in; i++)
+            to[i] = mf_bf16_to_f32(x[i]);
+    }
+    return room;
+}
+
 /* digits: those of row r0 of x, `size` bytes each, or NULL. */
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
                 int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
 {
-    float sum[STORED_FEW * MOST];
+    float sum[STORED_FEW * MOST], *room = ROOM_FOR(g, STORED_FEW);
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
         const int64_t n = min64(r1 - r, STORED_FEW);
-        const float *x = g->x + r * g->ldx;
+        int64_t ldx;
+        const float *x = floats_of(g, r, n, room, &ldx);
         const char *d = digits ? digits + (r - r0) * size : NULL;
         if (p->type == MF_STORED_GPTQ4)
-            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, g->ldx, d, sum, MOST);
+            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, MOST);
         else if (p->type == MF_STORED_MXFP4)
-            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, g->ldx, d, sum, MOST);
+            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, MOST);
         else
-            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, ldx, sum, MOST);
         for (int64_t i = 0; i < n; i++)
             put(g, p, e, r + i, o0, o1, sum + i * MOST);
     }
@@ -165,13 +210,13 @@ static void multiply(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
         gemm_tile t = tile_of(g, r0, r1);
         int64_t at, n;
         t.b = side_of(p, b, half, true, &at, &n);
-        t.a.at = g->x + b->i0;
+        t.a.at = x_from(g, b->i0);
         t.a.end = t.k1 = b->i1 - b->i0;
         t.j1 = t.cols = n;
         t.c = g->y + r0 * g->ldy + at;
         t.beta = first ? 0 : 1;
         t.bias = first && g->bias ? g->bias + e * g->w->out + at : NULL;
-        MF_SIMD(gemm_tile_f32)(&t);
+        run_tile(&t);
     }
 }
 
@@ -258,7 +303,9 @@ static void digits_tile(void *arg, int64_t r)
 {
     const few_cut *c = arg;
     const mf_stored_gemm_args *g = c->all.g;
-    MF_SIMD(stored_digits)(g->w->in, g->x + r * g->ldx, c->digits + r * c->size);
+    int64_t ldx;
+    MF_SIMD(stored_digits)
+    (g->w->in, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx), c->digits + r * c->size);
 }
 
 /* Whether each group has few rows, and few groups have some; c then describes the tiles. */
@@ -308,12 +355,12 @@ static void add_back(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
         gemm_tile t = tile_of(g, r0, r1);
         int64_t at, n;
         t.b = side_of(p, b, half, false, &at, &n);
-        t.a.at = g->x + at;
+        t.a.at = x_from(g, at);
         t.a.end = t.k1 = n;
         t.j1 = t.cols = b->i1 - b->i0;
         t.c = g->y + r0 * g->ldy + b->i0;
         t.beta = first && half == 0 ? 0 : 1;
-        MF_SIMD(gemm_tile_f32)(&t);
+        run_tile(&t);
     }
 }
 
