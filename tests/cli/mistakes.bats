@@ -123,7 +123,7 @@ answered() {
         --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 \
         --set train.eval_context=0 --set 'data.path=builtin:topics?bytes=40000' 2>slow.err 3>&- &
     for ((i = 0; i < 300; i++)); do
-        grep -q 'warning: a step will take about [0-9]* s: train.accumulate = 1048576 runs' slow.err && break
+        grep -q 'warning: a step will take about [0-9]* s: 1048576 runs of' slow.err && break
         sleep 0.1
     done
     kill -KILL $!

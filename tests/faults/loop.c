@@ -423,7 +423,7 @@ static void judge_resume(counts *c, const verb *v, const result *r, const char *
     free_tree(&later);
 }
 
-/* Blanks the numbers below "tokens/s" in a table: steps that were repeated after a fault have the
+/* Blanks the numbers below "tokens/s" in a table: steps repeated after a fault have the
  * same results, but their own times. */
 static void blank_speeds(char *table)
 {

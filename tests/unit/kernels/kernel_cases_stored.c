@@ -169,6 +169,6 @@ static void run_rows(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_cases_stored[] = {
-    {"stored_gemm", run_gemm, 4 * FORMS, true, 1e-5},
+    {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},
     {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},
     {0}};
