@@ -45,10 +45,11 @@ static int64_t group_of(const mf_stored_gemm_args *g, int64_t r)
     return g->offset ? -1 : 0;
 }
 
-static double at(const mf_stored_gemm_args *g, int64_t i)
+/* Element i of row `from` of x; a negative one is all zeros. */
+static double at(const mf_stored_gemm_args *g, int64_t from, int64_t i)
 {
-    return g->bf16 ? (double)mf_bf16_to_f32(((const mf_bf16 *)g->x)[i])
-                   : (double)((const float *)g->x)[i];
+    if (from < 0) return 0;
+    return (double)ref_load(g->bf16 ? MF_CAST_BF16 : MF_CAST_F32, g->x, from * g->ldx + i);
 }
 
 void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
@@ -60,8 +61,8 @@ void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
         const int64_t e = group_of(g, r), from = g->row ? g->row[r] : r;
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
-            for (int64_t q = 0; q < k && e >= 0 && from >= 0; q++)
-                sum += at(g, from * g->ldx + q) *
+            for (int64_t q = 0; q < k && e >= 0; q++)
+                sum += at(g, from, q) *
                        mf_ref_stored_weight(w, e, g->back ? q : j, g->back ? j : q);
             sum *= (double)g->alpha;
             if (g->bias && e >= 0) sum += (double)g->bias[e * w->out + j];

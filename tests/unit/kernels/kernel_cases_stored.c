@@ -141,7 +141,7 @@ static void run_gemm(mf_kt *t)
                              .back = back,
                              .rows = s[1],
                              .ldx = k + 2,
-                             .bf16 = t->variant >= 2 * FORMS,
+                             .bf16 = t->variant >= 4 * FORMS,
                              .alpha = v % 3 == 0 ? 2 : 1,
                              .ldy = n + 1,
                              .y = kt_result(t, s[1] * (n + 1))};
@@ -169,6 +169,6 @@ static void run_rows(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_cases_stored[] = {
-    {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},
+    {"stored_gemm", run_gemm, 4 * FORMS, true, 1e-5},
     {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},
     {0}};
