@@ -27,9 +27,7 @@ static void print_json(const mf_world *w, const mf_comm_bench *r)
     mf_jw_kv_real(j, "us", r->us);
     mf_jw_kv_real(j, "gb_per_s", r->gb_per_s);
     mf_jw_end(j);
-    const char *text = mf_jw_text(j, NULL);
-    if (text) puts(text);
-    mf_jw_free(j);
+    (void)mf_cli_print_json(j); /* without memory the program ends with an error */
 }
 
 static void show(void *arg, const mf_comm_bench *r)

@@ -143,6 +143,14 @@ bool mf_cli_quiet(const mf_cli *cli)
     return mf_cli_flag(cli, "quiet");
 }
 
+int mf_cli_print_json(mf_jw *w)
+{
+    const char *text = w ? mf_jw_text(w, NULL) : NULL;
+    if (text) puts(text);
+    mf_jw_free(w);
+    return text ? MF_OK : MF_ENOMEM;
+}
+
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
 {
     if (!mf_cli_json(cli)) {
@@ -154,11 +162,7 @@ int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
     mf_jw_object(w);
     mf_jw_kv_string(w, key, name);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    const int rc = text ? MF_OK : MF_ENOMEM;
-    if (text) puts(text);
-    mf_jw_free(w);
-    return rc;
+    return mf_cli_print_json(w);
 }
 
 int mf_cli_input(int rc)

@@ -29,6 +29,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "train/run_config.h"
 
 #include <stdbool.h>
@@ -127,6 +128,8 @@ int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
 /* Whether --json was given: stdout then gets objects, one per line, and nothing else. */
 bool mf_cli_json(const mf_cli *cli);
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
+/* Prints the text of w as a line, and frees w. MF_ENOMEM, also where w is NULL. */
+int mf_cli_print_json(mf_jw *w);
 /* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. MF_ENOMEM. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
 /* The status of a function that read a file which the command line names as input: a missing

@@ -204,9 +204,7 @@ static void print_json(const mf_router_bench_spec *s, const mf_router_bench *r)
         mf_jw_float(w, r->load[e]);
     mf_jw_end(w);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
+    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
     fflush(stdout);
 }
 
@@ -470,9 +468,7 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_kv_real(w, "allocations_per_step", r->time.allocations);
     mf_jw_kv_real(w, "page_faults_per_step", r->time.faults);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
+    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
 }
 
 static void print_inference(const mf_speed *r)
@@ -641,9 +637,7 @@ static void print_gemm(void *arg, const mf_gemm_bench *r)
     mf_jw_kv_real(w, "peak_gflops", p->limits.peak_gflops);
     mf_jw_kv_real(w, "read_gb_per_s", p->limits.read_gb);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
+    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
     fflush(stdout);
 }
 

@@ -177,10 +177,7 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     mf_jw_kv_real(w, "loss_after", r->loss_after);
     mf_jw_kv_real(w, "kl_next_token", r->kl_next_token);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
-    return text ? MF_OK : MF_ENOMEM;
+    return mf_cli_print_json(w);
 }
 
 /* hf, gguf, peft: what is written, with which options. */

@@ -50,10 +50,7 @@ static int print_json(const mf_import_report *r)
     mf_jw_kv_bool(w, "tokenizer", r->tokenizer);
     mf_jw_kv_string(w, "run", r->run);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
-    return text ? MF_OK : MF_ENOMEM;
+    return mf_cli_print_json(w);
 }
 
 static int run(const mf_cli *cli)

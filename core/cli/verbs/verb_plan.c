@@ -73,10 +73,7 @@ static int print_json(const mf_plan_choice *best, const mf_plan_choice *all, int
     }
     mf_jw_end(w);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
-    return text ? MF_OK : MF_ENOMEM;
+    return mf_cli_print_json(w);
 }
 
 static void print(const mf_plan_choice *best, const mf_plan_choice *all, int n)

@@ -13,15 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int print_json(mf_jw *w)
-{
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    int rc = text ? MF_OK : mf_fail(MF_ENOMEM, "out of memory for the JSON text");
-    mf_jw_free(w);
-    return rc;
-}
-
 /* ---- list ---- */
 
 static void list_json(mf_jw *w, const mf_found *f, const mf_loaded *p, const char *error)
@@ -89,7 +80,7 @@ static int list(const mf_cli *cli)
     if (w) {
         mf_jw_end(w);
         mf_jw_end(w);
-        rc = print_json(w);
+        rc = mf_cli_print_json(w);
     }
     mf_arena_free(arena);
     return rc;
@@ -162,7 +153,7 @@ static int info_json(const mf_loaded *p)
         option_json(w, &p->schema.options[i]);
     mf_jw_end(w);
     mf_jw_end(w);
-    return print_json(w);
+    return mf_cli_print_json(w);
 }
 
 static const char *section_of(mf_kind kind)
@@ -270,7 +261,7 @@ static int check_json(const char *what, const mf_check_report *r)
     }
     mf_jw_end(w);
     mf_jw_end(w);
-    return print_json(w);
+    return mf_cli_print_json(w);
 }
 
 /* The texts of --set, in their order. */

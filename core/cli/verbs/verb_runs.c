@@ -242,10 +242,7 @@ static int diff_json(const mf_listed_runs *list, int n, const char *const *keys)
         mf_jw_end(w);
     }
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    mf_jw_free(w);
-    return text ? MF_OK : MF_ENOMEM;
+    return mf_cli_print_json(w);
 }
 
 static int diff_table(const mf_listed_runs *list, int n, const char *const *keys)

@@ -308,11 +308,7 @@ static int print_json(const mf_trace *a, const mf_trace *b, const char *file_b,
         json_parting(w, a, &d->partings[i]);
     mf_jw_end(w);
     mf_jw_end(w);
-    const char *text = mf_jw_text(w, NULL);
-    if (text) puts(text);
-    int rc = text ? MF_OK : mf_error_code();
-    mf_jw_free(w);
-    return rc;
+    return mf_cli_print_json(w);
 }
 
 /* Prints the comparison. file_b NULL: a replay that is not kept. MF_ERUN, without a further
