@@ -136,6 +136,16 @@ train.seed 1 7" ]
     [ "$output" = "moefw: empty: there is no run in this folder" ]
 }
 
+@test "before the first run the list is empty, which is no error" {
+    mkdir fresh && cd fresh
+    run "$MOEFW" runs
+    [ "$status" -eq 0 ]
+    [ "$output" = "no runs here: there is no folder runs; 'moefw train' makes it" ]
+    [ "$("$MOEFW" runs --json)" = "[]" ]
+    run "$MOEFW" runs runs
+    [ "$status" -eq 3 ]
+}
+
 @test "every preset is listed on one line with what it is for" {
     "$MOEFW" presets >list
     [ "$(awk 'length > 79 || NF < 3' list)" = "" ]

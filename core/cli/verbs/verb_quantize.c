@@ -12,6 +12,12 @@ static const mf_cli_form forms[] = {
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
+    {.name = "bits",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 32,
+     .help = "bits of a weight: 4, the only width there is (4)"},
     {.name = "group",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -97,6 +103,9 @@ static void print_text(const mf_quantize_report *r, bool gptq)
 
 static int judge(const mf_cli *cli, const mf_quantize_options *o)
 {
+    const long long bits = mf_cli_int(cli, "bits", 4);
+    if (bits != 4)
+        return mf_fail(MF_EUSAGE, "--bits=%lld: expected 4, the only width there is", bits);
     if (o->group != -1 && (o->group < 8 || o->group % 8 != 0))
         return mf_fail(MF_EUSAGE, "--group %lld: expected -1 or a multiple of 8, as 128",
                        (long long)o->group);

@@ -46,7 +46,8 @@ static const mf_cli_option options[] = {
 static int read_runs(const mf_cli *cli, mf_listed_runs *list)
 {
     int rc = MF_OK;
-    if (mf_cli_operands(cli) == 0) rc = mf_listed_runs_add(list, "runs");
+    /* Before the first run there is no folder, which is no error of who asks for a list. */
+    if (mf_cli_operands(cli) == 0 && mf_exists("runs")) rc = mf_listed_runs_add(list, "runs");
     for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++)
         rc = mf_listed_runs_add(list, mf_cli_operand(cli, i));
     for (int i = 0; rc == MF_OK && i < cli->n_given; i++)
@@ -337,7 +338,9 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK) rc = read_runs(cli, &list);
     if (rc == MF_OK) rc = sort(cli, &list);
     if (rc == MF_OK && list.n == 0 && !mf_cli_json(cli)) {
-        puts("no run meets the conditions");
+        puts(mf_cli_operands(cli) > 0 || mf_exists("runs")
+                 ? "no run meets the conditions"
+                 : "no runs here: there is no folder runs; 'moefw train' makes it");
     } else if (rc == MF_OK && mf_cli_flag(cli, "diff")) {
         rc = list.n > 0 ? diff(cli, &list) : put_json(cli, &list);
     } else if (rc == MF_OK) {

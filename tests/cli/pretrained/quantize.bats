@@ -60,11 +60,13 @@ value() {
     }
     refuse run -o new --group 12 "${small[@]}"
     [ "$status" -eq 2 ] && [[ "$output" == *"multiple of 8"* ]]
+    refuse run -o new --bits 3 "${small[@]}"
+    [ "$status" -eq 2 ] && [[ "$output" == *"--bits=3: expected 4"* ]]
     refuse run -o new --act-order "${small[@]}"
     [ "$status" -eq 2 ] && [[ "$output" == *"--gptq N"* ]]
     refuse nowhere -o new "${small[@]}"
     [ "$status" -eq 3 ]
-    "$MOEFW" quantize run -o once "${small[@]}"
+    "$MOEFW" quantize run -o once --bits 4 "${small[@]}"
     refuse once -o new "${small[@]}"
     [ "$status" -eq 2 ] && [[ "$output" == *"four bits already"* ]]
     mkdir new.hf
