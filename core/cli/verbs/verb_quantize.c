@@ -75,6 +75,7 @@ static int print_json(const mf_quantize_report *r)
         mf_jw_end(w);
     }
     mf_jw_end(w);
+    mf_jw_kv_real(w, "kl_next_token", r->kl_next_token);
     mf_jw_kv_real(w, "loss_before", r->loss_before);
     mf_jw_kv_real(w, "loss_after", r->loss_after);
     mf_jw_kv_int(w, "batches", r->batches);
@@ -96,8 +97,8 @@ static void print_text(const mf_quantize_report *r, bool gptq)
     for (int32_t i = 0; i < r->n_layers; i++)
         printf("%5d  %25.4f  %19.4f\n", (int)r->layers[i].layer, r->layers[i].changed,
                r->layers[i].overlap);
-    printf("loss %.6f -> %.6f, on %lld batches\n", r->loss_before, r->loss_after,
-           (long long)r->batches);
+    printf("KL of predictions %.6f, loss %.6f -> %.6f, on %lld batches\n", r->kl_next_token,
+           r->loss_before, r->loss_after, (long long)r->batches);
     printf("%s, weights in %s\n", r->run, r->folder);
 }
 

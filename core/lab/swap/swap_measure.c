@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "train/metrics/divergence.h"
 
 /* What one router decided for a batch, token by token. */
 typedef struct choice {
@@ -102,52 +103,20 @@ static int add_layer(measure *m, int32_t i, bool whole)
 
 /* ---- predictions ---- */
 
-static double log_sum_exp(const float *z, int64_t n)
-{
-    double most = -INFINITY, s = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = fmax(most, (double)z[i]);
-    for (int64_t i = 0; i < n; i++)
-        s += exp((double)z[i] - most);
-    return most + log(s);
-}
-
-/* KL of softmax(z) and softmax(y). */
-static double softmax_divergence(const float *z, const float *y, int64_t n)
-{
-    const double of_z = log_sum_exp(z, n), of_y = log_sum_exp(y, n);
-    double s = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double a = (double)z[i] - of_z, b = (double)y[i] - of_y;
-        s += exp(a) * (a - b);
-    }
-    return s;
-}
-
 static int add_predictions(measure *m)
 {
     const mf_batch *b = m->pair->batch;
-    const mf_model_graph *was = m->pair->old, *now = m->now;
-    const bool by_row = was->by_row;
-    const float *old = was->logits ? mf_tensor_host(was->logits) : NULL,
-                *new = now->logits ? mf_tensor_host(now->logits) : NULL,
-                *loss = mf_tensor_host(was->task_loss), *after = mf_tensor_host(now->task_loss);
-    const bool number = by_row && was->tasks[0].kind == MF_TASK_REGRESS;
-    if (!old || !new || !loss || !after)
-        return mf_error_code() ? mf_error_code() : MF_ENOMEM;
-    const int64_t rows = by_row ? b->rows : m->T, n = mf_shape_count(was->logits->shape) / rows;
-    const int32_t *target = by_row ? b->classes : b->targets;
-    for (int64_t i = 0; i < rows; i++) {
-        if (number)
-            m->out->kl_next_token = NAN;
-        else if (target[i] >= 0)
-            m->out->kl_next_token += softmax_divergence(old + i * n, new + i * n, n);
-    }
+    const float *loss = mf_tensor_host(m->pair->old->task_loss),
+                *after = mf_tensor_host(m->now->task_loss);
+    double kl = 0;
+    if (!loss || !after) return mf_error_code() ? mf_error_code() : MF_ENOMEM;
+    const int rc = mf_predictions_divergence(b, m->pair->old, m->now, &kl);
+    m->out->kl_next_token += kl;
     m->out->loss_before += (double)b->n_targets * (double)*loss;
     m->out->loss_after += (double)b->n_targets * (double)*after;
     m->targets += (double)b->n_targets;
     m->tokens += (double)b->n_tokens;
-    return MF_OK;
+    return rc;
 }
 
 /* ---- batches ---- */

@@ -1,10 +1,12 @@
-/* pretrained/quantize/measure.c: what quantization has cost: the loss of both models on the
- * same batches, and the routing choices that are others. */
+/* pretrained/quantize/measure.c: what quantization has cost: the loss of both models on
+ * the same batches, how far their predictions are apart, and the routing choices that are
+ * others. */
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
 #include "pretrained/quantize/quantize_parts.h"
+#include "train/metrics/divergence.h"
 
 typedef struct measure {
     mf_quantize_work *w;
@@ -65,7 +67,9 @@ static int run_batch(measure *m, mf_batcher *batcher, int64_t index)
     }
     m->targets += (double)m->batch->n_targets;
     m->tokens += (double)m->batch->n_tokens;
-    int rc = MF_OK;
+    double kl = 0;
+    int rc = mf_predictions_divergence(m->batch, m->of[0], m->of[1], &kl);
+    r->kl_next_token += kl;
     for (int32_t l = 0; rc == MF_OK && l < r->n_layers; l++)
         rc = add_layer(m, l);
     return rc;
@@ -80,7 +84,8 @@ static int open(measure *m)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
-                                  .want_trace = true};
+                                  .want_trace = true,
+                                  .want_logits = true};
     m->T = (int64_t)shape.batch * shape.seq;
     m->E = c->moe.experts;
     r->n_layers = model->n_moe;
@@ -115,6 +120,7 @@ int mf_quantize_measure(mf_quantize_work *w)
         r->layers[l].overlap /= fmax(m.tokens, 1);
     }
     r->tokens = (int64_t)m.tokens;
+    r->kl_next_token /= fmax(m.targets, 1);
     r->loss_before /= fmax(m.targets, 1);
     r->loss_after /= fmax(m.targets, 1);
     for (int i = 0; i < 2; i++) {

@@ -37,6 +37,7 @@ typedef struct mf_quantize_report {
     int32_t n_layers;
     mf_quantize_layer *layers;
     int64_t batches, tokens; /* that the numbers are measured on */
+    double kl_next_token; /* mean over targets, in nats; NaN: numbers are predicted */
     double loss_before, loss_after;
     struct mf_arena *arena;
 } mf_quantize_report;

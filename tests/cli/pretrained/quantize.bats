@@ -42,6 +42,16 @@ value() {
     for file in new.hf/*; do cmp "$file" "back/${file##*/}"; done
 }
 
+@test "quantize tells how far the predictions are apart; with finer groups they are nearer" {
+    "$MOEFW" quantize run -o coarse --group 64 --json "${small[@]}" >coarse.json
+    output=$(cat coarse.json)
+    coarse=$(value kl_next_token)
+    run "$MOEFW" quantize run -o fine --group 8 --json "${small[@]}"
+    [ "$status" -eq 0 ]
+    awk -v c="$coarse" -v f="$(value kl_next_token)" 'BEGIN { exit !(f > 0 && f < c) }'
+    "$MOEFW" quantize run -o told "${small[@]/-q/-v}" | grep 'KL of predictions 0\.[0-9]*, loss'
+}
+
 @test "routers, norms, embedding and head stay as they are" {
     "$MOEFW" quantize run -o new "${small[@]}"
     run "$MOEFW" swap new --router linear -o same --json "${small[@]}"
