@@ -1,5 +1,6 @@
 /* train/run/stored_list.c: stored.json, the text of a list of stored weights. A list may come
  * from a third party: every number is checked before memory depends on it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -58,10 +59,29 @@ static void put_weight(mf_jw *w, const mf_stored_files *f, const mf_stored_weigh
     mf_jw_end(w);
 }
 
+/* The directory that holds the run of a list, without links and the last slash; to be freed
+ * with free. NULL: it is not known. */
+static char *beside(const char *list)
+{
+    char *dir = mf_parent_of(list), *full = dir ? realpath(dir, NULL) : NULL;
+    char *slash = full ? strrchr(full, '/') : NULL;
+    mf_free(dir);
+    if (slash) *slash = '\0';
+    return full;
+}
+
+/* The rest of a file's path behind that directory: files beside a run may move with it. */
+static const char *near(const char *dir, const char *file)
+{
+    const size_t n = dir ? strlen(dir) : 0;
+    return n > 0 && strncmp(file, dir, n) == 0 && file[n] == '/' ? file + n + 1 : NULL;
+}
+
 int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const char *path)
 {
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
+    char *dir = beside(path);
     mf_jw_object(w);
     mf_jw_kv_string(w, "format", "moefw-stored");
     mf_jw_kv_int(w, "version", 1);
@@ -70,6 +90,8 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     for (int i = 0; i < f->n_files; i++) {
         mf_jw_object(w);
         mf_jw_kv_string(w, "path", f->files[i].path);
+        const char *rest = near(dir, f->files[i].path);
+        if (rest) mf_jw_kv_string(w, "beside", rest);
         mf_jw_kv_int(w, "bytes", (int64_t)f->files[i].map.size);
         mf_jw_kv_int(w, "changed", f->files[i].map.changed);
         mf_jw_kv_string(w, "xxh128", f->files[i].hash);
@@ -84,6 +106,7 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     }
     mf_jw_end(w);
     mf_jw_end(w);
+    free(dir);
     size_t n = 0;
     const char *text = mf_jw_text(w, &n);
     const int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
@@ -116,21 +139,45 @@ static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
                    file->path, file->hash, now);
 }
 
-static int read_file(const char *list, const mf_json *v, mf_stored_files *f)
+/* Whether a path is relative and has no part "", "." or "..". */
+static bool goes_down(const char *path)
+{
+    for (size_t n; *path; path += n + (path[n] == '/')) {
+        n = strcspn(path, "/");
+        if (n == 0 || (n <= 2 && strspn(path, ".") >= n)) return false;
+        if (path[n] == '/' && path[n + 1] == '\0') return false;
+    }
+    return true;
+}
+
+/* Maps the file beside the run, else where it was when the list was written. */
+static int map_file(const char *dir, const char *rest, const char *path, mf_stored_files *f)
+{
+    char *at = dir && rest ? mf_path_join(dir, rest) : NULL;
+    if (dir && rest && !at) return MF_ENOMEM;
+    const bool moved = at && strcmp(at, path) != 0;
+    int rc = at ? mf_stored_files_map(f, at) : MF_ENOTFOUND;
+    if (rc == MF_ENOTFOUND && (!at || moved)) rc = mf_stored_files_map(f, path);
+    if (rc == MF_ENOTFOUND)
+        rc = mf_fail(MF_EINPUT,
+                     "%s%s%s, which holds weights of this run, is missing; put it back, or "
+                     "import its folder again",
+                     moved ? at : "", moved ? " or " : "", path);
+    mf_free(at);
+    return rc;
+}
+
+static int read_file(const char *list, const char *dir, const mf_json *v, mf_stored_files *f)
 {
     const char *path = mf_json_string(mf_json_get(v, "path"), NULL),
+               *rest = mf_json_string(mf_json_get(v, "beside"), NULL),
                *hash = mf_json_string(mf_json_get(v, "xxh128"), NULL);
     int64_t bytes, changed;
-    if (!path || path[0] != '/' || !hash || strlen(hash) != 32 ||
+    if (!path || path[0] != '/' || (rest && !goes_down(rest)) || !hash || strlen(hash) != 32 ||
         !mf_json_int(mf_json_get(v, "bytes"), &bytes) ||
         !mf_json_int(mf_json_get(v, "changed"), &changed))
         return wrong(list, "expected files with path, bytes, changed and xxh128");
-    const int rc = mf_stored_files_map(f, path);
-    if (rc == MF_ENOTFOUND)
-        return mf_fail(MF_EINPUT,
-                       "%s, which holds weights of this run, is missing; put it back, or "
-                       "import its folder again",
-                       path);
+    const int rc = map_file(dir, rest, path, f);
     if (rc != MF_OK) return rc;
     mf_stored_file *file = &f->files[f->n_files - 1];
     memcpy(file->hash, hash, sizeof file->hash);
@@ -204,8 +251,10 @@ static int read_list(const char *path, const mf_json *doc, mf_stored_files *f)
         mf_json_typeof(weights) != MF_JSON_ARRAY)
         return wrong(path, "expected a list of stored weights of version 1");
     int rc = MF_OK;
+    char *dir = beside(path);
     for (size_t i = 0; rc == MF_OK && i < mf_json_size(files); i++)
-        rc = read_file(path, mf_json_at(files, i), f);
+        rc = read_file(path, dir, mf_json_at(files, i), f);
+    free(dir);
     for (size_t i = 0; rc == MF_OK && i < mf_json_size(weights); i++)
         rc = read_weight(path, mf_json_at(weights, i), f);
     return rc;

@@ -114,6 +114,33 @@ near() {
     rm "$T/values"
 }
 
+@test "a run and its folder may move together, or the run alone; the files beside the run count" {
+    same() {
+        "$MOEFW" eval "$1" --tokens "$MOE/golden.safetensors" --save "$T/values.$2" | grep loss >"$T/eval.$2"
+        cmp "$T/eval.$2" "$T/eval.1"
+    }
+    same run 1
+    mkdir "$T/a" "$T/c"
+    cp -r folder "$T/a"
+    "$MOEFW" import "$T/a/folder" -o "$T/a/run" -q
+    mv "$T/a" "$T/b"
+    same "$T/b/run" 2
+    "$MOEFW" export hf "$T/b/run" -o "$T/back"
+    cmp folder/model-00003-of-00005.safetensors "$T/back/model-00003-of-00005.safetensors"
+    # the run alone
+    mv "$T/b" "$T/a"
+    cp -r "$T/a/run" "$T/c/run"
+    same "$T/c/run" 3
+    # of two files the one beside the run is read, and it is another one
+    cp -r folder "$T/c"
+    printf '\x55' | dd of="$T/c/folder/model-00002-of-00005.safetensors" bs=1 seek=3000 conv=notrunc 2>/dev/null
+    mv "$T/a" "$T/gone"
+    ln -s "$T/c/run" "$T/run"
+    refused "$T/c/folder/model-00002-of-00005.safetensors, which holds weights of this run, has changed"
+    rm -r "$T/c/folder"
+    refused "$T/c/folder/model-00001-of-00005.safetensors or $T/a/folder/model-00001-of-00005.safetensors, which"
+}
+
 @test "a list that lies is refused before anything is read" {
     cp -r run "$T/run"
     change() {
@@ -133,6 +160,10 @@ near() {
     refused "a part has no known type"
     change '"in":64' '"in":9223372036854775807'
     refused "stored.json"
+    for path in ../folder .. folder/../folder/x ./folder /folder folder//x folder/; do
+        change '"beside":"folder[^"]*"' "\"beside\":\"${path//\//\\/}\""
+        refused "expected files with path, bytes, changed and xxh128"
+    done
     change '"version":1' '"version":2'
     refused "expected a list of stored weights of version 1"
 }
