@@ -26,7 +26,7 @@ such that no: say what holds
 # FILES WORD: REASON. The first two are patterns.
 allowed='
 . (inner|dot|outer|scalar|hadamard|element-?wise|matrix)[ -]products?: the word of mathematics
-^plugins/routers/mlp_hadamard.c|^core/local.mk|^man/moefw-routers.7|^tests/lint/names.sh|^bench/ product: a value of the option mode
+^plugins/routers/mlp_hadamard.c|^tests/unit/model/check_router_formulas.c|^core/local.mk|^man/moefw-routers.7|^tests/lint/names.sh|^bench/ product: a value of the option mode
 ^bench/ dot_product: a function of PyTorch
 ^tests/foreign/product_keys.c|^tests/local.mk product[ _]keys: the name of a published layer
 \.py$ \.strip\(: a function of Python
