@@ -1,15 +1,13 @@
 /* fuzz_config: any bytes are a configuration, or are refused with a message. All sections,
  * presets that the file includes, and rules between keys are read; plugins are not loaded. With
  * a sink, which hears of all errors, the result is the same. */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
 #include "base/file/paths.h"
 #include "train/run_config.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 const char *const fuzz_words[] = {
     "[model]\n",     "[moe]\n",       "[router]\n",  "[expert]\n",        "[adapter.a]\n",
@@ -35,30 +33,37 @@ static void hear(void *arg, const mf_problem *p)
     if (t->n++ == 0) snprintf(t->first, sizeof t->first, "%s", p->message);
 }
 
-/* The file that holds the input; *ret_path is its path. */
-static int file(char *ret_path, size_t room)
+/* Presets are those of the sources, so that nothing need be built or installed. Files of
+ * settings are none. */
+static void find_presets(void)
 {
-    static int fd = -1;
-    if (fd < 0) {
-        const char *program = getenv("MOEFW");
-        if (program) mf_paths_set_program(program);
-        mf_paths_set_settings("/proc/self/no-settings");
-        fd = memfd_create("config.ini", MFD_CLOEXEC);
+    char folder[] = "/tmp/fuzz_config.XXXXXX", marker[64], program[64], source[4096];
+    const char *srcdir = getenv("srcdir");
+    FUZZ_REQUIRE(realpath(srcdir ? srcdir : ".", source) && mkdtemp(folder));
+    snprintf(marker, sizeof marker, "%s/.moefw-uninstalled", folder);
+    snprintf(program, sizeof program, "%s/moefw", folder);
+    FILE *f = fopen(marker, "w");
+    FUZZ_REQUIRE(f && fprintf(f, "%s\n", source) > 0 && fclose(f) == 0);
+    mf_paths_set_program(program);
+    mf_paths_set_settings("/none");
+    setenv("XDG_CONFIG_HOME", "/none", 1);
+    snprintf(program, sizeof program, "%s/default.ini", mf_paths_presets());
+    FUZZ_REQUIRE(unlink(marker) == 0 && rmdir(folder) == 0);
+    if (!mf_exists(program)) {
+        fprintf(stderr, "%s: no such file: expected the folder of sources in srcdir\n", program);
+        exit(1);
     }
-    FUZZ_REQUIRE(fd >= 0);
-    snprintf(ret_path, room, "/proc/self/fd/%d", fd);
-    return fd;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
+    static bool found;
     mf_config *config = NULL, *again = NULL;
     told t = {0};
     const mf_problem_sink sink = {hear, &t};
-    const int fd = file(path, sizeof path);
-    FUZZ_REQUIRE(ftruncate(fd, 0) == 0);
-    FUZZ_REQUIRE(pwrite(fd, data, size, 0) == (ssize_t)size);
+    const char *path = fuzz_memory_file(data, size);
+    if (!found) find_presets();
+    found = true;
     mf_error_clear();
     const int rc = mf_config_load(path, 0, NULL, &config);
     FUZZ_REQUIRE((rc == MF_OK) == (config != NULL));

@@ -1,7 +1,7 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
  * executed. All segments of an accepted file that are to be loaded lie inside the file, and its
  * symbols are read without a read outside of it. */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -9,10 +9,7 @@
 #include "plugin/load/symbols.h"
 
 #include <elf.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 const char *const fuzz_words[] = {"\177ELF",
                                   "\002\001\001",
@@ -41,14 +38,9 @@ static void require_inside(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static int file = -1;
-    char path[32];
+    const char *path = fuzz_memory_file(data, size);
     struct stat st;
     int fd = -1;
-    if (file < 0) file = memfd_create("plugin", MFD_CLOEXEC);
-    FUZZ_REQUIRE(file >= 0 && ftruncate(file, 0) == 0);
-    FUZZ_REQUIRE(pwrite(file, data, size, 0) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     mf_error_clear();
     int rc = mf_plugin_file_open(path, MF_FILE_ANY, &fd, &st);
     if (rc == MF_OK) {
@@ -58,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rc = mf_plugin_symbols(bytes, size);
         FUZZ_REQUIRE(rc == MF_OK || (rc == MF_EPLUGIN && strlen(mf_error_message()) > 0));
         mf_free(bytes);
-        close(fd);
+        mf_file_close(fd);
         return 0;
     }
     FUZZ_REQUIRE(rc == MF_EPLUGIN && fd == -1);

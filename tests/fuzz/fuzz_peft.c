@@ -1,14 +1,13 @@
 /* fuzz_peft: any two files as an adapter folder of PEFT. What is read has finite factors, the
  * sizes of its module and values in its memory; all else is refused with the name of a file.
  * The first two bytes are the length of adapter_config.json, the rest is both files. */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
 #include "pretrained/adapters/peft.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const fuzz_words[] = {
     "\"peft_type\":\"LORA\"",
@@ -40,6 +39,13 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
+static void make_file(const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    FUZZ_REQUIRE(f);
+    fclose(f);
+}
+
 static void make_folder(void)
 {
     const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -48,13 +54,8 @@ static void make_folder(void)
     snprintf(config, sizeof config, "%s/" MF_PEFT_CONFIG, folder);
     snprintf(weights, sizeof weights, "%s/" MF_PEFT_WEIGHTS, folder);
     atexit(remove_folder);
-}
-
-static void write_file(const char *path, const uint8_t *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    FUZZ_REQUIRE(f && fwrite(data, 1, n, f) == n);
-    fclose(f);
+    make_file(config);
+    make_file(weights);
 }
 
 /* A linear layer, and two weights of experts, one of them square. */
@@ -93,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (folder[0] == '\0') make_folder();
     size_t n = (size_t)data[0] | (size_t)data[1] << 8;
     if (n > size - 2) n = size - 2;
-    write_file(config, data + 2, n);
-    write_file(weights, data + 2 + n, size - 2 - n);
+    fuzz_set_file(0, config, data + 2, n);
+    fuzz_set_file(1, weights, data + 2 + n, size - 2 - n);
     mf_arena *arena = mf_arena_new();
     mf_peft p;
     FUZZ_REQUIRE(arena);

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 .more = more};
     mf_source s = {0};
     mf_error_clear();
-    const char *path = fuzz_memory_file(data, size - 1);
+    const char *path = fuzz_mapped_file(data, size - 1);
     const mf_source_options how = {
         .bin_bits = kind & 4 ? 32 : 0, .cache = "", .columns = &columns};
     const int rc = mf_source_load(&s, path, (mf_format)(kind & 3), &how);

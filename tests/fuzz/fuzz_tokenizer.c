@@ -109,12 +109,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(strncmp(mf_error_message(), "input:", 6) == 0);
     mf_tokenizer_free(t);
 
+    /* One of them, because learning takes most of the time. */
     static const char *const names[] = {"byte", "bpe_bytes", "char", "bpe", "wordpiece"};
-    for (int i = 0; i < 5; i++) {
-        rc = mf_tokenizer_train(names[i], "input", text, size, NULL, &t);
-        FUZZ_REQUIRE(rc == MF_OK || (i > 1 && rc == MF_EINPUT && !t));
-        if (rc == MF_OK) use(t, data, size);
-        mf_tokenizer_free(t);
-    }
+    const size_t i = size % (sizeof names / sizeof *names);
+    rc = mf_tokenizer_train(names[i], "input", text, size, NULL, &t);
+    FUZZ_REQUIRE(rc == MF_OK || (i > 1 && rc == MF_EINPUT && !t));
+    if (rc == MF_OK) use(t, data, size);
+    mf_tokenizer_free(t);
     return 0;
 }
