@@ -133,6 +133,7 @@ CLI += tests/cli/train/memory.bats
 CLI += tests/cli/train/optimizers.bats
 CLI += tests/cli/train/presets.bats
 CLI += tests/cli/train/published.bats
+CLI += tests/cli/train/repeat.bats
 CLI += tests/cli/train/sentinel.bats
 CLI += tests/cli/train/tagat.bats
 CLI += tests/cli/train/tasks.bats

@@ -217,3 +217,39 @@ interval() {
             printf "%.4f %.4f\n", mean, q * sqrt(ss / (n - 1) / n)
         }'
 }
+
+# t_test [VALUE]: numbers on stdin -> p, two-sided, of the hypothesis that their mean is 0; with
+# VALUE, that VALUE is one more number of the same normal distribution. - for one number
+t_test() {
+    awk -v value="${1-}" '
+        { x[n++] = $1; sum += $1 }
+        END {
+            mean = sum / n
+            for (i = 0; i < n; i++) ss += (x[i] - mean) ^ 2
+            v = n - 1
+            if (v < 1 || ss == 0) { print "-"; exit }
+            t = value == "" ? mean / sqrt(ss / v / n) : (value - mean) / sqrt(ss / v * (1 + 1 / n))
+            # the finite sums of Student (Abramowitz and Stegun 26.7.3, 26.7.4)
+            angle = atan2(t < 0 ? -t : t, sqrt(v)); c = cos(angle); term = v % 2 ? c : 1
+            for (i = v % 2 ? 3 : 2; i <= v; i += 2) { all += term; term *= c * c * (i - 1) / i }
+            a = v % 2 ? (angle + (v > 1 ? sin(angle) * all : 0)) * 2 / atan2(0, -1) : sin(angle) * all
+            printf "%.6g\n", a < 1 ? 1 - a : 0
+        }'
+}
+
+# holm: lines "NAME<TAB>P" -> the same with Holm-corrected p behind; - is no test
+holm() {
+    awk -F '\t' '
+        { name[NR] = $1; p[NR] = $2; m += $2 != "-" }
+        END {
+            for (rank = m; rank > 0; rank--) {
+                best = 0
+                for (i = 1; i <= NR; i++)
+                    if (p[i] != "-" && !(i in q) && (!best || p[i] + 0 < p[best] + 0)) best = i
+                at = rank * p[best]
+                if (at < least) at = least
+                q[best] = least = at > 1 ? 1 : at
+            }
+            for (i = 1; i <= NR; i++) printf "%s\t%s\t%s\n", name[i], p[i], i in q ? q[i] : "-"
+        }'
+}

@@ -173,34 +173,49 @@ part1() {
     echo "that the model does not return. Ours is counted in every step."
 }
 
+# differences CHANGE: from base, seed by seed, one a line; nothing for base or without it
+differences() {
+    [ "$1" != base ] || return 0
+    for seed in $(list "$seeds"); do
+        [ -e "$out/runs/base-$seed/metrics.jsonl" ] || continue
+        echo "$(value "$1-$seed" val task_loss) $(value "base-$seed" val task_loss)" | awk '{ print $1 - $2 }'
+    done
+}
+
 part2() {
     echo "Part 2: one change at a time, $steps steps, seeds $seeds (95 % intervals)"
     echo
-    echo "| model | val loss | difference from base | dropped / tokens | reassigned / tokens | CV of load | tokens/s |"
-    echo "|---|---|---|---|---|---|---|"
+    echo "| model | val loss | difference from base | p | p after Holm | dropped / tokens | reassigned / tokens | CV of load | tokens/s |"
+    echo "|---|---|---|---|---|---|---|---|---|"
+    tab=$(printf '\t')
+    judged=$(for change in $(list "$changes"); do
+        p=-
+        lines=$(differences "$change")
+        [ -z "$lines" ] || p=$(echo "$lines" | t_test)
+        echo "$change$tab$p"
+    done | holm)
     for change in $(list "$changes"); do
-        losses='' differences='' drops='' moves='' loads='' speeds=''
+        losses='' drops='' moves='' loads='' speeds=''
         for seed in $(list "$seeds"); do
             run=$change-$seed
-            loss=$(value "$run" val task_loss)
-            losses="$losses $loss"
+            losses="$losses $(value "$run" val task_loss)"
             drops="$drops $(average "$run" train drop_rate)"
             moves="$moves $(per_token "$run")"
             loads="$loads $(value "$run" val load_cv)"
             speeds="$speeds $(average "$run" train tokens_per_s)"
-            [ -e "$out/runs/base-$seed/metrics.jsonl" ] &&
-                differences="$differences $(echo "$loss $(value "base-$seed" val task_loss)" | awk '{ print $1 - $2 }')"
         done
+        lines=$(differences "$change")
         # shellcheck disable=SC2086 # words are words
         {
             interval_of() { printf '%s\n' "$@" | interval; }
             printf '%s\n' "$(name_of "$change")"
             interval_of $losses
-            if [ "$change" = base ] || [ -z "$differences" ]; then echo "- -"; else interval_of $differences; fi
+            if [ -z "$lines" ]; then echo "- -"; else interval_of $lines; fi
             interval_of $drops
             interval_of $moves
             interval_of $loads
             interval_of $speeds
+            echo "$judged" | awk -F '\t' -v c="$change" '$1 == c { print $2, $3 }'
         } | awk '
             NR == 1 { name = $0 }
             NR == 2 { loss = $1 " ± " $2 }
@@ -209,7 +224,11 @@ part2() {
             NR == 5 { moved = $1 }
             NR == 6 { load = $1 }
             NR == 7 { speed = $1 }
-            END { printf "| %s | %s | %s | %.4f | %.4f | %.3f | %.0f |\n", name, loss, diff, drop, moved, load, speed }'
+            NR == 8 { p = $1 == "-" ? "" : sprintf("%.2g", $1); q = $2 == "-" ? "" : sprintf("%.2g", $2) }
+            END {
+                printf "| %s | %s | %s | %s | %s | %.4f | %.4f | %.3f | %.0f |\n",
+                    name, loss, diff, p, q, drop, moved, load, speed
+            }'
     done
     first=${seeds%%,*}
     routing_head

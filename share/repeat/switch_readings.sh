@@ -19,7 +19,7 @@ usage='usage: switch_readings.sh --data tinyshakespeare.txt [OPTION]...
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
 data='' out=repeat-switch-readings capacities=1,1.25 seeds=1,2,3,4,5 steps=33111 jobs=1 threads=0 extra=''
-published=1.8781 # validation loss after the first epoch
+published=1.8781 published_train=2.0108 # after the first epoch, and the mean of its steps
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -46,32 +46,52 @@ moved() {
     total "$1" train reassigned $from $to | awk -v n=$((to - from)) '{ printf "%.3f", $1 / (n * 2048) }'
 }
 
+# of_seeds CAPACITY SPLIT: the losses of its runs, one a line
+of_seeds() {
+    for seed in $(list "$seeds"); do
+        case $2 in
+        val) value "capacity$1-$seed" val task_loss ;;
+        train) average "capacity$1-$seed" train task_loss 0 "$steps" ;;
+        esac
+    done
+}
+
 {
-    echo "One epoch of $steps steps; the published validation loss is $published."
+    echo "One epoch of $steps steps; the published losses are $published (validation) and $published_train (training)."
     echo
-    echo "| capacity | seed | val loss | from published | reassigned / tokens, in each tenth of the steps |"
-    echo "|---|---|---|---|---|"
+    echo "| capacity | seed | val loss | from published | train loss | from published | reassigned / tokens, in each tenth of the steps |"
+    echo "|---|---|---|---|---|---|---|"
     for capacity in $(list "$capacities"); do
         for seed in $(list "$seeds"); do
             run=capacity$capacity-$seed curve=''
             for part in 1 2 3 4 5 6 7 8 9 10; do
                 curve="$curve $(moved "$run" $part)"
             done
-            value "$run" val task_loss |
-                awk -v c="$capacity" -v s="$seed" -v p=$published -v curve="$curve" \
-                    '{ printf "| %s | %s | %.4f | %+.4f |%s |\n", c, s, $1, $1 - p, curve }'
+            echo "$(value "$run" val task_loss) $(average "$run" train task_loss 0 "$steps")" |
+                awk -v c="$capacity" -v s="$seed" -v p=$published -v t=$published_train -v curve="$curve" '{
+                    printf "| %s | %s | %.4f | %+.4f | %.4f | %+.4f |%s |\n", c, s, $1, $1 - p, $2, $2 - t, curve }'
         done
     done
     echo
-    echo "| capacity | val loss, mean and 95 % interval over seeds | lowest | highest |"
-    echo "|---|---|---|---|"
+    echo "p: whether the published loss, one run, can be one more seed of the reading (Student's t; assumes that the"
+    echo "losses of seeds are normally distributed)."
+    echo
+    echo "| capacity | loss | mean and 95 % interval over seeds | sd | lowest | highest | published | p |"
+    echo "|---|---|---|---|---|---|---|---|"
     for capacity in $(list "$capacities"); do
-        for seed in $(list "$seeds"); do
-            value "capacity$capacity-$seed" val task_loss
-        done >"$out/losses"
-        echo "$(interval <"$out/losses") $(sort -n "$out/losses" | sed -n '1p;$p' | tr '\n' ' ')" |
-            awk -v c="$capacity" '{ printf "| %s | %s ± %s | %.4f | %.4f |\n", c, $1, $2, $3, $4 }'
+        for split in val train; do
+            [ $split = val ] && told=$published || told=$published_train
+            p=$(of_seeds "$capacity" $split | t_test $told)
+            echo "$(of_seeds "$capacity" $split | interval) $(of_seeds "$capacity" $split | sort -n | tr '\n' ' ')" |
+                awk -v c="$capacity" -v l=$split -v told=$told -v p="$p" '{
+                    for (i = 3; i <= NF; i++) v += ($i - $1) ^ 2
+                    name = "training"; sd = "-"
+                    if (l == "val") name = "validation"
+                    if (NF > 3) sd = sprintf("%.4f", sqrt(v / (NF - 3)))
+                    if (p != "-") p = sprintf("%.2g", p)
+                    printf "| %s | %s | %s ± %s | %s | %.4f | %.4f | %s | %s |\n", c, name, $1, $2, sd, $3, $NF, told, p
+                }'
+        done
     done
-    rm -f "$out/losses"
 } >"$out/table.md"
 cat "$out/table.md"

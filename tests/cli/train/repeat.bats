@@ -1,0 +1,61 @@
+# The arithmetic and the tables of the scripts that repeat published results.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+library() {
+    # shellcheck disable=SC2016
+    sh -c '. "$srcdir/share/repeat/lib.sh"; "$@"' "$srcdir/share/repeat/x.sh" "$@"
+}
+
+# near FOUND WANTED: three digits
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b <= .001 * b && b - a <= .001 * b) }' || { echo "$1, not $2"; return 1; }
+}
+
+@test "p of Student's t: his hours of sleep, Darwin's maize, one degree of freedom, one more value" {
+    near "$(printf '%s\n' -1.2 -2.4 -1.3 -1.3 0 -1 -1.8 -0.8 -4.6 -1.4 | library t_test)" .002833
+    near "$(printf '%s\n' 49 -67 8 16 6 23 28 41 14 29 56 24 75 60 -48 | library t_test)" .049703
+    # Cauchy's: 1 - 2 / pi atan 2
+    near "$(printf '%s\n' 1 3 | library t_test)" .295167
+    # (5 - 2) / sqrt(1 + 1 / 3) with two degrees of freedom: 1 - t / sqrt(2 + t^2)
+    near "$(printf '%s\n' 1 2 3 | library t_test 5)" .121756
+    [ "$(echo 7 | library t_test)" = - ]
+    [ "$(printf '%s\n' 2 2 2 | library t_test)" = - ]
+}
+
+@test "Holm's correction is monotone, at most 1, and counts tests only" {
+    run bash -c 'printf "a\t0.01\nb\t0.04\nc\t0.03\nd\t0.005\nbase\t-\ne\t0.9\n" | sh -c ". \"$srcdir/share/repeat/lib.sh\"; holm" x'
+    [ "$status" -eq 0 ]
+    [ "$output" = "$(printf 'a\t0.01\t0.04\nb\t0.04\t0.09\nc\t0.03\t0.09\nd\t0.005\t0.025\nbase\t-\t-\ne\t0.9\t0.9')" ]
+    [ "$(printf 'a\t.8\nb\t.7\n' | library holm | cut -f3 | sort -u)" = 1 ]
+}
+
+@test "readings of the capacity: a loss of each seed, its curve of reassignment, and the test of each reading" {
+    "$MOEFW" data synth -q --out text --bytes 30000 >log 2>&1 || { cat log; return 1; }
+    run sh "$srcdir/share/repeat/switch_readings.sh" --data text --steps 20 --seeds 1,2 --out o --threads 1
+    [ "$status" -eq 0 ]
+    cp o/table.md table
+    [ "$(grep -cE '^\| (1|1.25) \| [12] \| [0-9.]+ \| [-+][0-9.]+ \| [0-9.]+ \| [-+][0-9.]+ \|( [0-9.]+){10} \|$' table)" -eq 4 ]
+    [ "$(grep -cE '^\| (1|1.25) \| (validation|training) \| [0-9.]+ ± [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| (1.8781|2.0108) \| 0?\.[0-9]+ \|$' table)" -eq 4 ]
+    # the difference in the table is that of the run's own metrics
+    loss=$(grep '"split":"val"' o/runs/capacity1-2/metrics.jsonl | tail -1 | sed -E 's/.*"task_loss":([0-9.]+).*/\1/')
+    grep -q "^| 1 | 2 | $(awk -v l="$loss" 'BEGIN { printf "%.4f | %+.4f", l, l - 1.8781 }') |" table
+    # nothing is trained twice
+    sh "$srcdir/share/repeat/switch_readings.sh" --data text --steps 20 --seeds 1,2 --out o --threads 1 >again 2>log
+    cmp again table
+    if grep -q 'val loss' log; then return 1; fi
+}
+
+@test "one change at a time: differences from the base, p, and p after Holm" {
+    "$MOEFW" data synth -q --out text --bytes 30000 >log 2>&1 || { cat log; return 1; }
+    sh "$srcdir/share/repeat/switch.sh" --data text --part 2 --steps 12 --seeds 1,2 --changes base,reassign,balance \
+        --out o --threads 1 >table 2>log || { cat log; return 1; }
+    grep -qE '^\| base \| [0-9.]+ ± [0-9.]+ \|  \|  \|  \| ' table
+    grep -E '^\| \+ ' table >changes
+    [ "$(grep -cE '^\| \+ [a-z ]+ \| [0-9.]+ ± [0-9.]+ \| [-+][0-9.]+ ± [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| ' changes)" -eq 2 ]
+    # the smaller of two p doubles
+    sort -t '|' -k 5n changes | awk -F '|' 'NR == 1 { exit !($6 / $5 > 1.9 && $6 / $5 < 2.1 || $6 == 1) }'
+}
