@@ -149,6 +149,7 @@ LINT += tests/lint/comments.sh
 LINT += tests/lint/dist.sh
 LINT += tests/lint/folders.sh
 LINT += tests/lint/headers.sh
+LINT += tests/lint/held.sh
 LINT += tests/lint/includes.sh
 LINT += tests/lint/kernels.sh
 LINT += tests/lint/man.sh

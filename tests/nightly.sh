@@ -12,11 +12,12 @@
 #   faults      each call of each verb fails once; 20,000 states after loss of power
 #   drawn       1,000 drawn configurations against the reference kernels
 #   self        200 comparisons of a router with itself
+#   soak        training for MOEFW_SOAK seconds (600): memory and descriptors
 #   fuzz        all targets
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
-all='gcc clang asan tsan memcheck coverage faults drawn self fuzz'
+all='gcc clang asan tsan memcheck coverage faults drawn self soak fuzz'
 out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,17s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,18s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -79,7 +80,7 @@ slow() {
 # run PART: the last line that it prints is its figure
 run() {
     case $1 in
-    memcheck | faults | drawn | self) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
+    memcheck | faults | drawn | self | soak) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
     esac
     case $1 in
     gcc) build gcc "${CC:-gcc}" --enable-werror && suite ;;
@@ -110,6 +111,12 @@ run() {
         slow tests/cli/compare.bats '200 comparisons'
         status=$?
         sed -n 's/^# \(.* flagged.*\)/\1/p' "$out/self.log"
+        return "$status"
+        ;;
+    soak)
+        slow tests/cli/train/long.bats 'ten minutes'
+        status=$?
+        sed -n 's/^# \([0-9].* steps, .*\)/\1/p' "$out/soak.log"
         return "$status"
         ;;
     fuzz)

@@ -50,7 +50,8 @@ static void find_presets(void)
     snprintf(program, sizeof program, "%s/default.ini", mf_paths_presets());
     FUZZ_REQUIRE(unlink(marker) == 0 && rmdir(folder) == 0);
     if (!mf_exists(program)) {
-        fprintf(stderr, "%s: no such file: expected the folder of sources in srcdir\n", program);
+        fprintf(stderr, "%s: no such file: expected the folder of sources in srcdir\n",
+                program);
         exit(1);
     }
 }

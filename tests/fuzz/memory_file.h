@@ -1,8 +1,9 @@
 /* memory_file.h: an input as a file, for readers that take a path.
  *
- * The reader's open, pread and close go through the table of base/file/io.h, which here answers
- * from the input's own memory: the kernel keeps an empty file of the right size, for fstat. That
- * is two to four times as fast as a file with content. A reader that maps files needs one. */
+ * The reader's open, pread and close go through the table of base/file/io.h, which here
+ * answers from the input's own memory: the kernel keeps an empty file of the right size, for
+ * fstat. That is two to four times as fast as a file with content. A reader that maps files
+ * needs one. */
 #ifndef MF_TESTS_MEMORY_FILE_H
 #define MF_TESTS_MEMORY_FILE_H
 

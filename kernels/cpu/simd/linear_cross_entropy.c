@@ -74,7 +74,7 @@ static void list_rows(head *h)
 
 static void clear(void *out, int64_t bytes)
 {
-    if (out) memset(out, 0, (size_t)bytes);
+    if (out && bytes > 0) memset(out, 0, (size_t)bytes);
 }
 
 /* Computes the losses of the chunk's rows. If `over`, the gradients of the logits overwrite

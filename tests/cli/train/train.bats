@@ -122,21 +122,53 @@ keys() {
     alike a b
 }
 
-@test "SIGTERM and SIGINT save and end by that signal" {
-    small a
-    for signal in TERM INT; do
-        rm -rf b
-        # a shell that is not interactive starts background commands with SIGINT ignored
-        env --default-signal=INT "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err &
-        pid=$!
-        for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
+# begin: trains b, without an end, in the background; returns when it has made some steps
+begin() {
+    rm -rf b
+    # a shell that is not interactive starts background commands with SIGINT ignored
+    env --default-signal=INT "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err 3>&- &
+    pid=$!
+    for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
+}
+
+# by SIGNAL: it ended by that signal, and what it saved is whole
+by() {
+    status=0
+    wait $pid || status=$?
+    [ "$status" -eq $((128 + $(kill -l "$1"))) ] || { echo "status $status"; cat err; return 1; }
+    "$MOEFW" ckpt verify b >/dev/null || "$MOEFW" ckpt verify "b/ckpt/$(cat b/ckpt/latest)"
+}
+
+@test "signals to stop save and end by that signal" {
+    for signal in TERM INT HUP XCPU; do
+        begin
         kill -$signal $pid
-        status=0
-        wait $pid || status=$?
-        [ "$status" -eq $((128 + $(kill -l $signal))) ] || { echo "status $status"; cat err; return 1; }
-        step=$(cat b/ckpt/latest)
-        "$MOEFW" ckpt verify b >/dev/null || "$MOEFW" ckpt verify "b/ckpt/$step"
+        by $signal
     done
+}
+
+@test "a stopped process goes on; the same signal twice ends it" {
+    begin
+    kill -STOP $pid
+    lines=$(wc -l <b/metrics.jsonl)
+    sleep 0.3
+    kill -CONT $pid
+    for _ in $(seq 100); do [ "$(wc -l <b/metrics.jsonl)" -gt "$((lines + 1))" ] && break; sleep 0.1; done
+    [ "$(wc -l <b/metrics.jsonl)" -gt "$((lines + 1))" ]
+    kill -INT $pid
+    kill -INT $pid || true # it may have ended by the first
+    by INT
+}
+
+@test "resume names what computes otherwise" {
+    small a --set train.steps=6
+    run env MOEFW_ISA=generic "$MOEFW" train --resume a -q --steps 7
+    [ "$status" -eq 0 ]
+    if "$MOEFW" doctor | grep -qE '^ *kernels.*generic'; then
+        [[ "$output" != *"set of kernels"* ]]
+    else
+        [[ "$output" == *"set of kernels"* ]]
+    fi
 }
 
 @test "killed at random times, it resumes to the same bits" {
