@@ -10,7 +10,7 @@
  *  In step s:   wants -> before_step -> (after_batch, measure for each micro-batch) ->
  *               (fold for each micro-batch, in order) -> after_step -> after_rebuild, if a
  *               plugin or a live option requested a rebuild of graphs -> between, which may
- *               evaluate (after_eval) and save checkpoints (save, on_save)
+ *               evaluate (judge_eval, after_eval) and save checkpoints (save, on_save)
  *  after_batch and measure of a process' last micro-batch are called when the optimizer step is
  *  done, so that the device need not be waited for twice; with several ranks, before they meet.
  */
@@ -91,6 +91,9 @@ typedef struct mf_observer {
     /* Called when the step is complete, for work that does not belong to a step, such as
      * evaluations and checkpoints. */
     int (*between)(void *self, mf_trainer *t);
+    /* Called after each validation. If it ends training (mf_trainer_end_here), the validation
+     * of the last step takes the place of this one, and after_eval gets that one only. */
+    int (*judge_eval)(void *self, mf_trainer *t, const mf_metrics_record *r);
     /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
     int (*after_eval)(void *self, mf_trainer *t, const mf_metrics_record *r);
     /* Called after each batch of a validation, with the number of batches done and to do. */

@@ -380,6 +380,10 @@ int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret)
     if (rc == MF_OK) rc = mf_evaluation_train(t->evaluation, t, &train, &measured);
     if (measured) MF_TELL(t, rc, after_eval, t, &train);
     if (rc == MF_OK) rc = mf_evaluation_val(t->evaluation, t, batches, &r);
+    const bool done = mf_trainer_done(t);
+    MF_TELL(t, rc, judge_eval, t, &r);
+    if (rc == MF_OK && !done && mf_trainer_done(t))
+        rc = mf_evaluation_val_last(t->evaluation, t, batches, &r);
     MF_TELL(t, rc, after_eval, t, &r);
     if (rc == MF_OK && ret) *ret = r;
     return rc == MF_OK ? rc : mf_trainer_note(t, mf_trainer_judge(t, rc));

@@ -84,9 +84,9 @@ int mf_trainer_finish(mf_trainer *t);
 int mf_trainer_run(mf_trainer *t);
 
 /* Evaluates at most `batches` batches of the validation split (0: all), before them training
- * data if train.eval_train is set, and calls after_eval of the observers. ret: the record of
- * validation, may be NULL; pointers in it are valid until the next evaluation. MF_EUSAGE
- * without a validation split. */
+ * data if train.eval_train is set, and calls judge_eval and after_eval of the observers. If
+ * this ends training, it takes train.final_batches. ret: the record of validation, may be NULL;
+ * pointers in it are valid until the next evaluation. MF_EUSAGE without a validation split. */
 int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret);
 /* For the evaluation: calls after_eval_batch of the observers. */
 int mf_trainer_tell_batch(mf_trainer *t, int64_t done, int64_t total);

@@ -19,6 +19,7 @@ typedef struct checkpoints {
     double best;   /* best value of train.best_by so far; NaN before the first evaluation */
     int64_t at;    /* step of that evaluation; 0: not known */
     int64_t since; /* validations since then */
+    bool fresh;    /* the latest validation is the best, and is not saved yet */
 } checkpoints;
 
 /* ---- the best validation ---- */
@@ -66,21 +67,31 @@ static bool is_spent(const checkpoints *o, const mf_trainer *t)
     return patience > 0 && o->since >= patience;
 }
 
+static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    checkpoints *o = self;
+    /* A run that has ended is judged no more, whatever is evaluated afterwards. */
+    if (is_spent(o, t)) return MF_OK;
+    o->fresh = is_best(o, &mf_trainer_session(t)->config->train, r);
+    if (o->fresh) {
+        o->at = mf_trainer_steps(t);
+        o->since = 0;
+        return MF_OK;
+    }
+    o->since++;
+    if (is_spent(o, t)) mf_trainer_end_here(t);
+    return MF_OK;
+}
+
+/* Saves the best when all observers know of its validation, which its state contains. */
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     const mf_train_config *c = &mf_trainer_session(t)->config->train;
     checkpoints *o = self;
-    /* The validation that follows the one that ended training decides nothing. */
-    if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0 || is_spent(o, t)) return MF_OK;
-    if (!is_best(o, c, r)) {
-        o->since++;
-        if (is_spent(o, t)) mf_trainer_end_here(t);
-        return MF_OK;
-    }
-    o->at = mf_trainer_steps(t);
-    o->since = 0;
-    if (!mf_trainer_keeps(t) || (!c->keep_best && c->patience == 0)) return MF_OK;
-    return mf_trainer_save_best(t);
+    (void)r;
+    const bool saves = o->fresh && mf_trainer_keeps(t) && (c->keep_best || c->patience > 0);
+    o->fresh = false;
+    return saves ? mf_trainer_save_best(t) : MF_OK;
 }
 
 /* ---- RUN/ended.txt ---- */
@@ -169,6 +180,7 @@ int mf_observe_checkpoints(mf_trainer *t)
     static const mf_observer ops = {.name = "checkpoints",
                                     .begin = begin,
                                     .between = between,
+                                    .judge_eval = judge_eval,
                                     .after_eval = after_eval,
                                     .end = end,
                                     .save = save,

@@ -4,6 +4,7 @@
  * Checkpoints keep the sums for this mean, so a resumed run writes the same records. Graphs of
  * evaluation reuse the arena of the training graph. */
 #include <math.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -60,12 +61,18 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
     e->at = mf_trainer_steps(t);
     if (e->steps > 0) r->train_loss = e->loss / e->steps;
     if (e->examples > 0) r->train_accuracy = e->hits / e->examples;
-    e->steps = e->loss = e->examples = e->hits = 0;
     /* The gaps compare validation with the evaluation of training data if there is one, else
      * with the means over training steps. */
     r->gap_loss = r->loss - (e->on_train ? e->train_loss : r->train_loss);
     r->gap_accuracy = (e->on_train ? e->train_accuracy : r->train_accuracy) - r->accuracy;
     return MF_OK;
+}
+
+int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
+                           mf_metrics_record *r)
+{
+    if (mf_evaluator_batches(e->val, batches) == mf_evaluation_last(e, t)) return MF_OK;
+    return mf_evaluation_val(e, t, mf_trainer_session(t)->config->train.final_batches, r);
 }
 
 double mf_evaluation_loss(const mf_evaluation *e)
@@ -116,10 +123,16 @@ static int between(void *self, mf_trainer *t)
     const bool last = mf_trainer_done(t);
     const bool due = last || (every > 0 && mf_trainer_steps(t) % every == 0);
     if (!e->val || !due) return MF_OK;
-    const int rc = mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
-    if (rc != MF_OK || last || !mf_trainer_done(t)) return rc;
-    /* An observer has ended training after this validation: the last one takes its place. */
-    return mf_trainer_evaluate(t, c->final_batches, NULL);
+    return mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
+}
+
+static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    mf_evaluation *e = self;
+    (void)t;
+    if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) == 0)
+        e->steps = e->loss = e->examples = e->hits = 0;
+    return MF_OK;
 }
 
 static int after_batch(void *arg, int64_t done, int64_t total)
@@ -245,6 +258,7 @@ int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret)
                                     .begin = begin,
                                     .after_step = after_step,
                                     .between = between,
+                                    .after_eval = after_eval,
                                     .after_rebuild = after_rebuild,
                                     .end = end,
                                     .save = save,

@@ -35,6 +35,10 @@ int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
 /* Evaluates the validation split. Call this after mf_evaluation_train with the same weights,
  * because gaps in the record compare the two. batches: at most so many; 0: all. */
 int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metrics_record *r);
+/* Evaluates as after the last step. r has the validation of these weights with `batches`; it
+ * stays as it is if that took as many batches. */
+int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
+                           mf_metrics_record *r);
 /* Task loss of the last validation; NaN: none yet. */
 double mf_evaluation_loss(const mf_evaluation *e);
 /* The floor that its record had (metrics.h); NaN: not known. */

@@ -92,7 +92,7 @@ losses() {
 
 @test "train.patience ends training, keeps the best, says why, and goes on with more patience" {
     # With a learning rate of 0 no validation is better than the first.
-    args=(train default "${set_of[@]}" --set train.lr=0 --set train.steps=40 --set train.patience=3)
+    args=(train default "${set_of[@]}" --set train.lr=0 --set train.steps=40 --set train.patience=3 --set train.final_batches=3)
     run --separate-stderr "$MOEFW" "${args[@]}" --out a
     echo "$stderr"
     [ "$status" -eq 0 ]
@@ -100,6 +100,9 @@ losses() {
     grep -q "^training ended at step 16" a/ended.txt
     [ -d a/best/step-4 ]
     [ -d a/ckpt/step-16 ]
+    # each step has one validation; that of the last step is the long one, with the mean of the training losses
+    [ "$(sed -nE 's/^\{"step":([0-9]+),"split":"val".*"train_loss":[0-9.]+.*/\1/p' a/metrics.jsonl | tr '\n' ' ')" = "4 8 12 16 " ]
+    [ "$(sed -nE 's/.*"split":"val".*"tokens":([0-9]+).*/\1/p' a/metrics.jsonl | sort -nu | wc -l)" -eq 2 ]
     [ "$("$MOEFW" runs a --json | sed 's/.*"finished":\([a-z]*\).*/\1/')" = true ]
     # complete: a resume takes no step
     "$MOEFW" train --resume a -q
