@@ -47,6 +47,7 @@ static const char style[] =
     "td{overflow-wrap:anywhere;min-width:13ch}td.h{min-width:19ch}th{font-weight:600;color:var("
     "--soft)}\n"
     ".n{text-align:right}td.n{white-space:nowrap;min-width:0}\n"
+    "@media(min-width:601px){.wide td.h{min-width:13ch}}\n"
     "pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px "
     "14px;"
     "overflow-x:auto;font:13px/1.5 ui-monospace,monospace;margin:8px 0}\n"
