@@ -43,10 +43,13 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
     double first = ceil(log10(s->lo) - 1e-9), last = floor(log10(s->hi) + 1e-9);
     const double every = ceil((last - first + 1) / 8);
     if (last - first < 1) { /* at most one power of ten is in the range */
-        static const double m[] = {1, 1.5, 2, 3, 5, 7};
+        static const double few[] = {1, 2, 5}, many[] = {1, 1.5, 2, 3, 5, 7};
+        /* many, over more than one power of ten, would touch one another */
+        const bool wide = s->hi > 10 * s->lo;
+        const int n = wide ? 3 : 6;
         for (double d = first - 1; d <= last + 1; d++)
-            for (int i = 0; i < 6 && s->n_ticks < MF_TICKS_MAX; i++) {
-                const double v = m[i] * pow(10, d);
+            for (int i = 0; i < n && s->n_ticks < MF_TICKS_MAX; i++) {
+                const double v = (wide ? few : many)[i] * pow(10, d);
                 if (v >= s->lo * 0.999 && v <= s->hi * 1.001) s->tick[s->n_ticks++] = v;
             }
         return;

@@ -417,6 +417,26 @@ START_TEST(zero_has_a_place_on_a_logarithmic_axis)
 }
 END_TEST
 
+/* Whether a logarithmic axis from lo to hi has this label. */
+static bool is_labelled(double lo, double hi, const char *label)
+{
+    const double x[] = {lo, hi}, y[] = {1, 2};
+    const mf_series s = {.n = 2, .x = x, .y = y, .points = true};
+    char text[32];
+    mf_doc *d = mf_doc_new();
+    mf_svg_plot(d, &(mf_plot){.log_x = true, .n_series = 1, .series = &s});
+    snprintf(text, sizeof text, ">%s</text>", label);
+    return strstr(finished(d), text) != NULL;
+}
+
+START_TEST(labels_of_a_logarithmic_axis_do_not_touch)
+{
+    ck_assert(is_labelled(300, 900, "700"));
+    ck_assert(is_labelled(256, 5320, "500") && is_labelled(256, 5320, "2000"));
+    ck_assert(!is_labelled(256, 5320, "700") && !is_labelled(256, 5320, "1500"));
+}
+END_TEST
+
 START_TEST(marks_stand_out_from_the_page)
 {
     static const char *const pages[] = {"#ffffff", "#15181c"}; /* light and dark, of html.c */
@@ -654,6 +674,7 @@ static Suite *suite(void)
     tcase_add_test(c, numbers_stand_out_from_their_cells);
     tcase_add_test(c, shares_are_coloured_by_their_ratio_to_the_even_share);
     tcase_add_test(c, zero_has_a_place_on_a_logarithmic_axis);
+    tcase_add_test(c, labels_of_a_logarithmic_axis_do_not_touch);
     tcase_add_test(c, marks_stand_out_from_the_page);
     tcase_add_test(c, text_stands_out_from_the_page);
     tcase_add_test(c, structures);
