@@ -35,6 +35,7 @@ UNIT += tests/unit/train/check_loop
 UNIT += tests/unit/train/check_optim
 UNIT += tests/unit/train/check_trainer
 UNIT += tests/unit/train/check_tree
+UNIT += tests/unit/train/check_without_memory
 UNIT += tests/unit/base/check_mem
 UNIT += tests/unit/train/check_metrics
 UNIT += tests/unit/graph/check_bf16
