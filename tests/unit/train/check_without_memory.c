@@ -1,6 +1,6 @@
-/* without_memory: a session, its trainer, a step and an evaluation, in which one allocation fails,
- * for each allocation. The call ends with MF_ENOMEM and a message, or succeeds without what it
- * could not have; nothing leaks, and the next attempt works. */
+/* without_memory: a session, its trainer, a step and an evaluation, in which one allocation
+ * fails, for each allocation. The call ends with MF_ENOMEM and a message, or succeeds without
+ * what it could not have; nothing leaks, and the next attempt works. */
 #include "check_main.h"
 
 #include "base/error.h"
