@@ -85,6 +85,7 @@ UNIT += tests/unit/train/check_tracking
 CLI =
 CLI += tests/cuda/backend.bats
 CLI += tests/cuda/emulator.bats
+CLI += tests/cli/answers.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/device.bats
