@@ -121,3 +121,16 @@ steps() { # of run/memory.jsonl
     awk '$0 ~ /^op / { on = 1; next } on && /%/ { n++; sub(/.*%/, ""); if ($1 % 7) bad = 1 } END { exit bad || n < 5 }' profile ||
         { cat profile; false; }
 }
+
+@test "bench stored: each type that files have, beside a loop that reads the same bytes" {
+    run "$MOEFW" bench stored --repetitions 1 -t 1 --json
+    [ "$status" -eq 0 ] && [ "${#lines[@]}" -eq 5 ]
+    all=$output
+    for type in f32 bf16 f16 int4 mxfp4; do
+        output=$(grep "\"type\":\"$type\"" <<<"$all")
+        [ "$(value threads)" = 1 ]
+        # both read the same bytes, so rates are as times
+        holds "($(value gb_per_s) / $(value read_gb_per_s) / $(value share) - 1) ^ 2 < 1e-12 && $(value share) == $(value share_max)"
+        holds "$(value bytes) > 2 ^ 27 && $(value bytes) <= 2 ^ 28"
+    done
+}

@@ -357,6 +357,8 @@ END
     [[ "$output" == *"own, openblas or onednn"*"mkl"* ]]
     run "$MOEFW" bench gemm --repetitions 0
     [ "$status" -eq 2 ]
+    run "$MOEFW" bench stored --repetitions 0
+    [ "$status" -eq 2 ]
     run "$MOEFW" train --data nowhere.txt
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere.txt"* ]]

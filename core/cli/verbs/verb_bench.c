@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/bench_comm.h"
+#include "cli/verbs/bench_stored.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "kernels/kernel.h"
@@ -28,6 +29,7 @@ static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},
     {"gemm", NULL, 0, 0,
      "gemms of the sizes that models have, against the limits of this machine"},
+    {"stored", NULL, 0, 0, "one token times weights as files have them, against reading alone"},
     {"layer", NULL, 0, 0, "one MoE layer, forward and backward"},
     {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
     {"generate", "[RUN|CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
@@ -662,7 +664,10 @@ static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
     mf_speed r;
-    if (strcmp(what, "gemm") == 0) return bench_gemms(cli);
+    if (strcmp(what, "gemm") == 0 || strcmp(what, "stored") == 0) {
+        mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+        return what[0] == 'g' ? bench_gemms(cli) : mf_bench_stored(cli);
+    }
     if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;

@@ -45,8 +45,7 @@ V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
     return __builtin_convertvector((vi)(z & 15) + 1, vf);
 }
 
-/* Twice the values of MXFP4 are integers; plus MX_OFFSET they are not negative. */
-#define MX_OFFSET 12
+/* Twice the values of MXFP4 are integers; plus 12 (MX_OFFSET) they are not negative. */
 #define MX_UNIT   0.5f
 
 /* The highest bit of a mantissa: alone it is 2^-127, with the exponent 255 NaN. */

@@ -12,7 +12,7 @@
 #include "kernels/cpu/simd/stored/four_bits.h"
 
 #define LOW_BYTES  v_seti(0x0f0f0f0f)
-#define FEW_GROUPS (VL == 16 ? 4 : 2) /* vectors of outputs, or rows of weights, at once */
+#define FEW_GROUPS (VL == 16 ? 4 : 2) /* rows of weights at once */
 
 /* ---- bytes multiplied with bytes: u in 0 .. 24, s in -128 .. 127 ---- */
 
@@ -64,16 +64,19 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 
 /* ---- GPTQ: a word is eight inputs of one output, neighbouring words are outputs ---- */
 
-#define PAIR_WORDS 4 /* word rows of 32 inputs, whose sums of pairs fit into 16 bits */
+/* Word rows at once. One reads memory in order; sums of pairs of four fit into 16 bits. */
+#define STEP_WORDS (DOTS_VNNI && mr == 1 ? 1 : 4)
+#define GPTQ_OUTPUTS 1024 /* outputs whose sums stay in the first cache */
+#define GPTQ_AHEAD   6144 /* bytes between a load and its prefetch, at least */
 
-/* What one call of gptq_run multiplies: the inputs of `words` word rows, which share a group of
- * weights and a span, with vectors of outputs. */
+/* The inputs of `words` word rows, which share a group of weights and a span, and n outputs. */
 typedef struct gptq_unit {
     const uint32_t *q; /* first word row, first output */
-    int64_t ldq, words;
-    const span *x;          /* of the first row */
-    int64_t ldx;            /* distance of rows, in spans */
-    int64_t word;           /* word row in the span */
+    int64_t ldq, words, n;
+    int64_t ahead; /* word rows between a load and its prefetch */
+    const span *x; /* of the first row */
+    int64_t ldx;   /* distance of rows, in spans */
+    int64_t word;  /* word row in the span */
     const uint32_t *zeros;  /* of the group, all outputs of the part */
     const uint16_t *scales; /* of the group, from the first output on */
     int64_t o;              /* first output, for zeros */
@@ -82,159 +85,146 @@ typedef struct gptq_unit {
     bool first; /* y is written, else added to */
 } gptq_unit;
 
-V_INLINE void gptq_sums(int mr, int nv, const gptq_unit *u, vi sum[4][4][DIGITS])
+/* The sums of VL outputs from v on, a multiple of VL, of row r of x and digit d. */
+V_INLINE int32_t *gptq_sum(int32_t *sum, int mr, int64_t v, int r, int d)
 {
-    for (int64_t w0 = 0; w0 < u->words; w0 += PAIR_WORDS) {
-        const int64_t wend = w0 + PAIR_WORDS < u->words ? w0 + PAIR_WORDS : u->words;
-        pair_sum part[4][4][DIGITS];
-        V_UNROLL
-        for (int r = 0; r < mr; r++) {
-            V_UNROLL
-            for (int v = 0; v < nv; v++) {
-                V_UNROLL
-                for (int d = 0; d < DIGITS; d++)
-                    part[r][v][d].sum = DOTS_VNNI ? sum[r][v][d] : (vi){0};
-            }
-        }
-        for (int64_t w = w0; w < wend; w++) {
-            const uint32_t *q = u->q + w * u->ldq;
-            const int64_t at = 4 * (u->word + w);
-            V_UNROLL
-            for (int v = 0; v < nv; v++) {
-                const vi word = v_loadi((const int32_t *)q + v * VL), low = word & LOW_BYTES,
-                         high = (vi)((vu)word >> 4) & LOW_BYTES;
-                __builtin_prefetch(q + (v + 4 * nv) * VL, 0, 2); /* see mx_vector */
-                V_UNROLL
-                for (int r = 0; r < mr; r++) {
-                    const span *x = u->x + r * u->ldx;
-                    V_UNROLL
-                    for (int d = 0; d < DIGITS; d++) {
-                        add_dots(&part[r][v][d], low, word_at(&x->digit[d][0][at]));
-                        add_dots(&part[r][v][d], high, word_at(&x->digit[d][1][at]));
-                    }
-                }
-            }
-        }
-        V_UNROLL
-        for (int r = 0; r < mr; r++) {
-            V_UNROLL
-            for (int v = 0; v < nv; v++) {
-                V_UNROLL
-                for (int d = 0; d < DIGITS; d++)
-                    sum[r][v][d] =
-                        DOTS_VNNI ? part[r][v][d].sum : whole_sum(sum[r][v][d], &part[r][v][d]);
-            }
-        }
-    }
+    return sum + v * mr * DIGITS + (r * DIGITS + d) * VL;
 }
 
-/* mr rows and nv vectors of outputs; n: outputs of the last vector. */
-V_INLINE void gptq_run(int mr, int nv, const gptq_unit *u, int64_t n)
+/* Adds word rows w .. w + words - 1 of VL outputs, n of which exist, from output v on. With
+ * `fresh` nothing has been added before. */
+V_INLINE void gptq_vector(int mr, int words, bool fresh, const gptq_unit *u, int64_t w,
+                          int64_t v, int64_t n, int32_t *sum)
 {
-    vi sum[4][4][DIGITS];
+    const uint32_t *q = u->q + w * u->ldq + v;
+    const int64_t at = 4 * (u->word + w);
+    pair_sum part[4][DIGITS];
     V_UNROLL
     for (int r = 0; r < mr; r++) {
         V_UNROLL
-        for (int v = 0; v < nv; v++) {
-            V_UNROLL
-            for (int d = 0; d < DIGITS; d++)
-                sum[r][v][d] = (vi){0};
-        }
+        for (int d = 0; d < DIGITS; d++)
+            part[r][d].sum =
+                DOTS_VNNI && !fresh ? v_loadi(gptq_sum(sum, mr, v, r, d)) : (vi){0};
     }
-    gptq_sums(mr, nv, u, sum);
     V_UNROLL
-    for (int v = 0; v < nv; v++) {
-        const bool part = v == nv - 1 && n < VL;
-        const vf zero = gptq_zeros(u->zeros, u->o + v * VL, part ? n : VL);
-        const vf scale = v_load_f16(u->scales + v * VL, part ? n : VL);
+    for (int i = 0; i < words; i++, q += u->ldq) {
+        const vi word = n < VL ? (vi)v_load_n((const float *)(const void *)q, n)
+                               : v_loadi((const int32_t *)q);
+        const vi low = word & LOW_BYTES, high = (vi)((vu)word >> 4) & LOW_BYTES;
+        __builtin_prefetch(q + u->ahead * u->ldq);
         V_UNROLL
         for (int r = 0; r < mr; r++) {
             const span *x = u->x + r * u->ldx;
-            float *y = u->y + r * u->ldy + v * VL;
-            vf all = {0};
             V_UNROLL
-            for (int d = DIGITS - 1; d >= 0; d--) {
-                float digits = 0;
-                for (int64_t w = 0; w < u->words; w += 4)
-                    digits += x->digit_sum[d][u->word + w];
-                const vf exact = __builtin_convertvector(sum[r][v][d], vf) - zero * digits;
-                all = d == DIGITS - 1 ? exact : all * 256 + exact;
+            for (int d = 0; d < DIGITS; d++) {
+                add_dots(&part[r][d], low, word_at(&x->digit[d][0][at + 4 * i]));
+                add_dots(&part[r][d], high, word_at(&x->digit[d][1][at + 4 * i]));
             }
-            const vf s = scale * x->scale;
-            if (u->first)
-                all *= s;
-            else
-                all = v_fma(all, s, part ? v_load_n(y, n) : v_load(y));
-            if (part)
-                v_store_n(y, all, n);
-            else
-                v_store(y, all);
+        }
+    }
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        V_UNROLL
+        for (int d = 0; d < DIGITS; d++) {
+            int32_t *to = gptq_sum(sum, mr, v, r, d);
+            const vi before = DOTS_VNNI || fresh ? (vi){0} : v_loadi(to);
+            v_store((float *)(void *)to, (vf)whole_sum(before, &part[r][d]));
         }
     }
 }
 
-static void gptq_tail(int mr, const gptq_unit *u, int64_t n)
+V_INLINE void gptq_step(int mr, int words, bool fresh, const gptq_unit *u, int64_t w,
+                        int32_t *sum)
 {
-    uint32_t words[SPAN / 8 * VL] = {0};
-    gptq_unit t = *u;
-    for (int64_t w = 0; w < u->words; w++)
-        memcpy(words + w * VL, u->q + w * u->ldq, (size_t)n * sizeof *words);
-    t.q = words;
-    t.ldq = VL;
-    mr == 1 ? gptq_run(1, 1, &t, n) : gptq_run(2, 1, &t, n);
+    int64_t v = 0;
+    for (; v + VL <= u->n; v += VL)
+        gptq_vector(mr, words, fresh, u, w, v, VL, sum);
+    if (v < u->n) gptq_vector(mr, words, fresh, u, w, v, u->n - v, sum);
 }
 
-/* mr = 1, 2 or 4 rows; all outputs of the tile. */
-V_INLINE void gptq_outputs(int mr, gptq_unit u, int64_t n)
+/* Scales the sums of VL outputs, n of which exist, from output v on. */
+V_INLINE void gptq_scale(int mr, const gptq_unit *u, int64_t v, int64_t n, int32_t *sum)
 {
-    const int nv = FEW_GROUPS * (mr == 4 ? 2 : 4) / 4;
-    int64_t o = 0;
-    const gptq_unit at = u;
-    for (; o < n; o += (n - o >= nv * VL ? nv : 1) * VL) {
-        u.q = at.q + o;
-        u.scales = at.scales + o;
-        u.y = at.y + o;
-        u.o = at.o + o;
-        if (n - o >= nv * VL)
-            gptq_run(mr, nv, &u, VL);
-        else if (n - o >= VL)
-            gptq_run(mr, 1, &u, VL);
+    const vf zero = gptq_zeros(u->zeros, u->o + v, n), scale = v_load_f16(u->scales + v, n);
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        const span *x = u->x + r * u->ldx;
+        float *y = u->y + r * u->ldy + v;
+        vf all = {0};
+        V_UNROLL
+        for (int d = DIGITS - 1; d >= 0; d--) {
+            float digits = 0;
+            for (int64_t w = 0; w < u->words; w += 4)
+                digits += x->digit_sum[d][u->word + w];
+            const vf exact =
+                __builtin_convertvector(v_loadi(gptq_sum(sum, mr, v, r, d)), vf) -
+                zero * digits;
+            all = d == DIGITS - 1 ? exact : all * 256 + exact;
+        }
+        const vf s = scale * x->scale;
+        v_store_to(y, u->first ? all * s : v_fma(all, s, v_load_to(y, n)), n);
+    }
+}
+
+/* mr = 1, 2 or 4 rows. Words are read row by row, in the order in which they lie in memory. */
+V_INLINE void gptq_run(int mr, const gptq_unit *u, int32_t *sum)
+{
+    int64_t w = 0;
+    if (u->words >= STEP_WORDS) {
+        gptq_step(mr, STEP_WORDS, true, u, 0, sum);
+        for (w = STEP_WORDS; w + STEP_WORDS <= u->words; w += STEP_WORDS)
+            gptq_step(mr, STEP_WORDS, false, u, w, sum);
+    }
+    for (; w < u->words; w++)
+        if (w == 0)
+            gptq_step(mr, 1, true, u, w, sum);
         else
-            for (int r = 0; r < mr; r += 2) {
-                gptq_unit two = u;
-                two.x += r * u.ldx;
-                two.y += r * u.ldy;
-                gptq_tail(mr < 2 ? 1 : 2, &two, n - o);
-            }
+            gptq_step(mr, 1, false, u, w, sum);
+    for (int64_t v = 0; v < u->n; v += VL)
+        gptq_scale(mr, u, v, u->n - v < VL ? u->n - v : VL, sum);
+}
+
+/* At most GPTQ_OUTPUTS / rows outputs, rows 1, 2 or 4. */
+static void gptq_outputs(const mf_stored_part *p, int64_t in, int64_t o0, int64_t n, int mr,
+                         const span *x, float *y, int64_t ldy)
+{
+    int32_t sum[DIGITS * GPTQ_OUTPUTS] __attribute__((aligned(64)));
+    const int64_t unit = p->group_size < SPAN ? p->group_size : SPAN,
+                  some = (GPTQ_AHEAD + n * 4 - 1) / (n * 4),
+                  ahead = (some + STEP_WORDS - 1) / STEP_WORDS * STEP_WORDS;
+    for (int64_t i = 0; i < in; i += unit) {
+        const int64_t g = i / p->group_size, end = i + unit < in ? i + unit : in;
+        const gptq_unit u = {.q = (const uint32_t *)p->data + i / 8 * p->rows + o0,
+                             .ldq = p->rows,
+                             .words = (end - i) / 8,
+                             .n = n,
+                             .ahead = ahead,
+                             .x = x + i / SPAN,
+                             .ldx = spans_of(in),
+                             .word = i % SPAN / 8,
+                             .zeros = (const uint32_t *)p->zeros + g * (p->rows / 8),
+                             .scales = (const uint16_t *)p->scales + g * p->rows + o0,
+                             .o = o0,
+                             .y = y,
+                             .ldy = ldy,
+                             .first = i == 0};
+        if (mr == 1) gptq_run(1, &u, sum);
+        if (mr == 2) gptq_run(2, &u, sum);
+#if VL == 16
+        if (mr == 4) gptq_run(4, &u, sum);
+#endif
     }
 }
 
 static void gptq_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
                      const span *x, float *y, int64_t ldy)
 {
-    const int64_t unit = p->group_size < SPAN ? p->group_size : SPAN;
-    for (int64_t i = 0; i < in; i += unit) {
-        const int64_t g = i / p->group_size, end = i + unit < in ? i + unit : in;
-        gptq_unit u = {.q = (const uint32_t *)p->data + i / 8 * p->rows + o0,
-                       .ldq = p->rows,
-                       .words = (end - i) / 8,
-                       .ldx = spans_of(in),
-                       .word = i % SPAN / 8,
-                       .zeros = (const uint32_t *)p->zeros + g * (p->rows / 8),
-                       .scales = (const uint16_t *)p->scales + g * p->rows + o0,
-                       .o = o0,
-                       .ldy = ldy,
-                       .first = i == 0};
-        for (int64_t r = 0, mr; r < rows; r += mr) {
-            mr = VL == 16 && rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
-            u.x = x + r * u.ldx + i / SPAN;
-            u.y = y + r * ldy;
-            if (mr == 1) gptq_outputs(1, u, o1 - o0);
-            if (mr == 2) gptq_outputs(2, u, o1 - o0);
-#if VL == 16
-            if (mr == 4) gptq_outputs(4, u, o1 - o0);
-#endif
-        }
+    for (int64_t r = 0, mr; r < rows; r += mr) {
+        mr = VL == 16 && rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
+        const int64_t most = GPTQ_OUTPUTS / mr;
+        for (int64_t o = o0; o < o1; o += most)
+            gptq_outputs(p, in, o, o1 - o < most ? o1 - o : most, (int)mr,
+                         x + r * spans_of(in), y + r * ldy + o - o0, ldy);
     }
 }
 
@@ -273,7 +263,7 @@ V_INLINE void mx_vector(int mr, int no, const mf_stored_part *p, int64_t in, int
                          v_loadi((const int32_t *)&row->digit[d][1][h * MX_BYTES]));
                 all = DOTS_VNNI ? part.sum : whole_sum(all << 8, &part);
             }
-            all -= v_loadi(&row->sum[h * VL]) * MX_OFFSET;
+            all -= v_loadi(&row->sum[h * VL]);
             /* one scale after the other: both at once may be too small for f32 */
             sum[r][j] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r][j]);
         }

@@ -11,6 +11,7 @@
 #define FEW    12  /* up to this many rows of x in a group, weights are not packed */
 #define BLOCK  64  /* rows of a part per tile with more rows of x, at least */
 #define MOST   256 /* and at most */
+#define WIDE   1024 /* at most with few rows, for parts whose outputs are neighbours */
 #define INPUTS 512 /* inputs that are unpacked at once */
 #define ROWS   128 /* rows of a part that are unpacked at once */
 
@@ -185,20 +186,20 @@ static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
                 int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
 {
-    float sum[STORED_FEW * MOST], *room = ROOM_FOR(g, STORED_FEW);
+    float sum[STORED_FEW * WIDE], *room = ROOM_FOR(g, STORED_FEW);
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
         const int64_t n = min64(r1 - r, STORED_FEW);
         int64_t ldx;
         const float *x = floats_of(g, r, n, room, &ldx);
         const char *d = digits ? digits + (r - r0) * size : NULL;
         if (p->type == MF_STORED_GPTQ4)
-            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, MOST);
+            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, WIDE);
         else if (p->type == MF_STORED_MXFP4)
-            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, MOST);
+            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, WIDE);
         else
-            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, ldx, sum, MOST);
+            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, ldx, sum, WIDE);
         for (int64_t i = 0; i < n; i++)
-            put(g, p, e, r + i, o0, o1, sum + i * MOST);
+            put(g, p, e, r + i, o0, o1, sum + i * WIDE);
     }
 }
 
@@ -277,7 +278,8 @@ static void forward(void *arg, int64_t t)
 
 /* Tiles are cut group by group, in the order in which parts lie in memory, so a thread, which
  * takes neighbouring tiles, reads few long stretches of it and prefetches what it reads next.
- * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide. */
+ * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide, as far as
+ * threads have enough of them. */
 typedef struct few_cut {
     cut all;
     int64_t each; /* tiles of a group */
@@ -308,9 +310,19 @@ static void digits_tile(void *arg, int64_t r)
     (g->w->in, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx), c->digits + r * c->size);
 }
 
-/* Whether each group has few rows, and few groups have some; c then describes the tiles. */
-static bool cut_few(const mf_stored_gemm_args *g, few_cut *c)
+static int64_t tiles_of(const mf_stored *w, int64_t unit)
 {
+    int64_t tiles = 0;
+    for (int64_t q = 0; q < w->parts; q++)
+        tiles += (w->part[q].rows + unit - 1) / unit;
+    return tiles;
+}
+
+/* Whether each group has few rows, and few groups have some; c then describes the tiles. */
+static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, few_cut *c)
+{
+    int64_t most = 0;
+    bool gptq = false;
     *c = (few_cut){.all = {g, STRIPE}};
     if (g->row) return false;
     for (int64_t e = 0; e < g->w->groups; e++) {
@@ -319,15 +331,18 @@ static bool cut_few(const mf_stored_gemm_args *g, few_cut *c)
         if (r >= end) continue;
         if (end - r > FEW || c->active == ACTIVE) return false;
         c->group[c->active++] = (int32_t)e;
+        if (end - r > most) most = end - r;
         for (int64_t q = 0; q < g->w->parts; q++) {
             const mf_stored_type type = g->w->part[e * g->w->parts + q].type;
-            if (type == MF_STORED_GPTQ4) c->all.unit = MOST;
+            gptq = gptq || type == MF_STORED_GPTQ4;
             if (type == MF_STORED_GPTQ4 || type == MF_STORED_MXFP4)
                 c->size = MF_SIMD(stored_digits_size)(g->w->in);
         }
     }
-    for (int64_t q = 0; q < g->w->parts; q++)
-        c->each += (g->w->part[q].rows + c->all.unit - 1) / c->all.unit;
+    if (gptq) c->all.unit = most > STORED_FEW ? MOST : WIDE;
+    while (c->all.unit > MOST && c->active * tiles_of(g->w, c->all.unit) < 8 * threads)
+        c->all.unit /= 2;
+    c->each = tiles_of(g->w, c->all.unit);
     return true;
 }
 
@@ -401,17 +416,14 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
     const int64_t n = g->back ? w->in : w->out, threads = x->threads > 0 ? x->threads : 8;
     few_cut f;
     if (mf_kctx_failed(x) || g->rows <= 0) return;
-    if (!g->back && cut_few(g, &f)) {
+    if (!g->back && cut_few(g, threads, &f)) {
         run_few(x, &f);
         return;
     }
     cut c = {.g = g, .unit = n / (6 * threads) / UNIT * UNIT};
     if (c.unit < BLOCK) c.unit = n / threads >= BLOCK ? BLOCK : UNIT;
     if (c.unit > MOST) c.unit = MOST;
-    int64_t tiles = 0;
-    for (int64_t q = 0; q < w->parts && !g->back; q++)
-        tiles += (w->part[q].rows + c.unit - 1) / c.unit;
-    if (g->back) tiles = (n + c.unit - 1) / c.unit;
+    const int64_t tiles = g->back ? (n + c.unit - 1) / c.unit : tiles_of(w, c.unit);
     x->parallel(tiles, g->back ? back : forward, &c);
 }
 
