@@ -26,10 +26,11 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     fprintf(t->out, "%s%.4f%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss, mf_ink_end(t));
     if (s->unit) fprintf(t->out, " nats/%s", s->unit);
     if (!isnan(s->bits_per_byte)) fprintf(t->out, ", %.4f bits/byte", s->bits_per_byte);
-    if (s->floor > 0)
-        fprintf(t->out, ", %.3f x the entropy floor of %.4f in its windows",
-                s->val_loss / s->floor, s->floor);
     fputc('\n', t->out);
+    if (!(s->floor > 0)) return;
+    row(t, ""); /* with the loss, the line would be longer than 80 columns */
+    fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n",
+            s->val_loss / s->floor, s->floor);
 }
 
 /* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */
