@@ -8,6 +8,7 @@ EXTRA_DIST += bench/formats.py
 EXTRA_DIST += bench/gpt2.ini
 EXTRA_DIST += bench/lamoe.ini
 EXTRA_DIST += bench/limits.c
+EXTRA_DIST += bench/lora_peft.py
 EXTRA_DIST += bench/notes.md
 EXTRA_DIST += bench/read_events.py
 EXTRA_DIST += bench/random_folder.py
