@@ -3,9 +3,9 @@
  *
  * RUN/stored.json lists the files with size, time of last change and XXH3-128, and the weights
  * with the file and offset of each part. A file that is below the directory that holds the run
- * is looked for there first, so both may be moved together. Opening a run maps the files. A file
- * of another size, or one with another time whose checksum differs, is refused. The run's
- * checkpoints hold the parameters that the list lacks. */
+ * is looked for there first, so both may be moved together. Opening a run maps the files. One
+ * of another size, or with another time and another checksum, is refused. The run's checkpoints
+ * hold the parameters that the list lacks. */
 #ifndef MF_TRAIN_STORED_FILES_H
 #define MF_TRAIN_STORED_FILES_H
 
