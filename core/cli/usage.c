@@ -184,10 +184,11 @@ void mf_cli_help(const mf_verb *verb, const char *action)
     for (int i = 0; mf_verbs[i] != NULL; i++)
         row(mf_verbs[i]->name, mf_verbs[i]->brief);
     option_rows("Options", mf_cli_globals, NULL);
-    printf("\n'moefw VERB --help' tells more; so do moefw(1), moefw.ini(5), moefw-run(5) and "
+    printf("\n'moefw VERB --help' tells more; so do moefw(1), moefw.ini(5), moefw-run(5) and\n"
            "moefw-plugin(7).\n"
-           "Exit status: 0 ok, 1 failed, 2 usage or configuration, 3 bad input or checkpoint,\n"
-           "4 plugin refused, 5 diverged, 6 dependency missing, 75 time limit.\n");
+           "Exit status: 0 ok, 1 failed, 2 usage or configuration, 3 bad input or\n"
+           "checkpoint, 4 plugin refused, 5 diverged, 6 dependency missing, 7 another\n"
+           "process of the run lost, 75 time limit.\n");
 }
 
 /* ---- the manual ---- */

@@ -100,7 +100,7 @@ builder.emit_c_code("linear_python.c")
 cflags = subprocess.run(["pkg-config", "--cflags", "moefw"], capture_output=True, text=True, check=True).stdout.split()
 python = sysconfig.get_config_vars()
 subprocess.run(
-    [os.environ.get("CC", "cc"), "-O2", *cflags, "-I" + python["INCLUDEPY"], "-fPIC", "-shared"]
+    [*os.environ.get("CC", "cc").split(), "-O2", *cflags, "-I" + python["INCLUDEPY"], "-fPIC", "-shared"]
     + ["-fvisibility=hidden", "-o", "linear_python.so", "linear_python.c"]
     + ['-DLIBPYTHON="%s/%s"' % (python["LIBDIR"], python["LDLIBRARY"])]
     + ["-L" + python["LIBDIR"], "-Wl,-rpath," + python["LIBDIR"], "-lpython" + python["LDVERSION"]],

@@ -41,6 +41,7 @@ verbs() {
     run "$MOEFW" --help
     [ "$status" -eq 0 ]
     [[ "$output" == *"completion"* && "$output" == *"Exit status"* ]]
+    [ "$(awk 'length > 80' <<<"$output" | wc -l)" -eq 0 ]
     [ "$("$MOEFW" -h)" = "$output" ]
     [ "$("$MOEFW" help)" = "$output" ]
 }
