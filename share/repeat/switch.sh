@@ -191,7 +191,7 @@ part2() {
     judged=$(for change in $(list "$changes"); do
         p=-
         lines=$(differences "$change")
-        [ -z "$lines" ] || p=$(echo "$lines" | t_test)
+        [ -z "$lines" ] || p=$(echo "$lines" | t_test "")
         echo "$change$tab$p"
     done | holm)
     for change in $(list "$changes"); do

@@ -81,9 +81,9 @@ of_seeds() {
     for capacity in $(list "$capacities"); do
         for split in val train; do
             [ $split = val ] && told=$published || told=$published_train
-            p=$(of_seeds "$capacity" $split | t_test $told)
+            p=$(of_seeds "$capacity" $split | t_test "$told")
             echo "$(of_seeds "$capacity" $split | interval) $(of_seeds "$capacity" $split | sort -n | tr '\n' ' ')" |
-                awk -v c="$capacity" -v l=$split -v told=$told -v p="$p" '{
+                awk -v c="$capacity" -v l=$split -v told="$told" -v p="$p" '{
                     for (i = 3; i <= NF; i++) v += ($i - $1) ^ 2
                     name = "training"; sd = "-"
                     if (l == "val") name = "validation"
