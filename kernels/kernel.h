@@ -517,6 +517,12 @@ typedef struct mf_kernels {
 #define MF_KERNEL(fn, args) void(*fn) args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL
+    /* The tiles in which sumsq adds a range of `total` elements, for those who have some of
+     * them. *ret_tile: elements of a tile; the last one may have fewer. part [count]: the sums
+     * of tiles first .. first + count - 1 of a. The sums of all tiles, added in their order to
+     * 0, are the sum of the range. NULL: the set, as `ref`, has one tile. */
+    void (*sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
+                        const float *a, int64_t *ret_tile, double *part);
 } mf_kernels;
 
 extern const mf_kernels mf_kernels_ref;

@@ -199,29 +199,49 @@ static void pause_a_little(int64_t turn)
     nanosleep(&(struct timespec){0, (long)us * 1000}, NULL);
 }
 
-static int wait_for(mf_world *w, mf_comm_wait *t, const char *what)
+static int broken(const mf_world *w, const char *what)
+{
+    return mf_fail(MF_EPEER, "%s: communicator %s has failed", what, w->table->name);
+}
+
+int mf_world_start(mf_world *w, const char *what, int n_send, const mf_comm_piece *send,
+                   int n_recv, const mf_comm_piece *recv, mf_comm_wait **ret)
+{
+    *ret = NULL;
+    if (!w || n_send + n_recv == 0) return MF_OK;
+    for (int i = 0; i < n_send; i++)
+        w->sent += send[i].bytes;
+    return w->table->start(w->comm, n_send, send, n_recv, recv, ret) == 0 ? MF_OK
+                                                                          : broken(w, what);
+}
+
+int mf_world_test(mf_world *w, const char *what, mf_comm_wait **t)
+{
+    bool done = false;
+    if (!*t) return MF_OK;
+    if (w->table->test(w->comm, *t, &done) != 0) return broken(w, what);
+    if (done) *t = NULL;
+    return MF_OK;
+}
+
+int mf_world_finish(mf_world *w, const char *what, mf_comm_wait **t)
 {
     const double began = mf_clock();
-    bool done = false;
-    for (int64_t turn = 0;; turn++) {
-        if (w->table->test(w->comm, t, &done) != 0)
-            return mf_fail(MF_EPEER, "%s: communicator %s has failed", what, w->table->name);
-        if (done) return MF_OK;
-        if (turn % 64 == 63 && mf_clock() - began > w->patience) return lost(w, t, what);
+    for (int64_t turn = 0; *t; turn++) {
+        const int rc = mf_world_test(w, what, t);
+        if (rc != MF_OK || !*t) return rc;
+        if (turn % 64 == 63 && mf_clock() - began > w->patience) return lost(w, *t, what);
         pause_a_little(turn);
     }
+    return MF_OK;
 }
 
 int mf_world_exchange(mf_world *w, const char *what, int n_send, const mf_comm_piece *send,
                       int n_recv, const mf_comm_piece *recv)
 {
     mf_comm_wait *t;
-    if (!w || n_send + n_recv == 0) return MF_OK;
-    for (int i = 0; i < n_send; i++)
-        w->sent += send[i].bytes;
-    if (w->table->start(w->comm, n_send, send, n_recv, recv, &t) != 0)
-        return mf_fail(MF_EPEER, "%s: communicator %s has failed", what, w->table->name);
-    return wait_for(w, t, what);
+    const int rc = mf_world_start(w, what, n_send, send, n_recv, recv, &t);
+    return rc == MF_OK ? mf_world_finish(w, what, &t) : rc;
 }
 
 int mf_world_gather(mf_world *w, const char *what, const void *mine, int64_t bytes, void *all)

@@ -32,6 +32,13 @@ const mf_comm_place *mf_world_place(const mf_world *w, int rank);
 /* Sends and receives pieces; peers are other ranks. Waits until all are done. */
 int mf_world_exchange(mf_world *w, const char *what, int n_send, const mf_comm_piece *send,
                       int n_recv, const mf_comm_piece *recv);
+/* The same in two parts. Between them the memory of the pieces belongs to the transfer; the
+ * arrays themselves do not. The caller sees now and then with mf_world_test whether it is done,
+ * which also lets it go on; then *t is NULL. mf_world_finish waits; *t may be NULL. */
+int mf_world_start(mf_world *w, const char *what, int n_send, const mf_comm_piece *send,
+                   int n_recv, const mf_comm_piece *recv, mf_comm_wait **ret);
+int mf_world_test(mf_world *w, const char *what, mf_comm_wait **t);
+int mf_world_finish(mf_world *w, const char *what, mf_comm_wait **t);
 /* Gives all ranks `bytes` bytes of each: all [ranks][bytes]. */
 int mf_world_gather(mf_world *w, const char *what, const void *mine, int64_t bytes, void *all);
 /* Gives all ranks `bytes` bytes of rank 0. */

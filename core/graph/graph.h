@@ -215,8 +215,17 @@ typedef struct mf_run {
      * without check_finite; both may be NULL. Ignored for graphs that cannot be recorded */
     struct mf_recorder *recorder;
     const struct mf_stretch *stretch;
+    /* called between nodes, with the number of the one that has run; NULL: nothing is. Ignored
+     * by runs that a recording replays */
+    void (*after_node)(void *arg, int node);
+    void *after_arg;
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
+/* For n intervals of the gradients of a store on the host, at[i] .. at[i + 1] - 1, rising:
+ * writes the number of the last node that writes there, or -1. After it a run leaves the
+ * interval as it is. */
+void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const int64_t *at,
+                          int *ret);
 /* Waits for queued runs. A fault of a kernel is an error, as in mf_graph_run. */
 int mf_graph_wait(mf_graph *g);
 

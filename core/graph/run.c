@@ -265,6 +265,7 @@ static int run_steps(mf_graph *g, const mf_run *run)
         code = run->check_finite ? run_traced(g, i) : run_one(g, i);
         atomic_store_explicit(&mf_graph_node_now, NULL, memory_order_relaxed);
         if (code != MF_OK) return code;
+        if (run->after_node) run->after_node(run->after_arg, i);
     }
     return MF_OK;
 }

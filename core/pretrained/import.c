@@ -253,7 +253,7 @@ static int write_run(import *im)
     if (rc == MF_OK && !im->upcycled)
         rc = mf_record_write(im->dir->path, im->family, im->folder, im->tensors, &im->ledger);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(im->dir->ckpt, 0, s->model->store, state, mf_provenance_of(s),
+        rc = mf_ckpt_save(im->dir->ckpt, 0, s->model->store, NULL, state, mf_provenance_of(s),
                           0);
     mf_state_free(state);
     return rc;

@@ -7,6 +7,7 @@
 #include "base/resident.h"
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_sum.h"
+#include "train/parallel/partition.h"
 #include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
@@ -94,4 +95,61 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
+}
+
+/* ---- several ranks ---- */
+
+/* Above so many ranks each of them is taken to own an equal part. */
+enum { COUNTED = 64 };
+
+/* Bytes of the moments that a rank keeps. */
+static double moments_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
+{
+    const mf_store *store = s->model->store;
+    const bool sharded = ranks > 1 && s->config->parallel.optimizer == MF_PARALLEL_SHARDED;
+    int64_t size, all = 0;
+    mf_store_values(store, &size);
+    for (int which = 0; which < 2; which++)
+        all += mf_store_moment_at(store, which, size);
+    const double own = sharded && p->slices ? (double)mf_partition_moments(p, store, rank)
+                       : sharded            ? (double)all / ranks
+                                            : (double)all;
+    return own * sizeof(float);
+}
+
+/* Bytes of the sums of gradients, and of what is received of other ranks. */
+static double sums_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
+{
+    const int64_t leaves = s->config->train.accumulate;
+    const mf_store *store = s->model->store;
+    mf_piece piece[MF_TREE_PIECES];
+    int64_t size;
+    int pieces = 0;
+    mf_store_values(store, &size);
+    for (int r = 0; r < ranks; r++) {
+        const mf_piece share = mf_tree_share(leaves, r, ranks);
+        if (r != rank) pieces += mf_tree_pieces(leaves, share.first, share.end, piece);
+    }
+    const double slice = p->slices ? (double)mf_partition_own(p, rank) : (double)size / ranks;
+    return (double)mf_gradient_sum_bytes(store, leaves, mf_tree_share(leaves, rank, ranks)) +
+           pieces * slice * sizeof(float);
+}
+
+int mf_cost_of_rank(const mf_session *s, const mf_cost *c, int ranks, size_t *ret)
+{
+    const mf_config *config = s->config;
+    mf_partition p = {0};
+    double most = 0;
+    *ret = c->memory;
+    if (c->memory == 0 || ranks == 1) return MF_OK;
+    int rc = ranks > COUNTED ? MF_OK
+                             : mf_partition_new(s->model->store, &config->train, ranks,
+                                                mf_config_bucket(&config->parallel), NULL, &p);
+    for (int r = 0; rc == MF_OK && r < ranks; r++) {
+        const double bytes = moments_of(s, &p, r, ranks) + sums_of(s, &p, r, ranks);
+        if (bytes > most) most = bytes;
+    }
+    *ret = c->memory - c->sums - (size_t)moments_of(s, &p, 0, 1) + (size_t)most;
+    mf_partition_free(&p);
+    return rc;
 }

@@ -10,6 +10,7 @@ static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_
 static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
                                     "pearson", "spearman", NULL};
 static const char *const on_usr1[] = {"save", "stop", NULL};              /* mf_on_usr1 */
+static const char *const parallel_optimizers[] = {"sharded", "whole", NULL};
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
 static const mf_option train_options[] = {
@@ -154,6 +155,11 @@ static const mf_option parallel_options[] = {
         "all), openmpi, mpich or the path of a module, with a /"),
     MF_SECTION_REAL(mf_parallel_config, patience, "600", 0.1, 1e9,
                     "seconds after which a process that does not answer ends the run"),
+    MF_OPTION_ENUM(mf_parallel_config, optimizer, "sharded", parallel_optimizers,
+                   "sharded: each process keeps a part of the optimizer's moments and updates "
+                   "that part of the parameters; whole: all of them"),
+    MF_SECTION_INT(mf_parallel_config, bucket, "32", 1, 1024,
+                   "MiB of gradients that are sent as soon as the backward pass has them"),
     MF_END_OPTIONS};
 
 static const mf_option calls_options[] = {

@@ -92,10 +92,23 @@ typedef struct mf_trace_config {
     int64_t every; /* record the routing of each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
+typedef enum mf_parallel_optimizer {
+    MF_PARALLEL_SHARDED,
+    MF_PARALLEL_WHOLE
+} mf_parallel_optimizer;
+
 typedef struct mf_parallel_config {
-    const char *comm; /* communicator: auto, self, a module's name or file */
-    double patience;  /* seconds after which a rank that does not answer ends the run */
+    const char *comm;  /* communicator: auto, self, a module's name or file */
+    double patience;   /* seconds after which a rank that does not answer ends the run */
+    int64_t optimizer; /* mf_parallel_optimizer */
+    int64_t bucket;    /* MiB of gradients that travel at once */
 } mf_parallel_config;
+
+/* parallel.bucket in elements. */
+static inline int64_t mf_config_bucket(const mf_parallel_config *c)
+{
+    return c->bucket * ((1 << 20) / (int64_t)sizeof(float));
+}
 
 typedef struct mf_log_config {
     int64_t tensorboard;           /* write RUN/tensorboard */

@@ -45,9 +45,6 @@ static int new_step(mf_trainer *t)
     int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
     t->loss_sum = sum;
     if (rc == MF_OK) rc = mf_trainer_ranks_new(t);
-    if (rc == MF_OK)
-        rc = mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share,
-                                 &t->sum);
     if (rc == MF_OK && s->config->device.record)
         rc = mf_recorder_new(mf_store_device(s->model->store), &t->recorder);
     return rc;
@@ -146,8 +143,8 @@ void mf_trainer_free(mf_trainer *t)
     mf_free(t->now.regularizers);
     mf_free(t->graphs);
     mf_free(t->numbers);
-    mf_gradient_sum_free(t->sum);
     mf_trainer_ranks_free(t);
+    mf_gradient_sum_free(t->sum);
     mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
     mf_free(t);
 }

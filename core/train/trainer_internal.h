@@ -8,6 +8,7 @@
 #include "train/observers/observers.h"
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_exchange.h"
+#include "train/parallel/gradient_norm.h"
 #include "train/trainer.h"
 
 /* What a rank tells the others once a step. */
@@ -55,7 +56,10 @@ struct mf_trainer {
     mf_piece share;          /* the micro-batches that this process runs */
     mf_gradient_sum *sum;
     struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
+    mf_partition partition;         /* with several ranks: what each of them owns */
     mf_gradient_exchange *exchange; /* NULL: this process runs all of them */
+    mf_gradient_norm *norm;         /* NULL: this process updates all parameters */
+    bool exchanging;                /* between begin and the meeting of the ranks */
     mf_mark *marks;                 /* [ranks] */
     mf_mark asked;                  /* what any rank was asked for, in this step */
     mf_comm_piece *pieces;          /* [4 ranks] */
@@ -82,12 +86,21 @@ int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc);
 int mf_trainer_note(mf_trainer *t, int rc);
 
 /* ---- trainer_ranks.c ---- */
-/* Sets the share of this rank, and allocates what the exchange needs. */
+/* Sets the share of this rank, allocates the sums of its gradients and what the exchange needs,
+ * and gives up the moments that other ranks keep. */
 int mf_trainer_ranks_new(mf_trainer *t);
 void mf_trainer_ranks_free(mf_trainer *t);
 /* Exchanges status and numbers of the micro-batches. rc: the status of this rank. Returns the
  * agreed one. */
 int mf_trainer_meet(mf_trainer *t, int rc);
+/* With several ranks: measures the summed gradient and takes the optimizer step; afterwards all
+ * ranks have the values. */
+int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s);
+/* Saving: the moments that other ranks keep. Rank 0 gets them by the first function, for
+ * mf_ckpt_save, while the others serve in the second, until rank 0 calls the third. */
+mf_ckpt_moments mf_trainer_moments(mf_trainer *t);
+int mf_trainer_serve_moments(mf_trainer *t);
+int mf_trainer_end_moments(mf_trainer *t);
 /* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks. */
 int mf_trainer_judge_equal(mf_trainer *t);
 

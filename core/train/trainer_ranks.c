@@ -10,6 +10,21 @@
 #include "base/mem.h"
 #include "train/trainer_internal.h"
 
+static int new_exchange(mf_trainer *t)
+{
+    const mf_config *c = t->session->config;
+    mf_world *w = t->options.world;
+    mf_store *store = t->session->model->store;
+    int rc = mf_partition_new(store, &c->train, mf_world_ranks(w),
+                              mf_config_bucket(&c->parallel), t->optim, &t->partition);
+    if (rc == MF_OK)
+        rc = mf_gradient_exchange_new(w, store, c->train.accumulate, t->sum, &t->partition,
+                                      &t->exchange);
+    if (rc != MF_OK || c->parallel.optimizer == MF_PARALLEL_WHOLE) return rc;
+    rc = mf_partition_shard(&t->partition, store, mf_world_rank(w));
+    return rc == MF_OK ? mf_gradient_norm_new(w, store, t->optim, &t->partition, &t->norm) : rc;
+}
+
 int mf_trainer_ranks_new(mf_trainer *t)
 {
     const mf_session *s = t->session;
@@ -19,14 +34,16 @@ int mf_trainer_ranks_new(mf_trainer *t)
     t->marks = mf_alloc((size_t)ranks, sizeof *t->marks);
     t->pieces = mf_alloc(4 * (size_t)ranks, sizeof *t->pieces);
     if (!t->marks || !t->pieces) return MF_ENOMEM;
-    return ranks > 1 ? mf_gradient_exchange_new(t->options.world, s->model->store,
-                                                s->config->train.accumulate, &t->exchange)
-                     : MF_OK;
+    int rc =
+        mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share, &t->sum);
+    return rc == MF_OK && ranks > 1 ? new_exchange(t) : rc;
 }
 
 void mf_trainer_ranks_free(mf_trainer *t)
 {
+    mf_gradient_norm_free(t->norm);
     mf_gradient_exchange_free(t->exchange);
+    mf_partition_free(&t->partition);
     mf_free(t->marks);
     mf_free(t->pieces);
 }
@@ -79,6 +96,18 @@ int mf_trainer_meet(mf_trainer *t, int rc)
     return MF_OK;
 }
 
+int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s)
+{
+    int rc = MF_OK;
+    /* Observers read the gradients of heads that can be switched off. */
+    if (!t->norm || t->session->model->head_switches)
+        rc = mf_gradient_exchange_give_sums(t->exchange);
+    if (rc == MF_OK)
+        rc = t->norm ? mf_gradient_norm_measure(t->norm) : mf_optim_measure(t->optim);
+    if (rc == MF_OK) rc = mf_optim_update(t->optim, s);
+    return rc == MF_OK && t->norm ? mf_gradient_exchange_give_values(t->exchange) : rc;
+}
+
 int mf_trainer_asked_stop(mf_trainer *t)
 {
     const mf_trainer_options *o = &t->options;
@@ -98,6 +127,90 @@ bool mf_trainer_late(mf_trainer *t)
     const double limit = t->session->config->train.time_limit;
     if (t->exchange) return t->asked.late;
     return limit > 0 && mf_trainer_elapsed(t) >= limit;
+}
+
+/* ---- moments for a checkpoint ----
+ *
+ * Rank 0 writes the files, and asks the owners for moments when their turn comes, a piece at a
+ * time, so that it never holds more than that. */
+
+typedef struct wish {
+    int64_t which; /* of both moments; ENOUGH: the checkpoint needs nothing more */
+    int64_t at, count;
+} wish;
+
+enum { ENOUGH = -1 };
+static const char wishes[] = "the saving of a checkpoint";
+static const char moments[] = "moments for a checkpoint";
+
+static int ask(mf_world *w, int owner, wish x, float *to)
+{
+    const mf_comm_piece question = {owner, &x, sizeof x},
+                        answer = {owner, to, x.count * (int64_t)sizeof *to};
+    const int rc = mf_world_exchange(w, wishes, 1, &question, 0, NULL);
+    return rc == MF_OK ? mf_world_exchange(w, moments, 0, NULL, 1, &answer) : rc;
+}
+
+/* mf_ckpt_moments.read: the parts that the slices have of moments at .. at+count-1. */
+static int read_moments(void *arg, int which, int64_t at, int64_t count, float *to)
+{
+    const mf_trainer *t = arg;
+    const mf_store *store = t->session->model->store;
+    const mf_partition *p = &t->partition;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < p->buckets * p->ranks; i++) {
+        const mf_owned *s = &p->slices[i];
+        const int64_t first = mf_store_moment_at(store, which, s->first),
+                      last = mf_store_moment_at(store, which, s->end),
+                      from = first > at ? first : at,
+                      end = last < at + count ? last : at + count;
+        if (s->first == s->end || from >= end) continue;
+        if (s->owner == 0)
+            rc = mf_store_read_moments(store, which, from, end - from, to + (from - at));
+        else
+            rc = ask(t->options.world, s->owner, (wish){which, from, end - from},
+                     to + (from - at));
+    }
+    return rc;
+}
+
+mf_ckpt_moments mf_trainer_moments(mf_trainer *t)
+{
+    return (mf_ckpt_moments){.read = read_moments, .arg = t};
+}
+
+int mf_trainer_serve_moments(mf_trainer *t)
+{
+    const mf_store *store = t->session->model->store;
+    float *room = NULL;
+    int64_t size = 0;
+    int rc = MF_OK;
+    while (t->norm && rc == MF_OK) {
+        wish x;
+        const mf_comm_piece question = {0, &x, sizeof x};
+        rc = mf_world_exchange(t->options.world, wishes, 0, NULL, 1, &question);
+        if (rc != MF_OK || x.which == ENOUGH) break;
+        if (x.count > size) {
+            mf_free(room);
+            room = mf_alloc_raw((size_t)x.count * sizeof *room);
+            size = room ? x.count : 0;
+            if (!room) rc = MF_ENOMEM;
+        }
+        const mf_comm_piece answer = {0, room, x.count * (int64_t)sizeof *room};
+        if (rc == MF_OK) rc = mf_store_read_moments(store, (int)x.which, x.at, x.count, room);
+        if (rc == MF_OK) rc = mf_world_exchange(t->options.world, moments, 1, &answer, 0, NULL);
+    }
+    mf_free(room);
+    return rc;
+}
+
+int mf_trainer_end_moments(mf_trainer *t)
+{
+    wish enough = {.which = ENOUGH};
+    int n = 0;
+    for (int r = 1; t->norm && r < mf_world_ranks(t->options.world); r++)
+        t->pieces[n++] = (mf_comm_piece){r, &enough, sizeof enough};
+    return mf_world_exchange(t->options.world, wishes, n, t->pieces, 0, NULL);
 }
 
 /* ---- what must be the same on all ranks ---- */

@@ -96,7 +96,9 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
     mf_provenance now = *mf_provenance_of(t->session);
     int rc = mf_trainer_begin(t);
     if (rc == MF_OK) rc = mf_trainer_judge_equal(t);
-    if (rc != MF_OK || !folder) return rc;
+    if (rc != MF_OK) return rc;
+    if (!folder) return mf_trainer_serve_moments(t);
+    const mf_ckpt_moments moments = mf_trainer_moments(t);
     mf_state *s = mf_state_new();
     rc = s ? MF_OK : MF_ENOMEM;
     mf_trainer_restore(t);
@@ -106,7 +108,10 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
     if (rc == MF_OK) rc = collect_model(m, s);
     MF_TELL(t, rc, save, t, s);
     now.wall_s = mf_trainer_wall(t);
-    if (rc == MF_OK) rc = mf_ckpt_save(folder, t->step, m->store, s, &now, keep);
+    if (rc == MF_OK)
+        rc = mf_ckpt_save(folder, t->step, m->store, t->norm ? &moments : NULL, s, &now, keep);
+    const int ended = mf_trainer_end_moments(t);
+    if (rc == MF_OK) rc = ended;
     mf_state_free(s);
     rc = mf_trainer_judge(t, rc);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);

@@ -84,10 +84,19 @@ static mf_stretch stretch_of(const mf_trainer *t, const mf_model_graph *graph, i
                          (int64_t)mf_optim_refreshes(t->optim)}};
 }
 
+/* g: the graph of the last micro-batch; NULL: the step has failed before. */
+static void begin_exchange(mf_trainer *t, const mf_graph *g)
+{
+    t->exchanging = true;
+    mf_gradient_exchange_begin(t->exchange, g);
+}
+
 /* Queues micro-batch j. Its results are read by collect, at the end of the step. */
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->session->config->train.accumulate;
+    /* Gradients leave while the last backward pass of this process runs. */
+    const bool sends = t->exchange && j == t->share.end - 1;
     mf_step_result *r = &t->now;
     mf_stretch stretch;
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
@@ -95,15 +104,18 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
                         .metrics = r->wanted != 0,
                         .queued = true,
                         .recorder = t->recorder,
-                        .stretch = &stretch};
+                        .stretch = &stretch,
+                        .after_node = sends ? mf_gradient_exchange_after : NULL,
+                        .after_arg = t->exchange};
     int rc = feed(t, own, j);
     if (rc != MF_OK) return rc;
     t->graphs[j] = r->graph;
     stretch = stretch_of(t, r->graph, j);
     if (j == t->share.end - 1) exchange(t);
+    if (sends) begin_exchange(t, r->graph->g);
     rc = mf_graph_run(r->graph->g, &run);
     if (rc != MF_OK) return rc;
-    mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
+    if (!sends) mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
     if (!mf_recorder_replays(t->recorder)) sum_losses(t, j);
     numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
     if (!joins_update(t, j)) rc = mf_recorder_end(t->recorder);
@@ -263,9 +275,13 @@ static int join_ranks(mf_trainer *t, int rc)
     const int64_t micro = t->session->config->train.accumulate;
     float sum = 0;
     if (rc == MF_OK) rc = collect(t);
+    /* Those that have not failed wait for gradients, whatever they are. */
+    if (!t->exchanging) begin_exchange(t, NULL);
+    t->exchanging = false;
+    mf_gradient_exchange_rest(t->exchange);
     rc = mf_trainer_meet(t, rc);
     if (rc == MF_OK) {
-        rc = mf_gradient_exchange_run(t->exchange, t->sum);
+        rc = mf_gradient_exchange_finish(t->exchange);
         if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
     for (int64_t j = 0; rc == MF_OK && j < micro; j++)
@@ -306,6 +322,8 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
     int rc = MF_OK;
     if (mf_recorder_replays(t->recorder))
         mf_store_changed(t->session->model->store);
+    else if (t->exchange)
+        rc = mf_trainer_update_shared(t, s);
     else {
         rc = mf_optim_measure(t->optim);
         if (rc == MF_OK) rc = mf_optim_update(t->optim, s);

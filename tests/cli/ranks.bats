@@ -119,11 +119,25 @@ sent() {
     done
 }
 
+@test "the whole optimizer on each rank; small buckets, which the backward pass fills one after another" {
+    big=(default --set model.dim=128 --set expert.hidden=512 --set train.steps=3 --set train.clip=0.5)
+    equal "3" "${big[@]}" --set parallel.optimizer=whole --set train.dtype=bf16
+    equal "2 3" "${big[@]}" --set parallel.bucket=1 --set train.freeze='attention.*'
+}
+
 @test "8 ranks" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
     equal "8" default --set train.accumulate=8
     equal "8" default --set train.accumulate=11 --set train.dtype=bf16
     MOEFW_COMM_CHUNK=65536 equal "7" default --set train.accumulate=8 --set train.optimizer=muon
+    # Several buckets, and tiles of squares that slices divide.
+    wide=(default --set model.dim=256 --set expert.hidden=1024 --set parallel.bucket=1 --set train.steps=3)
+    for optimizer in adam lion muon adafactor; do
+        equal "2 4" "${wide[@]}" --set train.optimizer=$optimizer --set train.clip=0.1
+        equal "3" "${wide[@]}" --set train.optimizer=$optimizer --set train.accumulate=5 --set train.dtype=bf16
+    done
+    equal "4" "${wide[@]}" --set train.freeze='attention.*' --set model.tie_embeddings=yes
+    equal "3" "${wide[@]}" --set train.recompute=block --set parallel.optimizer=whole
 }
 
 @test "a run is resumed on another number of ranks: 2, 3, 1" {
@@ -197,7 +211,7 @@ ids() {
 @test "plan: memory of a rank, and what is wrong with the file of a cluster" {
     sized=(default -t 1 --set model.dim=192 --set expert.hidden=1024 --set train.accumulate=4 --set train.batch=2
         --set "data.path=builtin:topics?bytes=60000")
-    for n in 1 2 4; do
+    for n in 1 2 3 4; do
         ranks "$n" train "${sized[@]}" -q --out "run$n" --set train.steps=2 --set train.warmup=1 \
             --set report.enabled=no --set train.eval_batches=1 --set train.final_batches=1
         "$MOEFW" plan "${sized[@]}" --cluster "$srcdir/share/cluster/measured.ini" --ranks "$n" --json >plan
@@ -206,7 +220,19 @@ ids() {
         tail -n 1 "run$n/memory.jsonl" | awk -F'[:}]' -v planned="$planned" '{
             off = planned * 1024 / $3 - 1; print off
             exit !(off > -0.1 && off < 0.1) }'
+        # Rounded to MiB where it is printed.
+        "$MOEFW" config check "${sized[@]}" --ranks "$n" | awk -v planned="$planned" '
+            / MiB to train/ { for (i = 1; $(i + 1) != "MiB"; i++); off = $i - planned * 1024; print off
+                found = off > -1 && off < 1 } END { exit !found }'
     done
+    # Moments are a third of what the parameters take, and most of the difference.
+    "$MOEFW" plan "${sized[@]}" --set parallel.optimizer=whole --cluster "$srcdir/share/cluster/measured.ini" \
+        --ranks 4 --json >whole
+    whole=$(sed 's/.*"ranks":4,.*"memory_gib":\([^,]*\),"shares".*/\1/' whole)
+    awk -v whole="$whole" -v planned="$planned" 'BEGIN { exit !(planned < 0.95 * whole) }'
+    run "$MOEFW" config check "${sized[@]}" --ranks 5
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: --ranks 5, but train.accumulate = 4: "* ]]
     grep -q '"layouts":\[{"data":[0-9]*,"expert":[0-9]*,"tensor":[0-9]*,"pipeline":[0-9]*,"step_s":' plan
     run "$MOEFW" plan default --cluster "$srcdir/share/cluster/h100.ini"
     [ "$status" -eq 0 ]

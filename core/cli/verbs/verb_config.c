@@ -1,5 +1,6 @@
 /* moefw config show|check|presets: the configuration that a command would use, and the names of
  * presets. check builds the model without values, so plugins check the dimensions too. */
+#include "base/error.h"
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -96,13 +97,25 @@ static void on_error(findings *f)
     on_problem(f, &p);
 }
 
+static int cost_of(mf_session *s, int ranks, mf_cost *ret)
+{
+    const int64_t leaves = s->config->train.accumulate;
+    if (ranks > leaves)
+        return mf_fail(MF_ECONFIG,
+                       "--ranks %d, but train.accumulate = %lld: each rank needs a "
+                       "micro-batch; expected at most %lld",
+                       ranks, (long long)leaves, (long long)leaves);
+    const int rc = mf_cost_of(s, ret);
+    return rc == MF_OK ? mf_cost_of_rank(s, ret, ranks, &ret->memory) : rc;
+}
+
 /* Builds the model, so plugins check these dimensions. The session owns config. Unreadable data
- * are no error of the configuration; then dimensions may be unknown. */
-static int build(mf_config *config, findings *f, mf_cost *cost)
+ * are no error of the configuration; then dimensions may be unknown. cost: of a rank. */
+static int build(mf_config *config, int ranks, findings *f, mf_cost *cost)
 {
     mf_session *s = NULL;
     int rc = mf_cli_model_open(config, true, &s);
-    if (rc == MF_OK) rc = mf_cost_of(s, cost);
+    if (rc == MF_OK) rc = cost_of(s, ranks, cost);
     mf_session_close(s);
     if (rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND) {
         mf_log(MF_LOG_WARN, "%s; the size of the model is not known without it",
@@ -137,12 +150,13 @@ static void print_row(const char *name, int64_t params, int64_t active)
 }
 
 /* Prints the parameters, and those that one token uses in inference. */
-static void print_cost(const mf_cost *cost)
+static void print_cost(const mf_cost *cost, int ranks)
 {
     printf("ok: %.2f M parameters, %.2f M active per token; ", (double)cost->params / 1e6,
            (double)cost->params_active / 1e6);
     if (cost->memory > 0)
-        printf("%.0f MiB to train\n", (double)cost->memory / MIB);
+        printf("%.0f MiB to train%s\n", (double)cost->memory / MIB,
+               ranks > 1 ? " on each rank" : "");
     else
         puts("memory to train: not known without the data");
     printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
@@ -184,6 +198,7 @@ static void put_notes(findings *f)
 static int check(const mf_cli *cli)
 {
     findings f = {.json = mf_cli_json(cli) ? mf_jw_new() : NULL};
+    const int ranks = (int)mf_cli_int(cli, "ranks", 1);
     mf_problem_sink sink = {on_problem, &f};
     mf_config *config;
     if (f.json) {
@@ -200,7 +215,7 @@ static int check(const mf_cli *cli)
     mf_cost cost = {0};
     if (config != NULL) mf_config_translations(config->given, on_old_key, &f);
     if (rc == MF_OK)
-        rc = build(config, &f, &cost);
+        rc = build(config, ranks, &f, &cost);
     else
         mf_config_free(config);
     if (rc != MF_OK) mf_error_clear(); /* it has been reported */
@@ -208,7 +223,7 @@ static int check(const mf_cli *cli)
         if (rc == MF_OK && cost.params == 0)
             puts("ok");
         else if (rc == MF_OK)
-            print_cost(&cost);
+            print_cost(&cost, ranks);
         return rc;
     }
     mf_jw_end(f.json);
@@ -257,6 +272,13 @@ static const mf_cli_option options[] = {
      .of = "show",
      .kind = MF_CLI_FLAG,
      .help = "show: every key, commented out, with its default and what it means"},
+    {.name = "ranks",
+     .of = "check",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e6,
+     .help = "check: memory of the rank that needs most, in a run of N ranks"},
     MF_CLI_DATA_FILES,
     MF_CLI_END};
 

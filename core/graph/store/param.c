@@ -9,30 +9,13 @@
 #include "graph/device/device.h"
 #include "graph/graph.h"
 #include "graph/shape.h"
+#include "graph/store/store.h"
 #include "kernels/kernel.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { ALIGN_ELEMENTS = 16 }; /* 64 bytes */
-
-struct mf_store {
-    mf_arena *memory;
-    mf_param **params;
-    int n, room;
-    bool sealed, bf16, no_moments;
-    int64_t trained;             /* elements of parameters, without gaps */
-    int64_t size, buffer_size;   /* elements of the blocks, with gaps */
-    int64_t moment_size[2];      /* elements of the blocks of moments; set by seal */
-    size_t bytes;                /* bytes of the blocks without buffers */
-    bool bare;                   /* blocks other than buffers must not be read or written */
-    mf_device *device;           /* NULL: the host */
-    void *block[MF_BLOCK_COUNT]; /* on the device; NULL: the store has no such block */
-    void *copy[MF_BLOCK_COUNT];  /* on a device: copies on the host; NULL until needed */
-    uint64_t seen[MF_BLOCK_COUNT];
-    uint64_t state; /* number of changes of the values on the device */
-    int n_edited;   /* number of parameters that mf_param_edit gave to the host */
-};
 
 mf_store *mf_store_new(void)
 {
@@ -64,6 +47,7 @@ void mf_store_free(mf_store *s)
         mf_free(s->params[i]->sent);
     }
     mf_free(s->params);
+    mf_free(s->shards);
     mf_arena_free(s->memory);
     mf_free(s);
 }
@@ -255,14 +239,14 @@ static void place_moments(mf_store *s)
 static int64_t block_size(const mf_store *s, mf_block block)
 {
     return block == MF_BLOCK_BUFFERS   ? s->buffer_size
-           : block == MF_BLOCK_MOMENT1 ? s->moment_size[0]
-           : block == MF_BLOCK_MOMENT2 ? s->moment_size[1]
+           : block == MF_BLOCK_MOMENT1 ? (s->shards ? s->kept[0] : s->moment_size[0])
+           : block == MF_BLOCK_MOMENT2 ? (s->shards ? s->kept[1] : s->moment_size[1])
                                        : s->size;
 }
 
 /* Allocates a block, with one element more than needed, so that no block is empty. A bare
  * store's blocks have an address only, whatever their size. */
-static int make_block(mf_store *s, mf_block block)
+int mf_store_make_block(mf_store *s, mf_block block)
 {
     const int64_t n = block_size(s, block) + 1;
     const size_t bytes =
@@ -276,13 +260,13 @@ static int make_block(mf_store *s, mf_block block)
 
 static int make_blocks(mf_store *s, bool training)
 {
-    int rc = make_block(s, MF_BLOCK_BUFFERS);
-    if (rc == MF_OK) rc = make_block(s, MF_BLOCK_VALUES);
-    if (rc == MF_OK && s->bf16) rc = make_block(s, MF_BLOCK_BF16);
-    if (rc == MF_OK && training) rc = make_block(s, MF_BLOCK_GRADS);
+    int rc = mf_store_make_block(s, MF_BLOCK_BUFFERS);
+    if (rc == MF_OK) rc = mf_store_make_block(s, MF_BLOCK_VALUES);
+    if (rc == MF_OK && s->bf16) rc = mf_store_make_block(s, MF_BLOCK_BF16);
+    if (rc == MF_OK && training) rc = mf_store_make_block(s, MF_BLOCK_GRADS);
     if (!training || s->no_moments) return rc;
-    if (rc == MF_OK) rc = make_block(s, MF_BLOCK_MOMENT1);
-    return rc == MF_OK ? make_block(s, MF_BLOCK_MOMENT2) : rc;
+    if (rc == MF_OK) rc = mf_store_make_block(s, MF_BLOCK_MOMENT1);
+    return rc == MF_OK ? mf_store_make_block(s, MF_BLOCK_MOMENT2) : rc;
 }
 
 /* Draws the initial values. For a device they are drawn into memory on the host, one parameter

@@ -142,6 +142,30 @@ const void *mf_store_host(const mf_store *s, mf_block block);
 /* Offset of a parameter in a block, in bytes (buffers: in MF_BLOCK_BUFFERS). */
 size_t mf_param_offset(const mf_param *p, mf_block block);
 
+/* ---- moments that several processes share ----
+ * A process that keeps only some moments has them in shards: elements first .. end-1 of the
+ * block of values, with the elements of the blocks of moments that belong to them. Places in
+ * the blocks of moments (mf_param.moment_at) are those of a store that keeps all. */
+typedef struct mf_shard {
+    int64_t first, end;
+    int64_t moment_first[2], moment_end[2];
+    int64_t at[2]; /* where the own blocks have moment_first */
+} mf_shard;
+
+/* Keeps only the moments of these shards, whose first and end are set, in rising order; a shard
+ * may not divide a parameter whose moments have another shape. Moments are zero afterwards. For
+ * stores on the host that are sealed with moments. MF_ENOMEM. */
+int mf_store_shard(mf_store *s, int n, const mf_shard *shards);
+/* NULL: all moments are kept. */
+const mf_shard *mf_store_shards(const mf_store *s, int *ret_n);
+/* Where the moments `which` of element `at` of the block of values begin. */
+int64_t mf_store_moment_at(const mf_store *s, int which, int64_t at);
+/* Moments at .. at+count-1. Reading: all of them must be kept, else MF_EINVAL. Writing: those
+ * that are not kept are ignored. */
+int mf_store_read_moments(const mf_store *s, int which, int64_t at, int64_t count, float *to);
+int mf_store_write_moments(mf_store *s, int which, int64_t at, int64_t count,
+                           const float *from);
+
 /* For code that launches kernels on the store's device: mf_store_flush sends edited values
  * (mf_param_edit) before the launch; mf_store_changed marks copies on the host as old
  * after it. */

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "lab/plan/plan.h"
 #include "model/module.h"
-#include "train/parallel/gradient_sum.h"
 
 #define GIB 1073741824.0
 
@@ -58,31 +57,6 @@ int mf_plan_describe(mf_session *s, mf_plan_model *ret)
     return MF_OK;
 }
 
-/* Bytes of the rank of a run of `ranks` that needs most. */
-static double rank_memory(const mf_session *s, const mf_cost *cost, int64_t ranks)
-{
-    const int64_t leaves = s->config->train.accumulate;
-    const mf_store *store = s->model->store;
-    mf_piece piece[MF_TREE_PIECES];
-    int64_t values;
-    int pieces = 0;
-    double most = 0;
-    mf_store_values(store, &values);
-    for (int r = 0; r < ranks; r++) {
-        const mf_piece share = mf_tree_share(leaves, r, (int)ranks);
-        pieces += mf_tree_pieces(leaves, share.first, share.end, piece);
-    }
-    for (int r = 0; r < ranks; r++) {
-        const mf_piece share = mf_tree_share(leaves, r, (int)ranks);
-        const int own = mf_tree_pieces(leaves, share.first, share.end, piece);
-        const double bytes = (double)mf_gradient_sum_bytes(store, leaves, share) +
-                             (double)(pieces - own) * (double)values / (double)ranks *
-                                 (double)sizeof(float);
-        if (bytes > most) most = bytes;
-    }
-    return (double)(cost->memory - cost->sums) + (ranks > 1 ? most : (double)cost->sums);
-}
-
 /* ---- all layouts ---- */
 
 typedef struct list {
@@ -129,10 +103,12 @@ static void add(list *a, mf_plan_layout l)
     mf_plan_choice *x = &a->choice[a->n++];
     *x = (mf_plan_choice){.layout = l,
                           .runs = l.tensor == 1 && l.pipeline == 1 && l.expert == 1};
-    if (a->cost->memory > 0)
-        x->memory_gib = (x->runs ? rank_memory(a->s, a->cost, l.data)
-                                 : divided_memory(a, &l)) /
-                        GIB;
+    size_t bytes = 0;
+    if (x->runs)
+        a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, &bytes);
+    else if (a->cost->memory > 0)
+        bytes = (size_t)divided_memory(a, &l);
+    x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
     mf_plan_predict(a->m, a->c, &l, &a->step, &x->time);
 }
@@ -169,7 +145,8 @@ int mf_plan_layouts(const mf_session *s, const mf_cost *cost, const mf_plan_mode
               .c = c,
               .step = {.batch = (double)(config->train.batch * leaves),
                        .micro = (double)config->train.batch,
-                       .whole = true}};
+                       .f32 = true,
+                       .sharded = config->parallel.optimizer == MF_PARALLEL_SHARDED}};
     for (int64_t p = 1; p <= n && p <= config->model.layers; p++)
         for (int64_t t = 1; n % p == 0 && t <= c->cluster.per_node && t <= config->model.heads;
              t++)
@@ -184,6 +161,6 @@ int mf_plan_layouts(const mf_session *s, const mf_cost *cost, const mf_plan_mode
     if (a.rc == MF_OK) qsort(a.choice, (size_t)a.n, sizeof *a.choice, by_time);
     if (a.rc != MF_OK) mf_free(a.choice);
     *ret = a.rc == MF_OK ? a.choice : NULL;
-    *ret_n = a.n;
+    *ret_n = a.rc == MF_OK ? a.n : 0;
     return a.rc;
 }

@@ -55,7 +55,8 @@ typedef struct mf_plan_layout {
 typedef struct mf_plan_step {
     double batch;  /* sequences of a step */
     double micro;  /* of a micro-batch */
-    bool whole;    /* as moefw does: f32 gradients, every rank takes the whole optimizer step */
+    bool f32;      /* as moefw does: gradients and, after the update, values travel as f32 */
+    bool sharded;  /* parallel.optimizer */
 } mf_plan_step;
 
 typedef struct mf_plan_time {

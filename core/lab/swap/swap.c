@@ -223,7 +223,7 @@ static int write_run(swap *s)
     if (rc == MF_OK) rc = mf_record_copy(s->from->path, s->dir->path);
     if (rc == MF_OK) rc = mf_write_file_atomic(s->dir->metrics, "", 0);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(s->dir->ckpt, 0, new->model->store, state,
+        rc = mf_ckpt_save(s->dir->ckpt, 0, new->model->store, NULL, state,
                           mf_provenance_of(new), 0);
     mf_state_free(state);
     return rc;

@@ -305,7 +305,7 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK) rc = mf_record_copy(im->onto, im->dir->path);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(im->dir->ckpt, 0, im->session->model->store, state,
+        rc = mf_ckpt_save(im->dir->ckpt, 0, im->session->model->store, NULL, state,
                           mf_provenance_of(im->session), 0);
     mf_state_free(state);
     if (rc != MF_OK && im->dir && im->made) {

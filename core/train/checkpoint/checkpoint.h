@@ -63,12 +63,21 @@ typedef struct mf_provenance {
 
 /* ---- writing and reading ---- */
 
+/* Where moments come from that a store does not keep itself (mf_store_shards): reads moments
+ * `which` at .. at+count-1, as mf_store_read_moments. */
+typedef struct mf_ckpt_moments {
+    int (*read)(void *arg, int which, int64_t at, int64_t count, float *to);
+    void *arg;
+} mf_ckpt_moments;
+
 /* Saves a checkpoint of `step` in folder (RUN/ckpt), which is created if missing, in a run
  * that exists. Replaces an earlier checkpoint of the same step. Keeps the newest `keep`
  * checkpoints up to this step (0: all), and those of later steps. MF_EINVAL if the store has no
  * moments; MF_EIO; MF_ENOMEM; MF_ECHECKPOINT if the checkpoint does not read back; then
- * `latest` and an earlier checkpoint of the step stay as they were. */
-int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const mf_state *state,
+ * `latest` and an earlier checkpoint of the step stay as they were. moments NULL: the store
+ * keeps all. */
+int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
+                 const mf_ckpt_moments *moments, const mf_state *state,
                  const mf_provenance *identity, int keep);
 
 /* Resumes from the newest checkpoint that verifies: fills values and moments of the store.

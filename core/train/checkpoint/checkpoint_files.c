@@ -24,18 +24,26 @@ typedef struct parts {
     mf_st_writer *writer;
     const void **data;
     size_t n;
+    const mf_ckpt_moments *moments; /* where moments without data come from */
+    int64_t (*from)[2];             /* [n] of those: which moment, and its first element */
 } parts;
+
+/* Bytes of such moments at a time. */
+static const size_t piece = (size_t)1 << 24;
 
 static int open_parts(parts *p, size_t most)
 {
-    *p = (parts){.writer = mf_st_writer_new(), .data = mf_alloc(most + 1, sizeof *p->data)};
-    return p->writer != NULL && p->data != NULL ? MF_OK : MF_ENOMEM;
+    *p = (parts){.writer = mf_st_writer_new(),
+                 .data = mf_alloc(most + 1, sizeof *p->data),
+                 .from = mf_alloc(most + 1, sizeof *p->from)};
+    return p->writer != NULL && p->data != NULL && p->from != NULL ? MF_OK : MF_ENOMEM;
 }
 
 static void close_parts(parts *p)
 {
     mf_st_writer_free(p->writer);
     mf_free(p->data);
+    mf_free(p->from);
 }
 
 static int add_part(parts *p, const char *prefix, const char *name, mf_st_dtype dtype, int rank,
@@ -49,6 +57,23 @@ static int add_part(parts *p, const char *prefix, const char *name, mf_st_dtype 
     return code;
 }
 
+/* Writes moments that the store does not keep, in pieces. */
+static int write_moments(parts *p, size_t i, const mf_st_tensor *t)
+{
+    const size_t bytes = (size_t)t->bytes;
+    float *room = mf_alloc_raw(bytes < piece ? bytes : piece);
+    int code = room != NULL ? MF_OK : MF_ENOMEM;
+    for (size_t at = 0; at < bytes && code == MF_OK; at += piece) {
+        const size_t n = bytes - at < piece ? bytes - at : piece;
+        code = p->moments->read(p->moments->arg, (int)p->from[i][0],
+                                p->from[i][1] + (int64_t)(at / sizeof *room),
+                                (int64_t)(n / sizeof *room), room);
+        if (code == MF_OK) code = mf_st_writer_put(p->writer, room, n);
+    }
+    mf_free(room);
+    return code;
+}
+
 static int write_parts(parts *p, const char *path, const char *name)
 {
     char *file = mf_path_join(path, name);
@@ -57,7 +82,9 @@ static int write_parts(parts *p, const char *path, const char *name)
     const mf_st_tensor *t;
     size_t i;
     while (code == MF_OK && (t = mf_st_writer_due(p->writer, &i)) != NULL)
-        code = mf_st_writer_put(p->writer, p->data[i], (size_t)t->bytes);
+        code = p->data[i] != NULL || t->bytes == 0
+                   ? mf_st_writer_put(p->writer, p->data[i], (size_t)t->bytes)
+                   : write_moments(p, i, t);
     if (code == MF_OK) code = mf_st_writer_end(p->writer, true);
     mf_free(file);
     return code;
@@ -80,18 +107,23 @@ int mf_ckpt_write_model(const char *path, const mf_store *store)
 
 static int add_moments(parts *p, const mf_store *store)
 {
-    const float *m1 = mf_store_host(store, MF_BLOCK_MOMENT1),
-                *m2 = mf_store_host(store, MF_BLOCK_MOMENT2);
-    int code = m1 != NULL && m2 != NULL ? MF_OK : MF_ENOMEM;
-    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+    static const char *const prefix[] = {moment1, moment2};
+    const float *block[2] = {NULL, NULL};
+    for (int which = 0; p->moments == NULL && which < 2; which++) {
+        block[which] = mf_store_host(store, which == 0 ? MF_BLOCK_MOMENT1 : MF_BLOCK_MOMENT2);
+        if (block[which] == NULL) return MF_ENOMEM;
+    }
+    int code = MF_OK;
+    for (int i = 0; i < mf_store_count(store); i++) {
         const mf_param *x = mf_store_at(store, i);
-        const mf_shape *a = &x->moment[0], *b = &x->moment[1];
-        if (mf_param_moment_count(x, 0) > 0)
-            code =
-                add_part(p, moment1, x->name, MF_ST_F32, a->rank, a->dim, m1 + x->moment_at[0]);
-        if (code == MF_OK && mf_param_moment_count(x, 1) > 0)
-            code =
-                add_part(p, moment2, x->name, MF_ST_F32, b->rank, b->dim, m2 + x->moment_at[1]);
+        for (int which = 0; which < 2 && code == MF_OK; which++) {
+            const mf_shape *s = &x->moment[which];
+            if (mf_param_moment_count(x, which) == 0) continue;
+            p->from[p->n][0] = which;
+            p->from[p->n][1] = x->moment_at[which];
+            code = add_part(p, prefix[which], x->name, MF_ST_F32, s->rank, s->dim,
+                            block[which] != NULL ? block[which] + x->moment_at[which] : NULL);
+        }
     }
     return code;
 }
@@ -106,11 +138,13 @@ static int add_item(parts *p, const mf_item *item)
     return add_part(p, blob_prefix, item->name, MF_ST_U8, 1, &n, item->blob);
 }
 
-int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state)
+int mf_ckpt_write_state(const char *path, const mf_store *store,
+                        const mf_ckpt_moments *moments, const mf_state *state)
 {
     parts p;
     size_t most = 2 * (size_t)mf_store_count(store) + (size_t)state->n;
     int code = open_parts(&p, most);
+    p.moments = moments;
     if (code == MF_OK) code = add_moments(&p, store);
     for (int i = 0; i < state->n && code == MF_OK; i++)
         code = add_item(&p, &state->items[i]);
@@ -250,10 +284,20 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store)
     return code;
 }
 
+/* Writes n bytes, from byte `at` on, of what a block has of a parameter. */
+static int store_part(const mf_param *x, mf_block block, size_t at, size_t n, const void *from)
+{
+    const int which = block == MF_BLOCK_MOMENT2;
+    if (block != MF_BLOCK_MOMENT1 && block != MF_BLOCK_MOMENT2)
+        return mf_store_write(x->store, block, from, mf_param_offset(x, block) + at, n);
+    return mf_store_write_moments(x->store, which,
+                                  x->moment_at[which] + (int64_t)(at / sizeof(float)),
+                                  (int64_t)(n / sizeof(float)), from);
+}
+
 /* Reads the file's values of a parameter into a block of the store, in pieces. */
 static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x, mf_block block)
 {
-    static const size_t piece = (size_t)1 << 24;
     const mf_st_tensor *t = find_part(f, prefix, x->name);
     const int64_t count = block == MF_BLOCK_MOMENT1   ? mf_param_moment_count(x, 0)
                           : block == MF_BLOCK_MOMENT2 ? mf_param_moment_count(x, 1)
@@ -267,8 +311,7 @@ static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x,
     for (size_t at = 0; at < bytes && code == MF_OK; at += piece) {
         const size_t n = bytes - at < piece ? bytes - at : piece;
         code = mf_st_read_part(f, t, room, n, at);
-        if (code == MF_OK)
-            code = mf_store_write(x->store, block, room, mf_param_offset(x, block) + at, n);
+        if (code == MF_OK) code = store_part(x, block, at, n, room);
     }
     mf_free(room);
     return code;

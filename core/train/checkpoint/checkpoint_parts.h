@@ -54,7 +54,8 @@ int mf_manifest_read(const char *path, mf_manifest *ret);
 void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store);
-int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state);
+int mf_ckpt_write_state(const char *path, const mf_store *store,
+                        const mf_ckpt_moments *moments, const mf_state *state);
 /* These functions check names and shapes against the store, without reading values.
  * MF_ECHECKPOINT if they differ. but: parameters whose names contain this text may differ;
  * NULL: all must fit. */

@@ -119,13 +119,14 @@ static void prune(const char *folder, int64_t step, int keep)
 /* ---- saving ---- */
 
 static int write_files(const char *path, int64_t step, const mf_store *store,
-                       const mf_state *state, const mf_provenance *identity)
+                       const mf_ckpt_moments *moments, const mf_state *state,
+                       const mf_provenance *identity)
 {
     int code = mf_remove_tree(path);
     if (code == MF_OK && mf_io()->mkdir(path, 0777) != 0)
         code = mf_fail_errno(MF_EIO, "%s: cannot make the directory", path);
     if (code == MF_OK) code = mf_ckpt_write_model(path, store);
-    if (code == MF_OK) code = mf_ckpt_write_state(path, store, state);
+    if (code == MF_OK) code = mf_ckpt_write_state(path, store, moments, state);
     if (code == MF_OK) code = mf_manifest_write(path, step, identity);
     return code == MF_OK ? mf_sync_dir(path) : code;
 }
@@ -176,16 +177,18 @@ static int read_back(const char *path)
 }
 
 static int save(const char *folder, const char *path, const char *beside, int64_t step,
-                const mf_store *store, const mf_state *state, const mf_provenance *identity)
+                const mf_store *store, const mf_ckpt_moments *moments, const mf_state *state,
+                const mf_provenance *identity)
 {
     int code = mf_mkdir(folder);
-    if (code == MF_OK) code = write_files(beside, step, store, state, identity);
+    if (code == MF_OK) code = write_files(beside, step, store, moments, state, identity);
     if (code == MF_OK) code = read_back(beside);
     if (code == MF_OK) code = put_in_place(folder, beside, path);
     return code == MF_OK ? point_latest(folder, step) : code;
 }
 
-int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const mf_state *state,
+int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
+                 const mf_ckpt_moments *moments, const mf_state *state,
                  const mf_provenance *identity, int keep)
 {
     if (!mf_store_has(store, MF_BLOCK_MOMENT1) || step < 0)
@@ -194,7 +197,8 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
     char *path = mf_ckpt_path(folder, step);
     char *beside = path != NULL ? mf_strf("%s%s", path, leftover) : NULL;
     int code = MF_ENOMEM;
-    if (beside != NULL) code = save(folder, path, beside, step, store, state, identity);
+    if (beside != NULL)
+        code = save(folder, path, beside, step, store, moments, state, identity);
     if (code != MF_OK && beside != NULL) {
         /* Removing the directory must not replace the error message. */
         char why[MESSAGE];

@@ -55,7 +55,7 @@ static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t
 static void param(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n)
 {
     mf_matrices all;
-    float *state = l->moment[1] + p->moment_at[1];
+    float *state = l->moment[1] + (p->moment_at[1] - l->base[1]);
     mf_update_args args = l->args;
     args.lr_scale = p->lr_scale;
     for (int i = 0; mf_optim_matrices(p, i, &all); i++) {

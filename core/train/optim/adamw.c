@@ -7,7 +7,7 @@ void mf_optim_range_adamw(const mf_optim_launch *l, const mf_optim_range *r)
     const mf_update_args args = mf_optim_args(l, r);
     l->k->adamw(&l->x, r->count, &args, l->value + r->first,
                 l->copy ? l->copy + r->first : NULL, l->grad + r->first,
-                l->moment[0] + r->at[0], l->moment[1] + r->at[1]);
+                mf_optim_moment(l, r, 0), mf_optim_moment(l, r, 1));
 }
 
 static bool has_kernels(const mf_kernels *k)

@@ -6,7 +6,7 @@ static void range(const mf_optim_launch *l, const mf_optim_range *r)
 {
     const mf_update_args args = mf_optim_args(l, r);
     l->k->lion(&l->x, r->count, &args, l->value + r->first, l->copy ? l->copy + r->first : NULL,
-               l->grad + r->first, l->moment[0] + r->at[0]);
+               l->grad + r->first, mf_optim_moment(l, r, 0));
 }
 
 static bool has_kernels(const mf_kernels *k)

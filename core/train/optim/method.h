@@ -27,6 +27,7 @@ typedef struct mf_optim_launch {
     const mf_train_config *config;
     mf_update_args args; /* without the settings of a range */
     float *value, *grad, *moment[2];
+    int64_t base[2]; /* which elements of all moments are the first ones at `moment` */
     mf_bf16 *copy; /* NULL: there are no bf16 copies */
     char *work;    /* as many bytes as `work` asked for */
 } mf_optim_launch;
@@ -53,6 +54,12 @@ extern const mf_optim_method mf_optim_adamw, mf_optim_lion, mf_optim_muon, mf_op
 /* The i-th kind of matrices of a parameter; false: there are fewer. Most parameters have one.
  * Experts, and matrices that lie one above the other, are matrices of their own. */
 bool mf_optim_matrices(const mf_param *p, int i, mf_matrices *ret);
+/* The moments `which` of a range. */
+static inline float *mf_optim_moment(const mf_optim_launch *l, const mf_optim_range *r,
+                                     int which)
+{
+    return l->moment[which] + (r->at[which] - l->base[which]);
+}
 /* How many groups a method treats in one pass, to bound its work memory: at least one. */
 int64_t mf_optim_groups(const mf_matrices *all);
 /* The arguments of kernels for a range. */

@@ -130,7 +130,7 @@ static void take_momentum(const mf_optim_launch *l, const mf_optim_range *r, int
     mf_update_args args = mf_optim_args(l, r);
     args.beta1 = l->config->momentum;
     l->k->momentum(&l->x, count, &args, l->grad + first,
-                   l->moment[0] + r->at[0] + (first - r->first), a->u + (first - a->from));
+                   mf_optim_moment(l, r, 0) + (first - r->first), a->u + (first - a->from));
 }
 
 static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,

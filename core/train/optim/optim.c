@@ -251,6 +251,31 @@ static bool any_trained(const mf_optim_range *r, int n)
     return false;
 }
 
+static void launch(const mf_optim *o, const mf_optim_launch *l, const mf_optim_range *r, int n)
+{
+    if (r->whole)
+        o->method->param(l, r->whole, r, n);
+    else
+        o->method->range(l, r);
+}
+
+/* Launches what a shard has of n ranges: a part of one, or all of a whole parameter. */
+static void launch_part(const mf_optim *o, mf_optim_launch l, const mf_optim_range *r, int n,
+                        const mf_shard *x)
+{
+    const int64_t end = r->first + r->count, from = r->first > x->first ? r->first : x->first,
+                  to = end < x->end ? end : x->end;
+    mf_optim_range part = *r;
+    if (from >= to) return;
+    for (int i = 0; i < 2; i++) {
+        l.base[i] = x->moment_first[i] - x->at[i];
+        part.at[i] += from - r->first;
+    }
+    part.first = from;
+    part.count = to - from;
+    launch(o, &l, r->whole ? r : &part, n);
+}
+
 int mf_optim_update(mf_optim *o, const mf_optim_step *s)
 {
     const mf_train_config *c = o->config;
@@ -270,19 +295,36 @@ int mf_optim_update(mf_optim *o, const mf_optim_step *s)
         .moment = {mf_store_moment1(o->store), mf_store_moment2(o->store)},
         .copy = mf_store_bf16(o->store),
         .work = o->block + WORK_AT};
-    int rc = mf_store_flush(o->store);
+    int rc = mf_store_flush(o->store), shards;
+    const mf_shard *shard = mf_store_shards(o->store, &shards);
     if (rc == MF_OK) rc = send_now(o, s);
     for (int i = 0, n; rc == MF_OK && i < o->n; i += n) {
         const mf_optim_range *r = &o->ranges[i];
         n = r->whole ? ranges_of(o, i) : 1;
         if (!any_trained(r, n)) continue;
-        if (r->whole)
-            o->method->param(&l, r->whole, r, n);
-        else
-            o->method->range(&l, r);
+        if (!shard) launch(o, &l, r, n);
+        for (int j = 0; j < shards; j++)
+            launch_part(o, l, r, n, &shard[j]);
     }
     mf_store_changed(o->store);
     return rc;
+}
+
+const mf_optim_range *mf_optim_ranges(const mf_optim *o, int *ret_n)
+{
+    *ret_n = o->n;
+    return o->ranges;
+}
+
+bool mf_optim_sees_whole(const mf_train_config *config, const mf_param *p)
+{
+    const mf_optim_method *m = methods[config->optimizer];
+    return m->whole && m->whole(p);
+}
+
+void mf_optim_measured(mf_optim *o, double sumsq)
+{
+    *o->sumsq = sumsq;
 }
 
 double mf_optim_norm(double sumsq, const mf_optim_step *s)

@@ -42,9 +42,18 @@ void mf_optim_exchange(mf_optim *o, const void *now, void *sumsq);
 void mf_optim_now(const mf_optim *o, const mf_optim_step *s, struct mf_update_now *ret);
 /* Launches the sum of squares of the gradient, without frozen ranges. */
 int mf_optim_measure(mf_optim *o);
-/* Launches the optimizer step for the gradient that was measured last. Values and moments stay
- * unchanged if its norm or the loss is not finite, or if a kernel has recorded a fault. */
+/* Launches the optimizer step for the gradient that was measured last, for the shards of the
+ * store (mf_store_shards) if it has some. Values and moments stay unchanged if its norm or the
+ * loss is not finite, or if a kernel has recorded a fault. */
 int mf_optim_update(mf_optim *o, const mf_optim_step *s);
+/* For processes that share the work: the ranges, in the order in which they are measured; they
+ * change with mf_optim_refresh. `whole` in optim/method.h. */
+struct mf_optim_range;
+const struct mf_optim_range *mf_optim_ranges(const mf_optim *o, int *ret_n);
+/* Whether the optimizer of this configuration updates p as a whole. */
+bool mf_optim_sees_whole(const mf_train_config *config, const mf_param *p);
+/* In place of mf_optim_measure: the sum of squares is known. Only on the host. */
+void mf_optim_measured(mf_optim *o, double sumsq);
 /* Returns the norm, before clipping, of the gradient with this sum of squares,
  * times grad_scale. */
 double mf_optim_norm(double sumsq, const mf_optim_step *s);

@@ -1,36 +1,32 @@
-/* train/parallel/gradient_exchange.c: all ranks know the tree, so no message says which piece
- * it is: pieces travel in the order of their leaves. */
+/* train/parallel/gradient_exchange.c: all ranks know tree and partition, so no message says
+ * what it is: buckets travel in their order, and pieces in that of their leaves. */
 #include "train/parallel/gradient_exchange.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
 
-/* A slice is a multiple of so many elements, so that it begins on a line of the cache. */
-enum { GRAIN = 1024 };
+static const char what[] = "the gradients";
 
 struct mf_gradient_exchange {
     mf_world *world;
     mf_store *store;
-    int64_t leaves, size;       /* of the tree; elements of the gradient */
+    mf_gradient_sum *sum;
+    const mf_partition *parts;
+    int64_t leaves;             /* of the tree */
     int n_pieces;               /* of all ranks */
     mf_piece *pieces;           /* [leaves], n_pieces are used, in the order of their leaves */
     int *owner;                 /* [leaves] the rank that has the piece */
-    float *received;            /* [n_pieces][own slice] those of this rank are not used */
-    float **at;                 /* [n_pieces] where this rank has its slice of the piece */
-    mf_comm_piece *send, *recv; /* [n_pieces + ranks] (ranks - 1) */
+    float *received;            /* of each bucket: the own slice of the pieces of other ranks */
+    int64_t *at;                /* [buckets] where those of a bucket begin */
+    mf_owned *own;              /* [buckets] the slice of this rank */
+    mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
+    mf_comm_wait **wait;        /* [buckets] NULL: done */
+    int64_t *border;            /* [buckets + 1] elements, rising */
+    int *last;       /* [buckets] the node that finishes it; in the order of border */
+    int begun, done; /* buckets that were begun; that are done, of those */
+    int rc;          /* the first error between begin and finish */
 };
-
-static int64_t slice_begin(const mf_gradient_exchange *x, int rank)
-{
-    const int64_t grains = (x->size + GRAIN - 1) / GRAIN;
-    const int64_t at = grains * rank / mf_world_ranks(x->world) * GRAIN;
-    return at < x->size ? at : x->size;
-}
-
-static int64_t slice_size(const mf_gradient_exchange *x, int rank)
-{
-    return slice_begin(x, rank + 1) - slice_begin(x, rank);
-}
 
 /* Each piece has at least one leaf. */
 static int list_pieces(mf_gradient_exchange *x)
@@ -51,25 +47,57 @@ static int list_pieces(mf_gradient_exchange *x)
     return MF_OK;
 }
 
-int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves,
-                             mf_gradient_exchange **ret)
+static int foreign_pieces(const mf_gradient_exchange *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->n_pieces; i++)
+        n += x->owner[i] != mf_world_rank(x->world);
+    return n;
+}
+
+/* Finds the own slices, the borders of the buckets, and room for what is received. */
+static int list_slices(mf_gradient_exchange *x)
+{
+    const int n = x->parts->buckets, ranks = x->parts->ranks, foreign = foreign_pieces(x);
+    int64_t size = 0;
+    x->own = mf_alloc((size_t)n, sizeof *x->own);
+    x->at = mf_alloc((size_t)n, sizeof *x->at);
+    x->wait = mf_alloc((size_t)n, sizeof *x->wait);
+    x->border = mf_alloc((size_t)n + 1, sizeof *x->border);
+    x->last = mf_alloc((size_t)n, sizeof *x->last);
+    if (!x->own || !x->at || !x->wait || !x->border || !x->last) return MF_ENOMEM;
+    for (int b = 0; b < n; b++) {
+        for (int i = 0; i < ranks; i++) {
+            const mf_owned s = mf_partition_slice(x->parts, b, i);
+            if (s.owner == mf_world_rank(x->world)) x->own[b] = s;
+        }
+        x->border[n - 1 - b] = mf_partition_slice(x->parts, b, 0).first;
+        x->at[b] = size;
+        size += foreign * (x->own[b].end - x->own[b].first);
+    }
+    x->border[n] = x->parts->size;
+    x->received = mf_alloc_raw(((size_t)size + 1) * sizeof *x->received);
+    return x->received ? MF_OK : MF_ENOMEM;
+}
+
+int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gradient_sum *s,
+                             const mf_partition *p, mf_gradient_exchange **ret)
 {
     mf_gradient_exchange *x = mf_alloc(1, sizeof *x);
     if (!x) return MF_ENOMEM;
     x->world = w;
     x->store = store;
+    x->sum = s;
+    x->parts = p;
     x->leaves = leaves;
-    mf_store_values(store, &x->size);
-    const int ranks = mf_world_ranks(w);
     int rc = list_pieces(x);
+    if (rc == MF_OK) rc = list_slices(x);
     if (rc == MF_OK) {
-        const size_t own = (size_t)slice_size(x, mf_world_rank(w)) + 1;
-        const size_t most = (size_t)(x->n_pieces + ranks) * (size_t)ranks;
-        x->received = mf_alloc((size_t)x->n_pieces * own, sizeof *x->received);
-        x->at = mf_alloc((size_t)x->n_pieces, sizeof *x->at);
+        const size_t ranks = (size_t)mf_world_ranks(w),
+                     most = ((size_t)x->n_pieces + (size_t)p->buckets) * ranks;
         x->send = mf_alloc(most, sizeof *x->send);
         x->recv = mf_alloc(most, sizeof *x->recv);
-        if (!x->received || !x->at || !x->send || !x->recv) rc = MF_ENOMEM;
+        if (!x->send || !x->recv) rc = MF_ENOMEM;
     }
     if (rc != MF_OK) {
         mf_gradient_exchange_free(x);
@@ -86,44 +114,88 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x)
     mf_free(x->owner);
     mf_free(x->received);
     mf_free(x->at);
+    mf_free(x->own);
     mf_free(x->send);
     mf_free(x->recv);
+    mf_free(x->wait);
+    mf_free(x->border);
+    mf_free(x->last);
     mf_free(x);
 }
 
-/* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
-static int scatter(mf_gradient_exchange *x, const mf_gradient_sum *s)
+static mf_comm_piece piece_of(int peer, float *data, int64_t count)
 {
-    const int rank = mf_world_rank(x->world), ranks = mf_world_ranks(x->world);
-    const int64_t begin = slice_begin(x, rank), size = slice_size(x, rank);
-    float *own[MF_TREE_PIECES];
-    const int n_own = mf_gradient_sum_pieces(s, own);
-    int n_send = 0, n_recv = 0, k = 0;
-    for (int r = 0; r < ranks; r++)
-        for (int i = 0; r != rank && i < n_own; i++)
-            x->send[n_send++] = (mf_comm_piece){r, own[i] + slice_begin(x, r),
-                                                slice_size(x, r) * (int64_t)sizeof(float)};
-    for (int i = 0; i < x->n_pieces; i++) {
-        x->at[i] = x->owner[i] == rank ? own[k++] + begin : x->received + i * size;
-        if (x->owner[i] != rank)
-            x->recv[n_recv++] =
-                (mf_comm_piece){x->owner[i], x->at[i], size * (int64_t)sizeof(float)};
+    return (mf_comm_piece){peer, data, count * (int64_t)sizeof(float)};
+}
+
+/* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
+static void start(mf_gradient_exchange *x, int b)
+{
+    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks, n = x->parts->buckets;
+    const int64_t size = x->own[b].end - x->own[b].first;
+    float *own[MF_TREE_PIECES], *to = x->received + x->at[b];
+    const int n_own = mf_gradient_sum_pieces(x->sum, own);
+    int n_send = 0, n_recv = 0;
+    mf_gradient_sum_part(x->sum, x->border[n - 1 - b], x->border[n - b]);
+    for (int r = 0; r < ranks; r++) {
+        const mf_owned s = mf_partition_slice(x->parts, b, r);
+        for (int i = 0; s.owner != rank && i < n_own; i++)
+            x->send[n_send++] = piece_of(s.owner, own[i] + s.first, s.end - s.first);
     }
-    return mf_world_exchange(x->world, "the gradients", n_send, x->send, n_recv, x->recv);
+    for (int i = 0; i < x->n_pieces; i++) {
+        if (x->owner[i] == rank) continue;
+        x->recv[n_recv++] = piece_of(x->owner[i], to, size);
+        to += size;
+    }
+    if (x->rc == MF_OK)
+        x->rc = mf_world_start(x->world, what, n_send, x->send, n_recv, x->recv, &x->wait[b]);
+}
+
+void mf_gradient_exchange_begin(mf_gradient_exchange *x, const mf_graph *g)
+{
+    const int n = x->parts->buckets;
+    x->begun = x->done = 0;
+    x->rc = MF_OK;
+    mf_gradient_sum_last(x->sum);
+    if (g) mf_graph_last_writes(g, x->store, n, x->border, x->last);
+}
+
+void mf_gradient_exchange_after(void *arg, int node)
+{
+    mf_gradient_exchange *x = arg;
+    const int n = x->parts->buckets;
+    while (x->begun < n && x->last[n - 1 - x->begun] <= node)
+        start(x, x->begun++);
+    while (x->rc == MF_OK && x->done < x->begun) {
+        x->rc = mf_world_test(x->world, what, &x->wait[x->done]);
+        if (x->wait[x->done]) break;
+        x->done++;
+    }
+}
+
+void mf_gradient_exchange_rest(mf_gradient_exchange *x)
+{
+    while (x->begun < x->parts->buckets)
+        start(x, x->begun++);
 }
 
 /* Adds the own slices of all pieces, and puts the sum to the gradients of the store. */
-static void add(mf_gradient_exchange *x)
+static void add(mf_gradient_exchange *x, int b)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx c = mf_device_context(NULL);
     const int rank = mf_world_rank(x->world);
-    const int64_t dim[4] = {1, 1, 1, slice_size(x, rank)}, dense[4] = {0, 0, 0, 1};
-    float *stack[MF_TREE_PIECES], *sum = mf_store_grads(x->store) + slice_begin(x, rank);
-    int top = 0;
+    const mf_owned s = x->own[b];
+    const int64_t dim[4] = {1, 1, 1, s.end - s.first}, dense[4] = {0, 0, 0, 1};
+    float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES], *from = x->received + x->at[b];
+    float *sum = mf_store_grads(x->store) + s.first;
+    int top = 0, mine = 0;
     if (dim[3] == 0) return;
+    mf_gradient_sum_pieces(x->sum, own);
     for (int i = 0; i < x->n_pieces; i++) {
-        float *now = x->at[i];
+        const bool here = x->owner[i] == rank;
+        float *now = here ? own[mine++] + s.first : from;
+        from += here ? 0 : dim[3];
         for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--)
             k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, stack[--top], now, now);
         stack[top++] = now;
@@ -131,24 +203,49 @@ static void add(mf_gradient_exchange *x)
     if (stack[0] != sum) k->copy4(&c, dim, dense, dense, stack[0], sum);
 }
 
-static int give(mf_gradient_exchange *x)
+int mf_gradient_exchange_finish(mf_gradient_exchange *x)
 {
-    const int rank = mf_world_rank(x->world), ranks = mf_world_ranks(x->world);
-    float *sum = mf_store_grads(x->store);
-    int n = 0;
-    for (int r = 0; r < ranks; r++) {
-        if (r == rank) continue;
-        x->send[n] = (mf_comm_piece){r, sum + slice_begin(x, rank),
-                                     slice_size(x, rank) * (int64_t)sizeof(float)};
-        x->recv[n++] = (mf_comm_piece){r, sum + slice_begin(x, r),
-                                       slice_size(x, r) * (int64_t)sizeof(float)};
+    int rc = x->rc;
+    for (int b = 0; rc == MF_OK && b < x->parts->buckets; b++) {
+        rc = mf_world_finish(x->world, what, &x->wait[b]);
+        if (rc == MF_OK) add(x, b);
     }
-    return mf_world_exchange(x->world, "the sums of gradients", n, x->send, n, x->recv);
+    return rc;
 }
 
-int mf_gradient_exchange_run(mf_gradient_exchange *x, const mf_gradient_sum *s)
+/* Gives all ranks the slices of a block from their owners. */
+static int give(mf_gradient_exchange *x, const char *name, float *block)
 {
-    int rc = scatter(x, s);
-    if (rc == MF_OK) add(x);
-    return rc == MF_OK ? give(x) : rc;
+    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
+    int n_send = 0, n_recv = 0;
+    for (int i = 0; i < x->parts->buckets * ranks; i++) {
+        const mf_owned s = x->parts->slices[i];
+        const int64_t count = s.end - s.first;
+        for (int r = 0; s.owner == rank && r < ranks; r++)
+            if (r != rank) x->send[n_send++] = piece_of(r, block + s.first, count);
+        if (s.owner != rank) x->recv[n_recv++] = piece_of(s.owner, block + s.first, count);
+    }
+    return mf_world_exchange(x->world, name, n_send, x->send, n_recv, x->recv);
+}
+
+int mf_gradient_exchange_give_sums(mf_gradient_exchange *x)
+{
+    return give(x, "the sums of gradients", mf_store_grads(x->store));
+}
+
+int mf_gradient_exchange_give_values(mf_gradient_exchange *x)
+{
+    const mf_kernels *k = mf_device_kernels(NULL, NULL);
+    const mf_kctx c = mf_device_context(NULL);
+    float *values = mf_store_values(x->store, NULL);
+    uint16_t *copies = mf_store_bf16(x->store);
+    const int rc = give(x, "the values of parameters", values);
+    for (int i = 0; rc == MF_OK && copies && i < x->parts->buckets * x->parts->ranks; i++) {
+        const mf_owned s = x->parts->slices[i];
+        if (s.owner != mf_world_rank(x->world))
+            k->cast(&c, s.end - s.first, MF_CAST_F32, MF_CAST_BF16, values + s.first,
+                    copies + s.first);
+    }
+    mf_store_changed(x->store);
+    return rc;
 }

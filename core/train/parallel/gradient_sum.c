@@ -10,6 +10,7 @@ struct mf_gradient_sum {
     int64_t leaves; /* of the tree */
     mf_piece share;
     int top, room;
+    int final, sums; /* copies that remain at the end; those to which the last leaf is added */
     float **kept; /* [room] on the device */
 };
 
@@ -45,6 +46,9 @@ int mf_gradient_sum_new(mf_store *store, int64_t n, mf_piece share, mf_gradient_
     s->leaves = n;
     s->share = share;
     s->room = copies(n, share);
+    mf_piece piece[MF_TREE_PIECES];
+    s->final = mf_tree_pieces(n, share.first, share.end, piece) - 1;
+    s->sums = mf_tree_sums(n, share.first, (mf_piece){share.end - 1, share.end});
     s->kept = mf_alloc((size_t)s->room + 1, sizeof *s->kept);
     int rc = s->kept ? MF_OK : MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < s->room; i++) {
@@ -97,6 +101,22 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
          i--)
         k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[--s->top], now, now);
     if (leaf + 1 < s->share.end) k->copy4(&x, dim, dense, dense, now, s->kept[s->top++]);
+}
+
+void mf_gradient_sum_last(mf_gradient_sum *s)
+{
+    s->top = s->final;
+}
+
+void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end)
+{
+    const mf_kernels *k = mf_device_kernels(NULL, NULL);
+    const mf_kctx x = mf_device_context(NULL);
+    const int64_t dim[4] = {1, 1, 1, end - first}, dense[4] = {0, 0, 0, 1};
+    float *now = mf_store_grads(s->store) + first;
+    for (int i = s->sums; i-- > 0;)
+        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[s->top + i] + first,
+                now, now);
 }
 
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES])

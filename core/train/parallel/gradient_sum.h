@@ -20,6 +20,11 @@ void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */
 void mf_gradient_sum_begin(mf_gradient_sum *s); /* before the first leaf of a step */
 /* Queues the sums that are complete with leaf `leaf`; recorded: a recording does that. */
 void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded);
+/* In place of mf_gradient_sum_add for the last leaf, where its gradients are added bit by bit:
+ * mf_gradient_sum_last before it runs, or when it will not; then mf_gradient_sum_part for
+ * elements first .. end-1 of the gradient, each once, when they are final. On the host. */
+void mf_gradient_sum_last(mf_gradient_sum *s);
+void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end);
 /* After the last leaf: the sums of the pieces of this share, in order; returns their number.
  * They are overwritten by whoever adds them further. */
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES]);

@@ -15,7 +15,8 @@ typedef struct range {
     float *u;      /* of momentum and descend */
     /* of adamw; the others use some of them */
     float scale, keep1, keep2, lr, decay, l2, eps, root2;
-    double *part; /* partial sums of sumsq */
+    double *part; /* partial sums of sumsq, from tile `first` on */
+    int64_t first;
 } range;
 
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
@@ -231,7 +232,7 @@ V_INLINE void add_squares(const float *a, vd s[2])
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;
-    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    int64_t i = (p->first + tile) * p->per, to = rows_end(p->count, i, p->per);
     const int64_t apart = (to - i) / (2 * VL) * VL, middle = i + apart;
     vd s[2] = {{0}}, t[2] = {{0}};
     for (; i < middle; i += VL) {
@@ -247,12 +248,27 @@ static void sumsq_tile(void *arg, int64_t tile)
     p->part[tile] = sum;
 }
 
+/* Elements of a tile of a range. */
+static int64_t sumsq_per(int64_t count)
+{
+    const int64_t per = (count + MF_SUMSQ_TILES - 1) / MF_SUMSQ_TILES;
+    return per < ROWS_TILE ? ROWS_TILE : (per + VL - 1) / VL * VL;
+}
+
+void MF_SIMD(sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
+                          const float *a, int64_t *ret_tile, double *part)
+{
+    range p = {
+        .count = total, .per = sumsq_per(total), .grad = a, .part = part, .first = first};
+    *ret_tile = p.per;
+    if (count > 0) x->parallel(count, sumsq_tile, &p);
+}
+
 void MF_SIMD(sumsq)(const mf_kctx *x, int64_t count, const float *a, bool add, double *sum,
                     void *work)
 {
     double *part = work, total = 0;
-    int64_t per = (count + MF_SUMSQ_TILES - 1) / MF_SUMSQ_TILES;
-    per = per < ROWS_TILE ? ROWS_TILE : (per + VL - 1) / VL * VL;
+    const int64_t per = sumsq_per(count);
     int64_t tiles = (count + per - 1) / per;
     range p = {.count = count, .per = per, .grad = a, .part = part};
     x->parallel(tiles, sumsq_tile, &p);

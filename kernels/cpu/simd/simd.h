@@ -29,6 +29,9 @@ void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int6
 
 /* See mf_kernels.can_pack. */
 bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k);
+/* See mf_kernels.sumsq_tiles. */
+void MF_SIMD(sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
+                          const float *a, int64_t *ret_tile, double *part);
 /* Loss and gradient of logits [rows,n]: row_loss = ln sum e^logits - logits[target]; logits
  * become (softmax - [j = target]) g[i]. Every target must be in 0 .. n - 1. */
 void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,

@@ -1,6 +1,8 @@
 /* Cases of check_kernels: norms, positions, attention, tokens and loss, gates, optimizer. */
+#include <check.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernel_case.h"
 
@@ -582,6 +584,31 @@ static void run_sumsq(mf_kt *t)
     *kt_result(t, 1) = (float)*sum;
 }
 
+/* Tiles, two to six at a time, from the last ones on; their sums, in order, make the sum. */
+static void run_sumsq_by_tiles(mf_kt *t)
+{
+    static const int64_t n[] = {1, 999, 70003, 5000000, 9000001};
+    const int64_t count = n[t->variant];
+    const float *a = kt_f32(t, count);
+    double part[MF_SUMSQ_TILES], sum = 0, *whole = kt_given(t, &sum, sizeof sum);
+    int64_t tile = count;
+    t->k->sumsq(t->x, count, a, false, whole, kt_work(t, MF_SUMSQ_WORK));
+    if (t->k->sumsq_tiles) {
+        t->k->sumsq_tiles(t->x, count, 0, 0, a, &tile, NULL);
+        const int64_t tiles = (count + tile - 1) / tile;
+        ck_assert_int_le(tiles, MF_SUMSQ_TILES);
+        for (int64_t at = tiles; at > 0;) {
+            const int64_t some = at % 5 + 2 < at ? at % 5 + 2 : at;
+            at -= some;
+            t->k->sumsq_tiles(t->x, count, at, some, a, &tile, part + at);
+        }
+        for (int64_t i = 0; i < tiles; i++)
+            sum += part[i];
+        ck_assert(memcmp(&sum, whole, sizeof sum) == 0);
+    }
+    *kt_result(t, 1) = (float)*whole;
+}
+
 static void run_scale_inplace(mf_kt *t)
 {
     int64_t n = count_of[t->variant];
@@ -617,6 +644,7 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"descend", run_descend, 4, false, 1e-6},
     {"adafactor", run_adafactor, 7, false, 2e-6},
     {"sumsq", run_sumsq, 10, true, 1e-6},
+    {"sumsq", run_sumsq_by_tiles, 5, true, 1e-6},
     {"scale_inplace", run_scale_inplace, 3, true, 0},
     {0},
 };

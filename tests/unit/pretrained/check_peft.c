@@ -416,7 +416,7 @@ static void export_trained(const mf_session *s, const char *run, const char *fol
     mf_state *state = mf_state_new();
     const mf_provenance here = {.version = "", .kernels = "", .cpu = "", .blas = ""};
     snprintf(path, sizeof path, "%s/ckpt", run);
-    must(mf_ckpt_save(path, STEPS, s->model->store, state, &here, 0));
+    must(mf_ckpt_save(path, STEPS, s->model->store, NULL, state, &here, 0));
     mf_state_free(state);
     mf_remove_tree(folder);
     must(mf_export_peft(run, folder, &tensors));

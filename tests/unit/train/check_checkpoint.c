@@ -93,7 +93,7 @@ static int save(const char *folder, int64_t step, uint64_t seed, int keep)
 {
     mf_store *store = make_store(seed);
     mf_state *state = make_state(seed);
-    int rc = mf_ckpt_save(folder, step, store, state, &identity, keep);
+    int rc = mf_ckpt_save(folder, step, store, NULL, state, &identity, keep);
     mf_state_free(state);
     mf_store_free(store);
     return rc;
@@ -455,7 +455,7 @@ static void fail_at_every_call(const char *name, fault_form form, int error, boo
             fault_alloc(nth, form);
         else
             fault_io(nth, form, error);
-        int rc = mf_ckpt_save(folder, 2, store, state, &identity, 1);
+        int rc = mf_ckpt_save(folder, 2, store, NULL, state, &identity, 1);
         bool hit = fault_hit();
         ck_assert_int_eq(fault_io_open(), 0);
         if (alloc) ck_assert_int_eq(fault_alloc_live(), 0);

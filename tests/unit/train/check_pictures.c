@@ -201,7 +201,7 @@ START_TEST(weights_of_a_store_and_of_its_checkpoint)
     is_right(&w);
 
     ck_assert_int_eq(mf_inventory_of_checkpoint(scratch_path("ckpt"), &v), MF_ENOTFOUND);
-    ck_assert_int_eq(mf_ckpt_save(scratch_path("ckpt"), 7, s, state, &id, 1), MF_OK);
+    ck_assert_int_eq(mf_ckpt_save(scratch_path("ckpt"), 7, s, NULL, state, &id, 1), MF_OK);
     ck_assert_msg(mf_inventory_of_checkpoint(scratch_path("ckpt"), &v) == MF_OK, "%s",
                   mf_error_message());
     ck_assert_int_eq(mf_inventory_count(v), 3);

@@ -1,0 +1,124 @@
+/* graph/store/shard.c: stores that keep only some of the moments. Parameters lie in the same
+ * order in all blocks, so elements of the block of values that follow one another have moments
+ * that follow one another, and a shard is one range of each block. */
+#include "base/error.h"
+#include "graph/device/device.h"
+#include "graph/store/store.h"
+
+#include <string.h>
+
+/* The last parameter that begins at this element or before; NULL: none does. */
+static const mf_param *parameter_at(const mf_store *s, int64_t at)
+{
+    const mf_param *last = NULL;
+    for (int i = 0; i < s->n; i++) {
+        const mf_param *p = s->params[i];
+        if (p->buffer || p->stored || p->offset > at) continue;
+        if (!last || p->offset > last->offset) last = p;
+    }
+    return last;
+}
+
+int64_t mf_store_moment_at(const mf_store *s, int which, int64_t at)
+{
+    const mf_param *p = parameter_at(s, at);
+    if (at >= s->size) return s->moment_size[which];
+    if (!p) return 0;
+    /* The gap behind a parameter is as large in all blocks where it has the same elements. */
+    return p->moment_at[which] +
+           (mf_param_moment_count(p, which) == p->count ? at - p->offset : 0);
+}
+
+int mf_store_shard(mf_store *s, int n, const mf_shard *shards)
+{
+    int64_t size[2] = {0}, before[2];
+    for (int which = 0; which < 2; which++)
+        before[which] = s->shards ? s->kept[which] : s->moment_size[which];
+    mf_free(s->shards);
+    s->shards = mf_alloc((size_t)n + 1, sizeof *s->shards);
+    s->n_shards = s->shards ? n : 0;
+    if (!s->shards) return MF_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        mf_shard *x = &s->shards[i];
+        *x = shards[i];
+        for (int which = 0; which < 2; which++) {
+            x->moment_first[which] = mf_store_moment_at(s, which, x->first);
+            x->moment_end[which] = mf_store_moment_at(s, which, x->end);
+            x->at[which] = size[which];
+            size[which] += x->moment_end[which] - x->moment_first[which];
+        }
+    }
+    int rc = MF_OK;
+    for (int which = 0; rc == MF_OK && which < 2; which++) {
+        const mf_block block = which == 0 ? MF_BLOCK_MOMENT1 : MF_BLOCK_MOMENT2;
+        if (!s->block[block]) continue;
+        s->bytes -= (size_t)(before[which] + 1) * sizeof(float);
+        mf_device_free(s->device, s->block[block]);
+        s->block[block] = NULL;
+        s->kept[which] = size[which];
+        rc = mf_store_make_block(s, block);
+    }
+    return rc;
+}
+
+const mf_shard *mf_store_shards(const mf_store *s, int *ret_n)
+{
+    *ret_n = s->n_shards;
+    return s->shards;
+}
+
+/* Calls fn for what the store keeps of moments at .. at+count-1, with their place in the own
+ * block and how far they are behind `at`; returns how many these are. */
+typedef int part_fn(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
+                    void *data);
+static int walk(const mf_store *s, int which, int64_t at, int64_t count, part_fn *fn,
+                void *data, int64_t *ret_done)
+{
+    const mf_block block = which == 0 ? MF_BLOCK_MOMENT1 : MF_BLOCK_MOMENT2;
+    mf_store *own = s->n > 0 ? s->params[0]->store : NULL;
+    int rc = MF_OK;
+    *ret_done = count;
+    if (!own || !s->shards) return own ? fn(own, block, at, 0, count, data) : MF_OK;
+    *ret_done = 0;
+    for (int i = 0; rc == MF_OK && i < s->n_shards; i++) {
+        const mf_shard *x = &s->shards[i];
+        const int64_t from = x->moment_first[which] > at ? x->moment_first[which] : at,
+                      end = at + count,
+                      to = x->moment_end[which] < end ? x->moment_end[which] : end;
+        if (from >= to) continue;
+        rc = fn(own, block, x->at[which] + from - x->moment_first[which], from - at, to - from,
+                data);
+        *ret_done += to - from;
+    }
+    return rc;
+}
+
+static int read_part(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
+                     void *data)
+{
+    return mf_store_read(s, block, (float *)data + behind, (size_t)own * sizeof(float),
+                         (size_t)count * sizeof(float));
+}
+
+static int write_part(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
+                      void *data)
+{
+    return mf_store_write(s, block, (const float *)data + behind, (size_t)own * sizeof(float),
+                          (size_t)count * sizeof(float));
+}
+
+int mf_store_read_moments(const mf_store *s, int which, int64_t at, int64_t count, float *to)
+{
+    int64_t done;
+    int rc = walk(s, which, at, count, read_part, to, &done);
+    if (rc == MF_OK && done < count)
+        rc = mf_fail(MF_EINVAL, "moments %lld to %lld are not kept here", (long long)at,
+                     (long long)(at + count));
+    return rc;
+}
+
+int mf_store_write_moments(mf_store *s, int which, int64_t at, int64_t count, const float *from)
+{
+    int64_t done;
+    return walk(s, which, at, count, write_part, (void *)(uintptr_t)from, &done);
+}

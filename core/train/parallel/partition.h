@@ -1,0 +1,44 @@
+/* train/parallel/partition.h: which rank owns which part of the parameters.
+ *
+ * The block of gradients is cut into buckets of about the same size, and each bucket into one
+ * slice for each rank. The backward pass finishes gradients from the end of the block to its
+ * beginning, so that bucket 0 is the last one of the block, and is complete first. The owner of
+ * a slice sums its gradients, and, with parallel.optimizer = sharded, keeps its moments and
+ * updates its values. A parameter that the optimizer sees as a whole is never divided. */
+#ifndef MF_TRAIN_PARTITION_H
+#define MF_TRAIN_PARTITION_H
+
+#include "train/optim/optim.h"
+
+typedef struct mf_owned {
+    int64_t first, end; /* elements of the block of gradients; may be empty */
+    int owner;
+} mf_owned;
+
+typedef struct mf_partition {
+    int ranks, buckets;
+    int64_t size;
+    mf_owned *slices; /* [buckets][ranks], each bucket in rising order of the elements */
+} mf_partition;
+
+/* bucket: elements. o: its ranges, in which the squares of gradients are summed by tiles that
+ * slices should not divide; NULL: they may be divided. The caller frees *ret in every case.
+ * MF_ENOMEM. */
+int mf_partition_new(const mf_store *store, const mf_train_config *config, int ranks,
+                     int64_t bucket, const mf_optim *o, mf_partition *ret);
+void mf_partition_free(mf_partition *p);
+static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int i)
+{
+    return p->slices[bucket * p->ranks + i];
+}
+/* Elements of a tile in which the kernels of the host sum the squares of a range. */
+int64_t mf_partition_tile(const struct mf_optim_range *r);
+/* The owner of an element. */
+int mf_partition_owner(const mf_partition *p, int64_t at);
+/* Elements of gradients, and of moments, that a rank owns. */
+int64_t mf_partition_own(const mf_partition *p, int rank);
+int64_t mf_partition_moments(const mf_partition *p, const mf_store *store, int rank);
+/* Tells the store to keep only the moments of this rank. MF_ENOMEM. */
+int mf_partition_shard(const mf_partition *p, mf_store *store, int rank);
+
+#endif
