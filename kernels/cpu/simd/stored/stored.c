@@ -340,7 +340,7 @@ static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, few_cut *c)
         }
     }
     if (gptq) c->all.unit = most > STORED_FEW ? MOST : WIDE;
-    while (c->all.unit > MOST && c->active * tiles_of(g->w, c->all.unit) < 8 * threads)
+    while (c->all.unit > MOST && c->active * tiles_of(g->w, c->all.unit) < 2 * threads)
         c->all.unit /= 2;
     c->each = tiles_of(g->w, c->all.unit);
     return true;
