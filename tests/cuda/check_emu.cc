@@ -33,6 +33,20 @@ KERNEL blocks_race(int *out)
 {
     out[FAULT ? threadIdx.x : threadIdx.x + 64 * blockIdx.x] = (int)blockIdx.x;
 }
+/* The thread, or the block, that reads last is also the one that writes. */
+KERNEL read_by_many(int *out)
+{
+    const int v = out[0];
+    if (!FAULT) __syncthreads();
+    if (threadIdx.x == 63) out[0] = 1;
+    out[64 + threadIdx.x] = v; /* or only the last thread would need to read */
+}
+KERNEL read_by_blocks(int *out)
+{
+    const int v = out[FAULT ? 0 : blockIdx.x];
+    if (blockIdx.x == 1) out[1 - FAULT] = 1;
+    out[2 + blockIdx.x] = v;
+}
 KERNEL threads_race(int *out)
 {
     out[FAULT ? threadIdx.x / 2 : threadIdx.x] = 1;
@@ -251,6 +265,8 @@ int main()
     CASE(shared_written_early, 1, 64, "race", m.out);
     CASE(blocks_race, 2, 64, "race", m.out);
     CASE(threads_race, 1, 64, "race", m.out);
+    CASE(read_by_many, 1, 64, "race", m.out);
+    CASE(read_by_blocks, 2, 1, "race", m.out);
     CASE(warps_race, 1, 64, "race", m.out);
     CASE(shuffle_orders_nothing, 1, 64, "race", m.out);
     CASE(global_bounds, 1, 64, "bounds", m.out);

@@ -285,7 +285,7 @@ void dev_touch(void *p, size_t bytes, bool write) /* by a copy or a fill of op n
         if (write)
             c.wl = next_launch, c.wt = MANY, init[g] = 1;
         else
-            c.rl = next_launch, c.rb = ~0u, c.rt = MANY;
+            c.rl = next_launch, c.reads = 0; /* a copy is one op: only its order counts */
     }
 }
 void dev_mark_written(void *p, size_t bytes)
@@ -305,6 +305,22 @@ size_t dev_live()
     return allocs.size();
 }
 
+static void note_read(gcell &c, int t)
+{
+    const read_by now = {B.block_no, B.f[t].clock, (uint16_t)t};
+    if (c.rl != B.launch) c.reads = 0;
+    c.rl = B.launch;
+    for (int i = c.reads - 1; i >= 0; i--) /* those that are ordered before this one */
+        if (c.r[i].b == now.b && (c.r[i].t == t || c.r[i].c <= seen(t, c.r[i].t))) {
+            if (i + 1 < c.reads) c.r[i] = c.r[i + 1];
+            c.reads--;
+        }
+    if (c.reads == 2) {
+        c.r[0] = c.r[1];
+        c.reads = 1;
+    }
+    c.r[c.reads++] = now;
+}
 static void global_access(const void *p, size_t bytes, bool write, const void *pc, bool atomic)
 {
     const size_t off = (size_t)((const char *)p - arena);
@@ -345,15 +361,16 @@ static void global_access(const void *p, size_t bytes, bool write, const void *p
             }
         }
         if (write) {
-            if (c.rl == B.launch && !atomic) {
-                if (c.rb != B.block_no) {
+            for (int i = 0; c.rl == B.launch && !atomic && i < c.reads; i++) {
+                const read_by &r = c.r[i];
+                if (r.b != B.block_no) {
                     finding("race", "global memory, read in block %u, write in block %u, at %s",
-                            c.rb, B.block_no, where(pc));
+                            r.b, B.block_no, where(pc));
                     return;
                 }
-                if (c.rt != t && c.rc > seen(t, c.rt)) {
+                if (r.t != t && r.c > seen(t, r.t)) {
                     finding("race",
-                            "global memory, read of thread %d, write of thread %d, at %s", c.rt,
+                            "global memory, read of thread %d, write of thread %d, at %s", r.t,
                             t, where(pc));
                     return;
                 }
@@ -362,7 +379,7 @@ static void global_access(const void *p, size_t bytes, bool write, const void *p
             c.wt = atomic ? (uint16_t)MANY : (uint16_t)t;
             init[g] = 1;
         } else
-            c.rl = B.launch, c.rb = B.block_no, c.rc = B.f[t].clock, c.rt = (uint16_t)t;
+            note_read(c, t);
     }
 }
 void access(const void *p, size_t bytes, bool write, const void *pc, bool atomic)

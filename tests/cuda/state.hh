@@ -69,10 +69,19 @@ struct cell {
     int32_t many;
     uint32_t wgen, rgen;
 };
+/* The same of global memory: last write, and two reads of which neither is ordered before the
+ * other. A read that is ordered before one of them needs no place: a write that follows that one
+ * follows both. Of three such reads the oldest is forgotten, but of any two that a write may race
+ * with one is of another thread. */
+struct read_by {
+    uint32_t b, c;
+    uint16_t t;
+};
 struct gcell {
-    uint32_t wl, wb, wc, rl, rb, rc;
-    uint16_t wt, rt;
-}; /* of global memory */
+    uint32_t wl, wb, wc, rl;
+    uint16_t wt, reads; /* reads: how many of r are of launch rl */
+    read_by r[2];
+};
 struct mbar {
     int count, left;
     int64_t tx;
