@@ -11,13 +11,15 @@
 #   coverage    the suite, with the shares of lines and branches that ran
 #   faults      each call of each verb fails once; 20,000 states after loss of power
 #   drawn       1,000 drawn configurations against the reference kernels
+#   cuda        kernels of CUDA in all orders, faults planted in them and in host code, each call of
+#               CUDA fails once, and what nvcc says of registers
 #   self        200 comparisons of a router with itself
 #   soak        training for MOEFW_SOAK seconds (600): memory and descriptors
 #   fuzz        all targets
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
-all='gcc clang asan tsan memcheck coverage faults drawn self soak fuzz'
+all='gcc clang asan tsan memcheck coverage faults drawn cuda self soak fuzz'
 out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
@@ -30,7 +32,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,18s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,20s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -80,7 +82,7 @@ slow() {
 # run PART: the last line that it prints is its figure
 run() {
     case $1 in
-    memcheck | faults | drawn | self | soak) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
+    memcheck | faults | drawn | cuda | self | soak) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
     esac
     case $1 in
     gcc) build gcc "${CC:-gcc}" --enable-werror && suite ;;
@@ -107,6 +109,13 @@ run() {
         return "$status"
         ;;
     drawn) MOEFW_SLOW=1 suite TESTS=tests/unit/model/check_drawn ;;
+    cuda)
+        make -s -j"$jobs" check TESTS= && make -s fake-cuda emulator || return 1
+        slow tests/cuda/emulator.bats . && slow tests/cuda/backend.bats .
+        status=$?
+        awk '/^ok / && !/# skip/ { n++ } /^not ok / { bad++ } END { printf "%d tests passed, %d failed\n", n, bad }' "$out/cuda.log"
+        return "$status"
+        ;;
     self)
         slow tests/cli/compare.bats '200 comparisons'
         status=$?

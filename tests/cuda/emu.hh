@@ -157,7 +157,8 @@ void *dev_alloc(size_t bytes);
 void dev_free(void *p);
 bool dev_has(const void *p, size_t bytes);
 void dev_mark_written(void *p, size_t bytes);
-void dev_show(bool on); /* the host may look at device memory */
+/* The host may look at device memory until each dev_show(true) has its dev_show(false). */
+void dev_show(bool on);
 size_t dev_live();
 /* With a runtime that has streams: the number of the op that runs, and whether an earlier one
  * is ordered before it. */

@@ -82,8 +82,37 @@ kernels() {
     done
 }
 
-@test "faults planted in kernels are found" {
+# planted KIND NAME...: faults of a kind, all of which are found
+planted() {
+    local kind=$1
+    shift
+    run sh "$srcdir/tests/cuda/mutants.sh" "$kind" "$srcdir" "$builddir" "$@"
+    grep -v ': found by' <<<"$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "faults planted in kernels are found: one of some families" {
+    [ -x "$builddir/tests/unit/kernels/check_kernels" ] || skip "check_kernels is not built"
+    planted kernels row-second-barrier scan-barrier max-of-nan list-end
+    [ "$(grep -c ': found by' <<<"$output")" -eq 4 ]
+}
+
+@test "faults planted in kernels are found: all" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
-    run -0 sh "$srcdir/tests/cuda/mutants.sh" "$srcdir" "$builddir"
-    [ "$(grep -c ': found by ' <<<"$output")" -ge 6 ]
+    planted kernels
+    [ "$(grep -c ': found by' <<<"$output")" -ge 100 ]
+}
+
+@test "faults planted in host code are found: all" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    make -s -C "$builddir" fake-cuda
+    planted host
+    [ "$(grep -c ': found by' <<<"$output")" -ge 30 ]
+}
+
+@test "no kernel spills registers or uses local memory, as nvcc compiles it" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    command -v "${NVCC:-nvcc}" >/dev/null || skip "no nvcc"
+    run -0 sh "$srcdir/tests/cuda/ptxas.sh" "$srcdir" sm_80 sm_90a sm_100 sm_120
+    [ "$(grep -c ': [0-9]* kernels$' <<<"$output")" -eq 4 ]
 }

@@ -1,8 +1,11 @@
 /* fake_cublaslt.cc: the part of libcublasLt that the backend calls, in plain loops over the
  * fake runtime's memory. Its workspace is written, so that two gemms with one workspace in
- * two streams are found. */
+ * two streams are found. An algorithm is for the matrices, the workspace and the alignments
+ * that were asked for: with others a gemm is refused. What is not destroyed is told by
+ * cublasLtDestroy, as a finding. */
 #include <cublasLt.h>
 
+#include "emu.hh"
 #include "fake.hh"
 
 #include <cstdlib>
@@ -17,7 +20,12 @@ struct layout {
     int64_t rows, columns, ld, stride = 0;
     int32_t order = CUBLASLT_ORDER_COL, batch = 1;
 };
+struct preference {
+    uint64_t work = 0;
+    uint32_t align[4] = {256, 256, 256, 256}; /* as the library assumes, of A, B, C, D */
+};
 enum { WORKSPACE = 256 };
+static int objects; /* descriptors, layouts and preferences that exist */
 
 static float get(const void *p, int64_t i, cudaDataType t)
 {
@@ -84,6 +92,24 @@ static void run(const gemm &g)
                 one(g, part, i, j);
 }
 
+/* What an algorithm was chosen for: a number of each matrix, and of all of them. */
+static uint64_t hash_of(const desc &d, const layout *const l[4])
+{
+    uint64_t h = 14695981039346656037u;
+    const auto add = [&](int64_t v) { h = (h ^ (uint64_t)v) * 1099511628211u; };
+    add(d.trans_a), add(d.trans_b), add(d.epilogue);
+    for (int i = 0; i < 4; i++)
+        add(l[i]->type), add(l[i]->rows), add(l[i]->columns), add(l[i]->ld), add(l[i]->stride),
+            add(l[i]->order), add(l[i]->batch);
+    return h;
+}
+/* Whether a matrix, in each of its parts, begins at a multiple of n bytes. */
+static bool is_aligned(const void *p, const layout &l, uint64_t n)
+{
+    const uint64_t size = l.type == CUDA_R_32F ? 4 : 2;
+    return (uintptr_t)p % n == 0 && (l.batch == 1 || (uint64_t)l.stride * size % n == 0);
+}
+
 template <class T> static T *in(void *opaque)
 {
     return static_cast<T *>(opaque);
@@ -102,6 +128,8 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
 {
+    if (objects > 0)
+        emu::finding("leak", "%d descriptors of cuBLASLt are not destroyed", objects);
     free(h);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -110,11 +138,13 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeTy
 {
     if (fake::fails()) return CUBLAS_STATUS_ALLOC_FAILED;
     *d = (cublasLtMatmulDesc_t)(void *)new desc;
+    objects++;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
 {
     delete in<desc>(d);
+    objects--;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
@@ -139,11 +169,13 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataTyp
 {
     if (fake::fails()) return CUBLAS_STATUS_ALLOC_FAILED;
     *l = (cublasLtMatrixLayout_t)(void *)new layout{t, (int64_t)rows, (int64_t)columns, ld};
+    objects++;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
     delete in<layout>(l);
+    objects--;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
@@ -165,38 +197,55 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
     if (fake::fails()) return CUBLAS_STATUS_ALLOC_FAILED;
-    *p = (cublasLtMatmulPreference_t)calloc(1, 8);
+    *p = (cublasLtMatmulPreference_t)(void *)new preference;
+    objects++;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
 {
-    free(p);
+    delete in<preference>(p);
+    objects--;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    const void *, size_t)
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t opaque,
+                                                    cublasLtMatmulPreferenceAttributes_t a,
+                                                    const void *v, size_t n)
 {
+    preference *p = in<preference>(opaque);
+    const int side = a - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+    if (a == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && n == sizeof p->work)
+        memcpy(&p->work, v, n);
+    else if (side >= 0 && side < 4 && n == sizeof p->align[0])
+        memcpy(&p->align[side], v, n);
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int n,
-                                              cublasLtMatmulHeuristicResult_t *r, int *found)
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t out,
+                               cublasLtMatmulPreference_t opaque, int n,
+                               cublasLtMatmulHeuristicResult_t *r, int *found)
 {
+    const preference *p = in<preference>(opaque);
+    const layout *const all[4] = {in<layout>(a), in<layout>(b), in<layout>(c), in<layout>(out)};
     if (fake::fails()) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(r, 0, sizeof *r * (size_t)n);
     r->workspaceSize = WORKSPACE; /* so that a missing workspace is noticed */
-    *found = n > 0;
+    r->algo.data[0] = hash_of(*in<desc>(d), all);
+    r->algo.data[1] = p->work;
+    for (int i = 0; i < 4; i++)
+        r->algo.data[2 + i] = p->align[i];
+    *found = n > 0 && p->work >= WORKSPACE;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void *alpha,
                               const void *A, cublasLtMatrixLayout_t a, const void *B,
                               cublasLtMatrixLayout_t b, const void *beta, const void *C,
                               cublasLtMatrixLayout_t c, void *D, cublasLtMatrixLayout_t out,
-                              const cublasLtMatmulAlgo_t *, void *work, size_t work_bytes,
-                              cudaStream_t stream)
+                              const cublasLtMatmulAlgo_t *algo, void *work,
+                              size_t work_bytes, cudaStream_t stream)
 {
     gemm g = {*in<desc>(d),
               *in<layout>(a),
@@ -213,15 +262,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
               0,
               0,
               0};
+    const layout *const all[4] = {&g.a, &g.b, &g.c, &g.out};
+    const void *const at[4] = {A, B, C, D};
     if (fake::fails()) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (algo->data[0] != hash_of(g.d, all) || algo->data[1] > work_bytes)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (int i = 0; i < 4; i++)
+        if (!is_aligned(at[i], *all[i], algo->data[2 + i])) return CUBLAS_STATUS_NOT_SUPPORTED;
     memcpy(&g.alpha, alpha, sizeof g.alpha); /* on the host */
     memcpy(&g.beta, beta, sizeof g.beta);
     g.m = g.d.trans_a ? g.a.columns : g.a.rows;
     g.k = g.d.trans_a ? g.a.rows : g.a.columns;
     g.n = g.d.trans_b ? g.b.rows : g.b.columns;
     if ((g.d.trans_b ? g.b.columns : g.b.rows) != g.k || g.out.rows != g.m ||
-        g.out.columns != g.n || g.out.batch != g.a.batch || work_bytes < WORKSPACE ||
-        !fake::is_device(work, work_bytes))
+        g.out.columns != g.n || g.out.batch != g.a.batch || g.out.batch != g.b.batch ||
+        g.out.batch != g.c.batch || !fake::is_device(work, work_bytes))
         return CUBLAS_STATUS_INVALID_VALUE;
     return fake::enqueue(stream, "cublasLtMatmul", [=] { run(g); })
                ? CUBLAS_STATUS_EXECUTION_FAILED

@@ -198,9 +198,7 @@ static void step(CUstream_st *s)
         now_stream = s->id, now_before = s->before;
         op_at.push_back({s->id, s->done});
         emu::next_launch = (uint32_t)op_at.size() - 1;
-        emu::dev_show(true);
         w.run();
-        emu::dev_show(false);
         now_stream = -1;
     }
     if (w.signals) clock_of[{s->id, s->done}] = s->before;
@@ -208,6 +206,7 @@ static void step(CUstream_st *s)
 /* Runs until stream s (NULL: each stream) has done `until` ops; others go on by chance. */
 static void drain(CUstream_st *s, uint64_t until)
 {
+    emu::dev_show(true); /* once for all ops: it takes long */
     for (;;) {
         bool all = true;
         std::vector<CUstream_st *> can;
@@ -222,6 +221,7 @@ static void drain(CUstream_st *s, uint64_t until)
         }
         step(can[draw() % can.size()]);
     }
+    emu::dev_show(false);
     for (auto &t : streams) /* what follows was queued by a host that has seen the end */
         for (auto &u : streams)
             if (!s || u.second == s) t.second->before[u.first] = u.second->done;
@@ -237,9 +237,12 @@ static int push(CUstream_st *s, work w)
 {
     if (!s) return cudaErrorInvalidResourceHandle;
     (s->capture ? s->capture->ops : s->queue).push_back(std::move(w));
-    if (!s->capture && draw() % 16 == 0)
+    if (!s->capture && draw() % 16 == 0) {
+        emu::dev_show(true);
         for (uint64_t n = draw() % 8; n > 0 && may_run(s); n--)
             step(s);
+        emu::dev_show(false);
+    }
     return cudaSuccess;
 }
 
@@ -247,6 +250,7 @@ namespace fake {
 int enqueue(void *stream, const char *what, op f)
 {
     work w;
+    if (strcmp(what, "cublasLtMatmul") == 0) counts["gemms of cuBLASLt"]++;
     w.what = what, w.run = std::move(f);
     return push(stream_of(stream), std::move(w));
 }
@@ -424,12 +428,16 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
         memset(p, v, n);
     }));
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind,
                             cudaStream_t s)
 {
     if (enter()) return give(cudaErrorInvalidValue);
     const bool to_device = emu::dev_has(to, n), from_device = emu::dev_has(from, n);
     if (!stream_of(s)) return give(cudaErrorInvalidResourceHandle);
+    if (kind != (to_device && from_device ? cudaMemcpyDeviceToDevice
+                 : to_device              ? cudaMemcpyHostToDevice
+                                          : cudaMemcpyDeviceToHost))
+        return give(cudaErrorInvalidValue);
     counts[to_device && from_device ? "copies within"
            : to_device              ? "copies to"
                                     : "copies from"]++;

@@ -294,11 +294,14 @@ void dev_mark_written(void *p, size_t bytes)
 }
 void dev_show(bool on)
 {
-    static bool shown = true;
-    if (arena && on != shown && opt.hide)
+    static int depth;
+    static bool hidden;
+    depth += on ? 1 : depth > 0 ? -1 : 0;
+    const bool hide = opt.hide && depth == 0;
+    if (arena && hide != hidden)
         mprotect(arena, (arena_next + 4095) / 4096 * 4096,
-                 on ? PROT_READ | PROT_WRITE : PROT_NONE),
-            shown = on;
+                 hide ? PROT_NONE : PROT_READ | PROT_WRITE),
+            hidden = hide;
 }
 size_t dev_live()
 {

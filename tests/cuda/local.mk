@@ -21,5 +21,7 @@ CUDA_CHECKS =
 CUDA_CHECKS += tests/cuda/backend_emu.cc
 CUDA_CHECKS += tests/cuda/check_emu.cc
 CUDA_CHECKS += tests/cuda/mutants.sh
+CUDA_CHECKS += tests/cuda/mutants.tsv
+CUDA_CHECKS += tests/cuda/mutants_host.tsv
 CUDA_CHECKS += tests/cuda/ptxas.sh
 EXTRA_DIST += $(EMULATOR) $(EMULATOR_INC) $(FAKE) $(CUDA_CHECKS)

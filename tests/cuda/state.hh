@@ -69,10 +69,10 @@ struct cell {
     int32_t many;
     uint32_t wgen, rgen;
 };
-/* The same of global memory: last write, and two reads of which neither is ordered before the
- * other. A read that is ordered before one of them needs no place: a write that follows that one
- * follows both. Of three such reads the oldest is forgotten, but of any two that a write may race
- * with one is of another thread. */
+/* The same of global memory: the last write, and two reads of which neither is ordered before
+ * the other. What is ordered before a later read needs no place, since a write that may race
+ * with it may race with that one, too. Two are enough to find a write by the thread that read
+ * last. */
 struct read_by {
     uint32_t b, c;
     uint16_t t;

@@ -135,8 +135,9 @@ void *kt_work(mf_kt *t, size_t bytes)
 
 /* ---- runs and comparison ---- */
 
-static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
-                bool whole)
+/* Runs a case; faulted: after a fault of an earlier launch. */
+static void run_after(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
+                      bool whole, bool faulted)
 {
     static const mf_draw_key key = {.seed = 7, .step = 3};
     static mf_kctx x;
@@ -151,7 +152,14 @@ static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int var
     t->x = &x;
     t->variant = variant;
     t->whole = whole;
+    if (faulted) t->fault = (mf_fault){.kind = MF_FAULT_RANGE, .node = 1};
     row->run(t);
+}
+
+static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
+                bool whole)
+{
+    run_after(t, row, k, variant, whole, false);
 }
 
 static void drop(mf_kt *t)
@@ -224,8 +232,22 @@ static void compare(const mf_kernel_row *row, int variant, bool whole, const cha
     drop(&ref);
 }
 
+/* After a fault a kernel that follows indices or offsets writes nothing, as in ref. */
+static void compare_after_fault(const mf_kernel_row *row, const char *isa)
+{
+    mf_kt ref, t;
+    run_after(&ref, row, &mf_kernels_ref, 0, true, true);
+    run_after(&t, row, mf_kernels_cpu_for(isa), 0, true, true);
+    const double off = difference(&ref, &t);
+    ck_assert_msg(off <= row->tol, "%s, %s, after a fault: off by %g, expected <= %g",
+                  row->kernel, isa, off, row->tol);
+    drop(&t);
+    drop(&ref);
+}
+
 static void compare_isa(const mf_kernel_row *row, const char *isa)
 {
+    compare_after_fault(row, isa);
     for (int variant = 0; variant < row->variants; variant++)
         for (int whole = 0; whole < 2; whole++)
             compare(row, variant, whole != 0, isa);

@@ -33,6 +33,10 @@ static mf_norm_args norm_args(mf_kt *t)
                          .offset = s[1] > 0 ? kt_offsets(t, groups, rows) : NULL};
     if (args.offset && t->variant % 2 && groups > 1) args.groups--, args.offset++;
     if (weights && s[0] == MF_NORM_FN_LAYER) args.b = kt_f32(t, groups * n);
+    if (s[0] == MF_NORM_FN_L2 && t->variant % 2 == 0) /* the last row is NaN then */
+        ((float *)args.a)[(rows - 1) * n] = NAN;
+    if (args.eps_outside) /* its gradient has a limit where the root is 0 */
+        memset((float *)args.a, 0, (size_t)n * sizeof *args.a);
     return args;
 }
 

@@ -9,6 +9,12 @@
 #define LENGTHS 3
 static const int64_t length_of[LENGTHS] = {1, 37, 20001};
 
+/* Arrays of the longest case begin at their second element, so less is aligned. */
+static int64_t first_of(int64_t n)
+{
+    return n > 1000 ? 1 : 0;
+}
+
 /* Arguments within the function's domain, and special values. */
 static float *arguments(mf_kt *t, int fn, int64_t n)
 {
@@ -26,7 +32,8 @@ static void run_map1(mf_kt *t)
     int fn = t->variant / LENGTHS;
     int64_t n = length_of[t->variant % LENGTHS];
     float *a = arguments(t, fn, n), *y = kt_result(t, n);
-    t->k->map1(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, n == 37 ? a : y);
+    const int64_t at = first_of(n);
+    t->k->map1(t->x, fn, MF_CAST_F32, n - at, -1.5f, 2, a + at, n == 37 ? a : y + at);
     for (int64_t i = 0; n == 37 && i < n; i++)
         y[i] = a[i];
 }
@@ -39,7 +46,8 @@ static void run_map1_grad(mf_kt *t)
     float *da = kt_result(t, n);
     /* the same y for all kernel sets */
     mf_kernels_ref.map1(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, y);
-    t->k->map1_grad(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, y, dy, da);
+    const int64_t at = first_of(n);
+    t->k->map1_grad(t->x, fn, MF_CAST_F32, n - at, -1.5f, 2, a + at, y + at, dy + at, da + at);
 }
 
 /* dim, then strides of a and of b: equal shapes, a row, a column, a scalar, an operand whose

@@ -87,6 +87,18 @@ static void run_index_lists(mf_kt *t)
     t->k->index_lists(t->x, rows, experts, index, offset, kt_result_i32(t, rows));
 }
 
+/* Values: as many as a block has threads, more than a set may give a warp each, and of these
+ * some with long lists, in which a set sorts or reads all again. */
+static void run_index_lists_of_many(mf_kt *t)
+{
+    static const int64_t values_of[] = {256, 1025, 1500};
+    const int64_t m = 3000, n = values_of[t->variant];
+    int32_t *index = experts_of(t, m, n), *offset = kt_result_i32(t, n + 1);
+    for (int64_t i = 0; t->variant == 2 && i < m; i += 2)
+        index[i] = i % 40 ? 7 : 11;
+    t->k->index_lists(t->x, m, n, index, offset, kt_result_i32(t, m));
+}
+
 static void run_sum_rows(mf_kt *t)
 {
     SIZE(t);
@@ -321,6 +333,7 @@ const mf_kernel_row mf_kernel_cases_routing[] = {
     {"check_index", run_check_index, 6, true, 0},
     {"check_offset", run_check_offset, 4, true, 0},
     {"gather_rows", run_gather_rows, SIZES, true, 0},
+    {"index_lists", run_index_lists_of_many, 3, true, 0},
     {"index_lists", run_index_lists, SIZES, true, 0},
     {"sum_rows", run_sum_rows, 4 * SIZES, true, 1e-6},
     {"take", run_take, SIZES, true, 0},
