@@ -66,10 +66,12 @@ MF_INLINE void mf_keys_of(const mf_attention_args &p, const mf_head &o, int64_t 
     *from = low > 0 ? low : 0, *to = high;
 }
 
-/* Dot product of two rows of tiles. */
+/* Dot product of two rows of tiles. Here and below loops over numbers in shared memory are
+ * unrolled only in part: else the compiler loads so many ahead that it spills registers. */
 template <int HD> MF_INLINE float mf_dot(const float *a, const float *b)
 {
     float sum = 0;
+    MF_UNROLL_BY(8)
     for (int c = 0; c < HD; c++)
         sum = fmaf(a[c], b[c], sum);
     return sum;
@@ -218,6 +220,7 @@ MF_INLINE void mf_attend_dq(const mf_attention_args &p, int64_t b, int64_t h, in
         __syncthreads();
         mf_score_grads<HD, B>(p, o, t0, s0, m);
         __syncthreads();
+        MF_UNROLL_BY(4)
         for (int j = 0; j < B; j++) {
             const float ds = m.ds[row][j];
             MF_UNROLL
@@ -258,6 +261,7 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
             __syncthreads();
             mf_score_grads<HD, B>(p, o, t0, s0, m);
             __syncthreads();
+            MF_UNROLL_BY(4)
             for (int i = 0; i < B; i++) {
                 const float w = m.w[i][row], ds = m.ds[i][row];
                 MF_UNROLL
@@ -280,10 +284,11 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
     }
 }
 
-/* ---- kernels ---- */
+/* ---- kernels ---- The bounds ask for one block a multiprocessor: without that nvcc aims at more
+ * than shared memory has room for, and spills registers. */
 
 template <int HD, int B>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 1)
     mf_cu_attention(const mf_fault *fault, mf_attention_args p)
 {
     MF_SHARED_DYNAMIC(shared);
@@ -293,7 +298,7 @@ __global__ void __launch_bounds__(MF_THREADS)
                          *(mf_forward_tiles<HD, B> *)(void *)shared);
 }
 template <int HD, int B>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 1)
     mf_cu_attention_dq(const mf_fault *fault, mf_attention_args p)
 {
     MF_SHARED_DYNAMIC(shared);
@@ -303,7 +308,7 @@ __global__ void __launch_bounds__(MF_THREADS)
                             *(mf_backward_tiles<HD, B> *)(void *)shared);
 }
 template <int HD, int B>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 1)
     mf_cu_attention_dkv(const mf_fault *fault, mf_attention_args p)
 {
     MF_SHARED_DYNAMIC(shared);

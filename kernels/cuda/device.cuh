@@ -14,6 +14,8 @@
 
 #ifdef __CUDACC__
 #define MF_UNROLL                   _Pragma("unroll")
+#define MF_UNROLL_BY(n)             MF_PRAGMA(unroll n)
+#define MF_PRAGMA(text)             _Pragma(#text)
 #define MF_INLINE                   static __device__ __forceinline__
 #define MF_METHOD                   __device__ __forceinline__
 #define MF_SHARED(type, name, dims) __shared__ type name dims
@@ -76,6 +78,7 @@ MF_INLINE void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 #else
 #include "emu.hh"
 #define MF_UNROLL
+#define MF_UNROLL_BY(n)
 #define MF_INLINE static inline
 #define MF_METHOD inline
 #define MF_SHARED(type, name, dims)                                                            \

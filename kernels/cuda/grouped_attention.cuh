@@ -80,7 +80,7 @@ MF_INLINE mf_attention_args mf_pair_of(const mf_grouped_attention_args &p,
 
 /* Blocks of one pair have its tiles in turn. WHAT: 0 forward, 1 dq, 2 dk and dv. */
 template <int HD, int B, int WHAT>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 1)
     mf_cu_grouped_attention(const mf_fault *fault, mf_grouped_attention_args p, mf_pairs pairs)
 {
     MF_SHARED_DYNAMIC(shared);

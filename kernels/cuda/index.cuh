@@ -124,6 +124,7 @@ __global__ void __launch_bounds__(MF_THREADS)
     int64_t last = -1;
     for (int64_t j = 0; j < k; j++) {
         int best = -1;
+        MF_UNROLL_BY(1)
         for (int64_t c = lane; c < width; c += MF_WARP)
             if ((last < 0 || mf_before(row, last, c)) && (best < 0 || mf_before(row, c, best)))
                 best = (int)c;
