@@ -44,7 +44,7 @@ sound() {
     python3 "$EXAMPLES/router.py"
     sound ./linear_python.so
     sed 's/b"weight"/b"wait"/' "$EXAMPLES/router.py" >wrong.py
-    python3 wrong.py
+    CC="env ${CC:-cc}" python3 wrong.py # a compiler of two words, as ccache cc
     run timeout -s KILL 120 "$MOEFW" train -q --plugin ./linear_python.so --steps 1
     [ "$status" -eq 4 ] || { echo "$output"; false; }
     [[ "$output" == *linear_python*"no parameter or buffer 'wait'"* ]] || { echo "$output"; false; }
