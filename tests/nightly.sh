@@ -76,7 +76,7 @@ suite() {
 
 # one test of a bats file, in the folder of the build without instruments
 slow() {
-    MOEFW_SLOW=1 MOEFW=$PWD/moefw srcdir=$source builddir=$PWD CC=${CC:-cc} bats --tap "$source/$1" -f "$2"
+    MOEFW_SLOW=1 MOEFW=$PWD/moefw srcdir=$source builddir=$PWD CC="${CC:-cc}" bats --tap "$source/$1" -f "$2"
 }
 
 # run PART: the last line that it prints is its figure

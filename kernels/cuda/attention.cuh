@@ -284,8 +284,9 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
     }
 }
 
-/* ---- kernels ---- The bounds ask for one block a multiprocessor: without that nvcc aims at more
- * than shared memory has room for, and spills registers. */
+/* ---- kernels ----
+ * The bounds ask for one block a multiprocessor: without that nvcc aims at more than shared
+ * memory has room for, and spills registers. */
 
 template <int HD, int B>
 __global__ void __launch_bounds__(MF_THREADS, 1)

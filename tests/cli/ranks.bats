@@ -87,7 +87,7 @@ equal() {
 # built NAME: a plugin of tests/foreign as p/NAME.so
 built() {
     mkdir -p p
-    "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
         -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
 }
 
@@ -303,7 +303,7 @@ refused() {
     mkdir a b
     sed 's/"z_loss"/"mine"/' "$srcdir/plugins/regularizers/z_loss.c" >mine.c
     for folder in a b; do
-        "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
             -o $folder/mine.so mine.c -lm
         sed -i 's/1.0 \/ used/2.0 \/ used/' mine.c
     done
@@ -344,7 +344,7 @@ refused() {
 big() {
     sed 's/square(g, mf_logsumexp(g, r->logits))/scale(g, mf_logsumexp(g, r->logits), 1e30)/; s/"z_loss"/"big"/' \
         "$srcdir/plugins/regularizers/z_loss.c" >big.c
-    "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
         -o big.so big.c -lm
     skips=(--set regularizer.big.plugin="$PWD/big.so" --set regularizer.big.weight=1e9 --set train.nan_policy=skip
         --set controller.s.plugin=schedule --set controller.s.target=regularizer.big.weight
@@ -570,7 +570,7 @@ goes_on() {
 
 @test "a plugin that is not the same everywhere is named at the next save" {
     mkdir p
-    "${CC:-cc}" -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
         -o p/kmeans.so "$srcdir/tests/foreign/kmeans.c" -lm
     thin x default --plugin "$PWD/p/kmeans.so"
     run ranks 2 "${words[@]}"

@@ -67,7 +67,7 @@ kernel() {
 host() {
     plant "$1" "$2" "$4" || return
     # shellcheck disable=SC2086
-    "${CC:-cc}" -D_GNU_SOURCE= -I"$tree" $include -I"$src" -I"$src/tests/cuda/include" -std=gnu17 -O1 -w \
+    ${CC:-cc} -D_GNU_SOURCE= -I"$tree" $include -I"$src" -I"$src/tests/cuda/include" -std=gnu17 -O1 -w \
         -fPIC -fvisibility=hidden -c "$tree/kernels/cuda/$2" -o "$tree/one.o" || return 2
     rest=
     for o in backend lt memory queue; do

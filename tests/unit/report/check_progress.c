@@ -314,8 +314,9 @@ START_TEST(the_closing_lines)
     mf_summary_print(&t, &s);
     const char *out = written(&t);
     ck_assert_ptr_nonnull(
-        strstr(out, "1.7000 nats/byte, 2.4526 bits/byte\n"
-                    "                    1.062 x the entropy floor of 1.6000 in its windows\n"));
+        strstr(out,
+               "1.7000 nats/byte, 2.4526 bits/byte\n"
+               "                    1.062 x the entropy floor of 1.6000 in its windows\n"));
     for (const char *at = out; *at; at += strcspn(at, "\n") + 1)
         ck_assert_uint_le(strcspn(at, "\n"), 80);
     ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.00500  (80 x)\n"));
