@@ -87,7 +87,7 @@ planted() {
     local kind=$1
     shift
     run sh "$srcdir/tests/cuda/mutants.sh" "$kind" "$srcdir" "$builddir" "$@"
-    grep -v ': found by' <<<"$output"
+    grep -v ': found by' <<<"$output" || true # these are shown if the test fails
     [ "$status" -eq 0 ]
 }
 

@@ -42,10 +42,10 @@ kernel() {
     [ "$3" = - ] && set -- "$1" "$2" "$2" "$4" "$5"
     echo "#include \"$3\"" >"$tree/one.cu"
     # shellcheck disable=SC2086
-    "${CXX:-g++}" -I"$tree/kernels/cuda" $include -I"$tree" -I"$src" -I"$src/tests/cuda" -std=c++20 \
+    ${CXX:-g++} -I"$tree/kernels/cuda" $include -I"$tree" -I"$src" -I"$src/tests/cuda" -std=c++20 \
         -fPIC -O1 -g1 -w -x c++ -fsanitize=thread -c "$tree/one.cu" -o "$tree/one.o" || return 2
     # shellcheck disable=SC2086
-    "${CXX:-g++}" -shared -Wl,-Bsymbolic,-z,muldefs -o "$tree/backend_emu.so" "$tree/one.o" $objects ||
+    ${CXX:-g++} -shared -Wl,-Bsymbolic,-z,muldefs -o "$tree/backend_emu.so" "$tree/one.o" $objects ||
         return 2
     MOEFW_TEST_KERNELS=$4 MOEFW_TEST_FAMILY=$5 MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH=$tree CK_FORK=no \
         CK_RUN_CASE="cpu against ref" "$build/tests/unit/kernels/check_kernels" >"$tree/log" 2>&1
@@ -75,7 +75,7 @@ host() {
     done
     cp "$build"/tests/cuda/fake/lib*.so.13 "$tree/" || return 2
     # shellcheck disable=SC2086,SC2016
-    "${CXX:-g++}" -shared -Wl,-Bsymbolic -Wl,-rpath,'$ORIGIN' \
+    ${CXX:-g++} -shared -Wl,-Bsymbolic -Wl,-rpath,'$ORIGIN' \
         -Wl,--version-script="$src/kernels/cuda/backend.map" -o "$tree/backend_cuda.so" "$tree/one.o" $rest \
         "$build/tests/cuda/plain.o" "$tree/libcudart.so.13" "$tree/libcublasLt.so.13" || return 2
     MOEFW_FAKE=$tree srcdir=$src builddir=$build MOEFW=${MOEFW:-$build/moefw} "${BATS:-bats}" --tap \
