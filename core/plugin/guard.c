@@ -92,14 +92,26 @@ int mf_guard_float_check(unsigned before, const char *when)
         mf_float_control_text(before, now), when, before, now);
 }
 
+void mf_guard_end(mf_guard *g)
+{
+    if (g->folder >= 0) close(g->folder);
+    g->folder = -1;
+}
+
 int mf_guard_check(mf_guard *g, const char *when)
+{
+    const int rc = mf_guard_restore(g, when);
+    mf_guard_end(g);
+    return rc;
+}
+
+int mf_guard_restore(const mf_guard *g, const char *when)
 {
     int rc = MF_OK;
     char locale[128];
     locale_name(locale);
     mode_t mask = mask_now();
     if (check_folder(g, when) != MF_OK || check_signals(g, when) != MF_OK) rc = MF_EPLUGIN;
-    if (g->folder >= 0) close(g->folder);
     if (mask != g->umask) {
         umask(g->umask);
         rc = mf_fail(MF_EPLUGIN,

@@ -20,10 +20,13 @@ typedef struct mf_guard {
     char locale[128];
 } mf_guard;
 
+/* The state is kept until mf_guard_end or mf_guard_check. */
 void mf_guard_save(mf_guard *g);
+void mf_guard_end(mf_guard *g);
 /* Restores the saved state. MF_EPLUGIN if the state had changed; when: for the message, "when
  * it is loaded". */
-int mf_guard_check(mf_guard *g, const char *when);
+int mf_guard_restore(const mf_guard *g, const char *when);
+int mf_guard_check(mf_guard *g, const char *when); /* the same, and the end */
 
 /* Checks only the floating-point control (base/float_control.h), which is cheap enough for
  * every call of a plugin. Restores it. MF_EPLUGIN if it had changed. */

@@ -5,7 +5,6 @@
  * unless the caller passes them. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -132,7 +131,7 @@ int mf_trainer_new(mf_session *s, const mf_trainer_options *options, mf_trainer 
 void mf_trainer_free(mf_trainer *t)
 {
     if (!t) return;
-    if (t->guarded && t->guard.folder >= 0) close(t->guard.folder);
+    if (t->guarded) mf_guard_end(&t->guard);
     for (int i = t->n_observers; i-- > 0;)
         if (t->observers[i].ops->free) t->observers[i].ops->free(t->observers[i].self);
     mf_free(t->observers);
@@ -263,7 +262,7 @@ static bool writes(const mf_trainer *t)
     return t->now.wanted != 0 || (every > 0 && t->step % every == 0) || mf_trainer_done(t);
 }
 
-/* Some observers call plugins, and those after them write files. */
+/* Plugins have run in the step, and run in some observers; those after them write files. */
 static int tell_step(mf_trainer *t)
 {
     const bool restore = writes(t);
@@ -273,7 +272,7 @@ static int tell_step(mf_trainer *t)
         const mf_observed *o = &t->observers[i];
         if (!o->ops->after_step) continue;
         rc = o->ops->after_step(o->self, t, &t->now);
-        if (restore) mf_trainer_restore(t);
+        if (restore && o->ops->runs_plugins) mf_trainer_restore(t);
     }
     return rc;
 }

@@ -82,11 +82,11 @@ int mf_trainer_judge(const mf_trainer *t, int rc)
 
 void mf_trainer_restore(mf_trainer *t)
 {
-    if (!t->guarded) return;
-    if (mf_guard_check(&t->guard, "in a step") != MF_OK) {
-        mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
-        mf_error_clear();
-    }
+    if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
+    mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
+    mf_error_clear();
+    /* A folder that is out of reach is told once. */
+    mf_guard_end(&t->guard);
     mf_guard_save(&t->guard);
 }
 

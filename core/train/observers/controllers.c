@@ -218,6 +218,7 @@ int mf_observe_controllers(mf_trainer *t)
     static const mf_observer ops = {.name = "controllers",
                                     .wants = wants,
                                     .after_step = after_step,
+                                    .runs_plugins = true,
                                     .recall = recall,
                                     .free = free_controllers};
     controllers *o = mf_alloc(1, sizeof *o);
