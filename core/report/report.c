@@ -91,13 +91,22 @@ static double loss_of(const mf_metrics_record *m)
     return !m ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
-/* Mean speed of the whole run, in tokens per second. The speed in a record is only that since
- * the record before it. */
+/* Mean speed of the whole run, in tokens per second, without the time of evaluations: each
+ * record has the speed since the one before it. */
 static double mean_speed(const mf_report_run *r)
 {
-    const mf_metrics_record *m = mf_report_last(r, "train");
-    if (!m) return NAN;
-    return m->wall_s > 0 ? (double)m->tokens / m->wall_s : m->tokens_per_s;
+    double tokens = 0, seconds = 0;
+    int64_t before = 0;
+    for (int i = 0; i < r->history->n; i++) {
+        const mf_metrics_record *m = &r->history->records[i];
+        if (strcmp(m->split, "train") != 0) continue;
+        if (m->tokens > before && m->tokens_per_s > 0) {
+            tokens += (double)(m->tokens - before);
+            seconds += (double)(m->tokens - before) / m->tokens_per_s;
+        }
+        before = m->tokens;
+    }
+    return seconds > 0 ? tokens / seconds : (double)NAN;
 }
 
 static const char *against_floor(const mf_report *p, const mf_report_run *r, double loss)

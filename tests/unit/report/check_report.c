@@ -257,6 +257,26 @@ START_TEST(what_became_of_heads)
 }
 END_TEST
 
+/* 100 tokens at 50 in a second, 300 at 100: 400 in 5 seconds. An evaluation of 95 seconds lies
+ * in between, and is no time of training. */
+START_TEST(the_speed_is_that_of_training)
+{
+    static const char text[] = "{\"step\":1,\"split\":\"train\",\"loss\":3,\"tokens\":100,"
+                               "\"tokens_per_s\":50,\"wall_s\":2}\n"
+                               "{\"step\":1,\"split\":\"val\",\"loss\":2,\"tokens\":900,"
+                               "\"tokens_per_s\":9,\"wall_s\":97}\n"
+                               "{\"step\":4,\"split\":\"train\",\"loss\":2,\"tokens\":400,"
+                               "\"tokens_per_s\":100,\"wall_s\":100}\n";
+    size_t n;
+    const char *const runs[] = {write_run("speed", text)};
+    const char *out = scratch_path("speed.html");
+    ck_assert_msg(mf_report_write(1, runs, out) == MF_OK, "%s", mf_error_message());
+    char *page = scratch_read(out, &n);
+    ck_assert_ptr_nonnull(strstr(page, "<small>tokens/s</small><b>80"));
+    free(page);
+}
+END_TEST
+
 START_TEST(too_many_runs)
 {
     const char *runs[100];
@@ -277,6 +297,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_configuration_without_memory);
     tcase_add_test(c, odd_records);
     tcase_add_test(c, what_became_of_heads);
+    tcase_add_test(c, the_speed_is_that_of_training);
     tcase_add_test(c, too_many_runs);
     suite_add_tcase(s, c);
     return s;
