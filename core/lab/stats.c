@@ -176,13 +176,22 @@ void mf_holm(const double *p, int n, double *ret)
     }
 }
 
-/* ---- the sign-flip test ---- */
+/* ---- order ---- */
 
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
+
+double mf_median(double *x, int64_t n)
+{
+    if (n < 1) return (double)NAN;
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return n % 2 == 1 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+/* ---- the sign-flip test ---- */
 
 /* All 2^n sums of d with signs, ascending. */
 static double *sorted_sums(const double *d, int n)

@@ -14,6 +14,13 @@
 #define MF_LAB_STATS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+/* ---- order ---- */
+
+/* Sorts n numbers, none of them NaN, in rising order, and returns their median: of an even
+ * number the mean of the middle two. NaN if n is 0. */
+double mf_median(double *x, int64_t n);
 
 /* ---- distributions ---- */
 double mf_beta_inc(double a, double b, double x); /* regularized I_x(a, b), a, b > 0 */

@@ -51,12 +51,22 @@ static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_rout
     return scale == 1 ? gate : mf_scale(g, gate, scale);
 }
 
+/* The gates of the chosen experts, or of those that took their place (admitted not NULL), k for
+ * each token. What the router says of their sum counts before moe.renormalize. */
+static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, const mf_routing *r,
+                           mf_tensor *admitted, int k)
+{
+    const mf_moe_config *c = s->config;
+    const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
+    return mf_route_gates(g, r->prob, r->chosen, admitted, k, renormalize,
+                          r->gate_scale * c->gate_scale);
+}
+
 /* Sets prob (unless the router did), chosen, top_k and rows of the record. Returns gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                          const mf_router_in *in, mf_moe_out *out)
 {
     mf_routing *r = &out->routing;
-    const bool renormalize = r->renormalize < 0 ? s->config->renormalize : r->renormalize;
     if (r->dispatch) return mf_soft_choose(g, r);
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
@@ -74,8 +84,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     mf_tensor *score = selection_score(layer, g, r);
     if (r->score || layer->select_bias) out->score = score;
     r->chosen = mf_route_select(g, score, in->mask, r->top_k);
-    return mf_route_gates(g, r->prob, r->chosen, NULL, r->top_k, renormalize,
-                          r->gate_scale * s->config->gate_scale);
+    return gates_of(s, g, r, NULL, r->top_k);
 }
 
 static mf_tensor *reals(mf_graph *g, const mf_routing *r)
@@ -125,9 +134,7 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
                               (int)c->max_reassign, &out->moved);
     if (r->expert || c->reassign_gate == 1) return gate;
-    const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
-    return mf_route_gates(g, r->prob, r->chosen, r->admitted, k, renormalize,
-                          r->gate_scale * c->gate_scale);
+    return gates_of(s, g, r, r->admitted, k);
 }
 
 /* Returns the gates; with unit_gates p / detach(p), whose value is 1 and whose gradient is that

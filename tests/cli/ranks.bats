@@ -125,6 +125,20 @@ sent() {
     equal "2 3" "${big[@]}" --set parallel.bucket=1 --set train.freeze='attention.*'
 }
 
+@test "buckets leave while the backward pass runs" {
+    thin early default
+    words+=(--set train.steps=3 --set model.dim=128 --set expert.hidden=512 --set parallel.bucket=1)
+    words=("${words[@]/#-q/-v}")
+    run ranks 2 "${words[@]}"
+    [ "$status" -eq 0 ]
+    said=$(sed -n 's/.*rank 0 has sent \([0-9]*\) of \([0-9]*\) buckets.*/\1 \2/p' <<<"$output")
+    echo "$said"
+    read -r early all <<<"$said"
+    # several buckets in each of 3 steps; only the last ones wait for the embedding
+    [ "$all" -ge 12 ] && [ $((all % 3)) -eq 0 ]
+    [ $((2 * early)) -gt "$all" ] && [ "$early" -lt "$all" ]
+}
+
 @test "8 ranks" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
     equal "8" default --set train.accumulate=8

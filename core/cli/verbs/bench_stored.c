@@ -47,6 +47,7 @@ int mf_bench_stored(const mf_cli *cli)
     bool json = mf_cli_json(cli);
     if (pairs < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench stored");
+    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     if (!json)
         printf("%d thread(s), %s; a row for each of 8 experts [2048,2048], beside a loop that "
                "reads the same bytes\n"

@@ -649,6 +649,7 @@ static int bench_gemms(const mf_cli *cli)
     const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
     if (repetitions < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");
+    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     int rc = mf_machine_limits_measure(&p.limits);
     if (rc != MF_OK) return rc;
     if (!p.json)
@@ -664,10 +665,8 @@ static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
     mf_speed r;
-    if (strcmp(what, "gemm") == 0 || strcmp(what, "stored") == 0) {
-        mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
-        return what[0] == 'g' ? bench_gemms(cli) : mf_bench_stored(cli);
-    }
+    if (strcmp(what, "gemm") == 0) return bench_gemms(cli);
+    if (strcmp(what, "stored") == 0) return mf_bench_stored(cli);
     if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;

@@ -1,10 +1,10 @@
 /* lab/bench/comm_bench.c: ping-pong between rank 0 and a peer, and all-to-all. Ranks that do
  * not take part in a measurement wait for rank 0, which has the clock. */
 #include "lab/bench/comm_bench.h"
-#include <stdlib.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "lab/stats.h"
 
 enum { SMALL = 8, ROUNDS = 16, MOST = 16 << 20 };
 static const int64_t sizes[] = {64 << 10, 1 << 20, MOST};
@@ -19,18 +19,6 @@ typedef struct bench {
     double *seconds;       /* [repetitions] */
     mf_comm_piece *pieces; /* [2 ranks] */
 } bench;
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(bench *b)
-{
-    qsort(b->seconds, (size_t)b->repetitions, sizeof *b->seconds, by_value);
-    return b->seconds[b->repetitions / 2];
-}
 
 /* Nobody begins before all have ended. */
 static int meet(bench *b)
@@ -65,7 +53,7 @@ static int measure_pair(bench *b, const char *between, int peer, int64_t n)
         b->seconds[i] = (mf_clock() - began) / rounds / 2;
     }
     if (rc != MF_OK || b->rank != 0) return rc;
-    const double s = median(b);
+    const double s = mf_median(b->seconds, b->repetitions);
     b->show(b->arg, &(mf_comm_bench){.what = n == SMALL ? "latency" : "bandwidth",
                                      .between = between,
                                      .ranks = 2,
@@ -108,7 +96,7 @@ static int measure_all(bench *b, const char *between, bool node, int parts, int6
         b->seconds[i] = mf_clock() - began;
     }
     if (rc != MF_OK || b->rank != 0) return rc;
-    const double s = median(b);
+    const double s = mf_median(b->seconds, b->repetitions);
     b->show(b->arg, &(mf_comm_bench){.what = "all_to_all",
                                      .between = between,
                                      .ranks = parts,

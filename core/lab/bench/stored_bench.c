@@ -1,7 +1,6 @@
 /* Times gemms of single rows with stored weights, alternately with a loop that reads the same
  * bytes. Values are drawn, and none of them is so small that arithmetic with it is slow. */
 #include "lab/bench/stored_bench.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "base/clock.h"
@@ -10,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "graph/device/device.h"
+#include "lab/stats.h"
 
 #define CHOSEN 8
 #define IN     2048
@@ -177,18 +177,6 @@ static double multiply_all(bench *b, const mf_kernels *k)
     return mf_clock() - began;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
 static int measure(mf_stored_type type, int pairs, mf_stored_bench *ret)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
@@ -210,9 +198,9 @@ static int measure(mf_stored_type type, int pairs, mf_stored_bench *ret)
                                  .out = OUT,
                                  .in = IN,
                                  .bytes = bytes,
-                                 .gb = 1e-9 * (double)bytes / median(whole, pairs),
-                                 .read_gb = 1e-9 * (double)bytes / median(plain, pairs),
-                                 .share = median(share, pairs)};
+                                 .gb = 1e-9 * (double)bytes / mf_median(whole, pairs),
+                                 .read_gb = 1e-9 * (double)bytes / mf_median(plain, pairs),
+                                 .share = mf_median(share, pairs)};
         ret->share_lo = share[0];
         ret->share_hi = share[pairs - 1];
     }

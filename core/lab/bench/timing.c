@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text/json.h"
 #include "base/mem.h"
+#include "lab/stats.h"
 
 enum { TURN_MAX = 100000 };
 
@@ -19,12 +20,6 @@ typedef struct {
     int64_t n, room;
     int64_t allocations, faults; /* during the timed runs */
 } series;
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static int64_t faults_so_far(void)
 {
@@ -129,8 +124,7 @@ int mf_timing_run(const mf_timing_how *how, int warm_up, mf_timed_fn *fn, void *
     if (rc == MF_OK && s.n > 0) {
         ret->allocations = (double)s.allocations / (double)s.n;
         ret->faults = (double)s.faults / (double)s.n;
-        qsort(s.ms, (size_t)s.n, sizeof *s.ms, ascending);
-        ret->ms = s.ms[s.n / 2];
+        ret->ms = mf_median(s.ms, s.n);
         ret->ms_min = s.ms[0];
         ret->ms_max = s.ms[s.n - 1];
         ret->ms_p10 = at_share(s.ms, s.n, 0.1);

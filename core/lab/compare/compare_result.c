@@ -8,6 +8,7 @@
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "lab/compare/compare_parts.h"
+#include "lab/stats.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/metrics/metrics.h"
 #include "train/run/rundir.h"
@@ -34,12 +35,6 @@ static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_resu
     return rc;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median over the logged steps except the first, which includes page faults and cold caches. */
 static double median_speed(const mf_metrics_history *h)
 {
@@ -49,10 +44,7 @@ static double median_speed(const mf_metrics_history *h)
         if (strcmp(h->records[i].split, "train") == 0 && h->records[i].tokens_per_s > 0 &&
             h->records[i].step > 1)
             speed[n++] = h->records[i].tokens_per_s;
-    if (n > 0) {
-        qsort(speed, (size_t)n, sizeof *speed, ascending);
-        median = n % 2 == 1 ? speed[n / 2] : (speed[n / 2 - 1] + speed[n / 2]) / 2;
-    }
+    if (speed) median = mf_median(speed, n);
     mf_free(speed);
     return median;
 }

@@ -2,6 +2,7 @@
  * what it is: buckets travel in their order, and pieces in that of their leaves. */
 #include "train/parallel/gradient_exchange.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
@@ -25,6 +26,8 @@ struct mf_gradient_exchange {
     int64_t *border;            /* [buckets + 1] elements, rising */
     int *last;       /* [buckets] the node that finishes it; in the order of border */
     int begun, done; /* buckets that were begun; that are done, of those */
+    int end;         /* the node that finishes the last bucket */
+    int64_t early, all; /* buckets of all steps that were begun before that node; all of them */
     int rc;          /* the first error between begin and finish */
 };
 
@@ -110,6 +113,9 @@ int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gr
 void mf_gradient_exchange_free(mf_gradient_exchange *x)
 {
     if (!x) return;
+    if (mf_world_rank(x->world) == 0)
+        mf_log(MF_LOG_DEBUG, "rank 0 has sent %lld of %lld buckets before the last was ready",
+               (long long)x->early, (long long)x->all);
     mf_free(x->pieces);
     mf_free(x->owner);
     mf_free(x->received);
@@ -157,15 +163,21 @@ void mf_gradient_exchange_begin(mf_gradient_exchange *x, const mf_graph *g)
     x->begun = x->done = 0;
     x->rc = MF_OK;
     mf_gradient_sum_last(x->sum);
+    x->all += n;
     if (g) mf_graph_last_writes(g, x->store, n, x->border, x->last);
+    x->end = -1;
+    for (int i = 0; g && i < n; i++)
+        if (x->last[i] > x->end) x->end = x->last[i];
 }
 
 void mf_gradient_exchange_after(void *arg, int node)
 {
     mf_gradient_exchange *x = arg;
     const int n = x->parts->buckets;
-    while (x->begun < n && x->last[n - 1 - x->begun] <= node)
+    while (x->begun < n && x->last[n - 1 - x->begun] <= node) {
         start(x, x->begun++);
+        x->early += node < x->end;
+    }
     while (x->rc == MF_OK && x->done < x->begun) {
         x->rc = mf_world_test(x->world, what, &x->wait[x->done]);
         if (x->wait[x->done]) break;

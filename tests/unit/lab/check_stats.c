@@ -126,6 +126,17 @@ START_TEST(few_values)
 }
 END_TEST
 
+START_TEST(medians)
+{
+    double odd[] = {3, -1, 2}, even[] = {4, 1, 3, 10}, one = 7;
+    near(mf_median(odd, 3), 2, 0);
+    ck_assert(odd[0] == -1 && odd[1] == 2 && odd[2] == 3); /* sorted */
+    near(mf_median(even, 4), 3.5, 0);
+    near(mf_median(&one, 1), 7, 0);
+    ck_assert(isnan(mf_median(&one, 0)));
+}
+END_TEST
+
 START_TEST(holm)
 {
     static const double p[] = {0.01, 0.04, 0.03, 0.005}, wanted[] = {0.03, 0.06, 0.06, 0.02};
@@ -393,6 +404,7 @@ static Suite *suite(void)
     tcase_add_test(c, hours_of_sleep);
     tcase_add_test(c, maize);
     tcase_add_test(c, few_values);
+    tcase_add_test(c, medians);
     tcase_add_test(c, holm);
     tcase_add_test(c, pairs);
     tcase_add_test(c, simulated);
