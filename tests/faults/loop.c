@@ -5,7 +5,9 @@
  * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... until a
  * run passes without a failed call: once and from then on, with the errors that such a call can
  * have. Kinds with fewer calls fail at three places at least; with a STRIDE over 1,
- * allocations, reads and a comparison, which is four runs, have longer strides.
+ * allocations, reads and a comparison, which is four runs, have longer strides. With a STRIDE
+ * of 1, of a kind with more than MANY calls those fail to which the same functions led not more
+ * than once before, or never again: each path that leads to a call, not each turn of a loop.
  *
  * Each run starts from the same files. It must end by itself with a documented status; with
  * status 0 its output and its files are those of a run without faults; with any other, it says
@@ -19,6 +21,7 @@
 #include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, TEXT = 8192, WORDS = 40, FILES = 1024, PATH = 2048 };
+enum { SECONDS = 60, TEXT = 8192, WORDS = 40, FILES = 1024, PATH = 2048, MANY = 4000 };
 
 static const char *faults_so, *moefw, *sources;
 static char base[PATH]; /* holds start/, expected/ and work/ */
@@ -210,7 +213,7 @@ static result run_command(const char *folder, char *const *argv)
 
 static void arm(int kind, long nth, bool always, int error)
 {
-    memset(plan, 0, sizeof *plan);
+    memset(plan, 0, offsetof(fault_plan, stacks));
     plan->kind = kind;
     plan->nth = nth;
     plan->always = always;
@@ -227,6 +230,17 @@ static char **words(char *text)
         list[n++] = w;
     list[n] = NULL;
     return list;
+}
+
+/* Between two faults: no call fails, and the plan is what it was. */
+static result run_healthy(const char *folder, char *text)
+{
+    const int kind = plan->kind, error = plan->error, always = plan->always;
+    const long nth = plan->nth;
+    arm(FAULT_NONE, 0, false, 0);
+    const result r = run_command(folder, words(text));
+    arm(kind, nth, always, error);
+    return r;
 }
 
 static result run_text(const char *folder, const char *format)
@@ -417,11 +431,8 @@ static void judge_resume(counts *c, const verb *v, const result *r, const char *
 {
     char text[TEXT], name[256];
     if (!has_checkpoint(now, v->run)) return;
-    fault_plan armed = *plan;
     snprintf(text, sizeof text, "train --resume %s -q", v->run);
-    arm(-1, 0, false, 0);
-    const result again = run_command(work, words(text));
-    *plan = armed;
+    const result again = run_healthy(work, text);
     if (!again.ended || again.status != 0) {
         complain(c, v, "does not resume", &again);
         return;
@@ -465,11 +476,8 @@ static void judge_compare(counts *c, const verb *v, const char *work, const tree
                           const result *expected)
 {
     char text[] = "compare cmp -q";
-    fault_plan armed = *plan;
     if (!find(now, "cmp/plan.json")) return;
-    arm(-1, 0, false, 0);
-    const result again = run_command(work, words(text));
-    *plan = armed;
+    const result again = run_healthy(work, text);
     if (!again.ended || again.status != 0)
         complain(c, v, "does not continue", &again);
     else if (!same_table(again.out, expected->out))
@@ -535,13 +543,44 @@ static long stride_of(const verb *v, int kind, long calls)
     long step = stride;
     if (stride > 1 && kind == FAULT_ALLOC) step *= 23;
     if (stride > 1 && kind == FAULT_READ) step *= 3;
-    if (strcmp(v->name, "compare") == 0) step *= stride > 1 ? 41 : 17;
+    if (strcmp(v->name, "compare") == 0) step *= stride > 1 ? 41 : 1;
     if (step > calls) step = calls / 3 + 1;
     return stride == 1 && calls < 1000 ? 1 : step;
 }
 
+/* The numbers of the calls that fail, in order, 0 at the end. */
+static long *choose(const verb *v, int form, const uint32_t *stacks, long calls)
+{
+    enum { TURNS = 2, SLOTS = 1 << 17 };
+    static struct {
+        uint32_t stack;
+        long turns, last;
+    } slots[SLOTS];
+    const bool paths = stride == 1 && calls > MANY;
+    const long step = paths ? 1 : stride_of(v, forms[form].kind, calls);
+    long *list = calloc((size_t)calls + 3, sizeof *list), n = 0, total = calls;
+    if (total > FAULT_CALLS) total = FAULT_CALLS;
+    memset(slots, 0, sizeof slots);
+    for (long i = total - 1; paths && i >= 0; i--) {
+        uint32_t at = stacks[i] % SLOTS;
+        while (slots[at].stack && slots[at].stack != stacks[i])
+            at = (at + 1) % SLOTS;
+        if (!slots[at].stack) slots[at].last = i;
+        slots[at].stack = stacks[i];
+    }
+    for (long i = form % step; i <= calls; i += step) {
+        uint32_t at = paths && i < total ? stacks[i] % SLOTS : 0;
+        while (paths && i < total && slots[at].stack != stacks[i])
+            at = (at + 1) % SLOTS;
+        if (paths && i < total && slots[at].turns++ >= TURNS && slots[at].last != i) continue;
+        list[n++] = i + 1;
+    }
+    return list;
+}
+
 static void loop_verb(const verb *v, int number)
 {
+    static uint32_t stacks[FAULT_KINDS][FAULT_CALLS];
     static char folder[2 * PATH], path[3 * PATH];
     counts c = {0};
     snprintf(folder, sizeof folder, "%s/work", base);
@@ -554,7 +593,7 @@ static void loop_verb(const verb *v, int number)
     FILE *f = fopen(path, "w");
     fputs(config, f);
     fclose(f);
-    arm(-1, 0, false, 0);
+    arm(FAULT_NONE, 0, false, 0);
     result r = {.ended = true};
     if (v->before) r = run_text(folder, v->before);
     if (r.status == 0 && v->cut) {
@@ -568,9 +607,12 @@ static void loop_verb(const verb *v, int number)
     }
     tree start = read_tree(folder);
     write_tree(&start, folder);
-    arm(-1, 0, false, 0);
+    arm(FAULT_NOTE, 0, false, 0);
     if (r.status == 0) r = run_text(folder, v->command);
-    const fault_plan clean = *plan;
+    long clean[FAULT_KINDS];
+    for (int i = 0; i < FAULT_KINDS; i++)
+        clean[i] = plan->calls[i];
+    memcpy(stacks, plan->stacks, sizeof stacks);
     tree good = read_tree(folder);
     snprintf(folder, sizeof folder, "%s/good", base);
     write_tree(&good, folder);
@@ -578,18 +620,19 @@ static void loop_verb(const verb *v, int number)
     if (r.status != 0) printf("# %s without faults: status %d: %s\n", v->name, r.status, r.err);
     for (int i = 0; r.status == 0 && i < (int)(sizeof forms / sizeof *forms); i++) {
         if (only && strcmp(only, kinds[forms[i].kind]) != 0) continue;
-        const long calls = clean.calls[forms[i].kind],
-                   step = stride_of(v, forms[i].kind, calls);
-        for (long n = 1 + i % step;; n += step) {
-            arm(forms[i].kind, n, forms[i].always, forms[i].error);
-            if (n > calls + 1 || !try_one(&c, v, &start, &good, &r)) break;
+        const int kind = forms[i].kind;
+        long *list = choose(v, i, stacks[kind], clean[kind]);
+        for (const long *n = list; *n; n++) {
+            arm(kind, *n, forms[i].always, forms[i].error);
+            if (!try_one(&c, v, &start, &good, &r)) break;
         }
+        free(list);
     }
     free_tree(&start);
     free_tree(&good);
     printf("# %s:", v->name);
     for (int i = 0; i < FAULT_KINDS; i++)
-        if (clean.calls[i] > 0) printf(" %s %ld", kinds[i], clean.calls[i]);
+        if (clean[i] > 0) printf(" %s %ld", kinds[i], clean[i]);
     printf("\n%s %d - %s: %ld calls failed, %ld survived, %ld said so, %ld lost\n",
            c.lost == 0 && c.tried > 0 ? "ok" : "not ok", number, v->name, c.tried, c.survived,
            c.failed, c.lost);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define EXPORT   __attribute__((visibility("default")))
 #define REAL(fn) ((__typeof__(&fn))real(&real_##fn, #fn))
@@ -90,11 +91,27 @@ static bool ours(const void *caller, int kind)
     return kind == FAULT_THREAD; /* of OpenMP, too */
 }
 
+/* Adds a frame of moefw or of its libraries to the hash. */
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
+{
+    const uintptr_t at = _Unwind_GetIP(frame);
+    uint32_t *hash = arg;
+    for (int i = 0; i < n_ranges; i++)
+        if (at >= ranges[i].from && at < ranges[i].to && !ranges[i].memory_only)
+            *hash = (*hash ^ (uint32_t)(at - ranges[i].from) ^ (uint32_t)i << 28) * 16777619u;
+    return _URC_NO_REASON;
+}
+
 /* Counts the call. True: it must fail, and errno is set. */
 static bool fails(int kind, const void *caller)
 {
     if (!plan || !ours(caller, kind)) return false;
     const long call = atomic_fetch_add(&plan->calls[kind], 1) + 1;
+    if (plan->kind == FAULT_NOTE && call <= FAULT_CALLS) {
+        uint32_t hash = 2166136261u;
+        _Unwind_Backtrace(add_frame, &hash);
+        plan->stacks[kind][call - 1] = hash | 1;
+    }
     if (kind != plan->kind || call < plan->nth) return false;
     if (!plan->always && call != plan->nth) return false;
     atomic_fetch_add(&plan->hits, 1);

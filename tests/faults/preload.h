@@ -33,14 +33,19 @@ enum fault_kind {
 };
 
 enum { FAULT_SHORT = -1 }; /* as error of a read or write: one byte is transferred */
+enum { FAULT_NONE = -2, FAULT_NOTE = -1 };
+enum { FAULT_CALLS = 1 << 16 };
 
 typedef struct fault_plan {
     atomic_long calls[FAULT_KINDS]; /* of all processes since the plan was made */
     atomic_long hits;
-    int kind;   /* which calls fail; -1: none */
+    int kind;   /* which calls fail; FAULT_NONE; FAULT_NOTE: none, and stacks are noted */
     long nth;   /* from 1 */
     int always; /* also every later call of the kind */
     int error;  /* errno, or FAULT_SHORT */
+    /* A hash of the functions that led to each call, never 0. The same in all processes,
+     * wherever they are loaded. */
+    uint32_t stacks[FAULT_KINDS][FAULT_CALLS];
 } fault_plan;
 
 /* A record is a sequence of these, each followed by the bytes of both paths and the data. */
