@@ -138,6 +138,17 @@ timeless() {
     [[ "$output" != *'{"router":"expert_choice","baseline"'* ]]
 }
 
+@test "a baseline whose plugin is refused ends the comparison: no other router takes its place" {
+    head -c 4000 "$builddir/plugins/routers/hash.so" >cut.so
+    run --separate-stderr small --routers ./cut.so,hash --seeds 1 --steps 2 --out cut
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"the baseline "*cut.so*" (--baseline names another)"* ]]
+    [ ! -e cut ]
+    run --separate-stderr small --routers hash,./cut.so --seeds 1 --steps 2 --out cut
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"skipped: "*cut.so* ]]
+}
+
 @test "wrong names and options, another configuration: exit 2, nothing changed" {
     for bad in haxh linear:temprature=2 linear,linear linear: ""; do
         run --separate-stderr small --routers "$bad" --steps 2 --out bad

@@ -214,6 +214,17 @@ static int count_params(const mf_compare *c, const mf_compare_router *r,
     return rc;
 }
 
+/* Skips the router for the reason of the last error. No memory, or a disk that does not read,
+ * says nothing of the router, and is an error. */
+static int refuse(mf_compare_router *r, int rc)
+{
+    if (rc == MF_OK || rc == MF_ENOMEM || rc == MF_EIO) return rc;
+    r->refused_as = rc;
+    r->refused = mf_strdup(mf_error_message());
+    mf_error_clear();
+    return r->refused ? MF_OK : MF_ENOMEM;
+}
+
 /* Invalid options are an error if the user named the router. Otherwise, and always if the
  * plugin is refused (MF_EPLUGIN), the router is skipped. */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
@@ -231,20 +242,15 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
                      "equal time is made by train.steps: expected 1 or more, found 0");
     mf_config_free(config);
     const bool named = c->spec->routers && strcmp(c->spec->routers, "all") != 0;
-    if (rc == MF_OK || rc == MF_ENOMEM || (named && rc != MF_EPLUGIN)) return rc;
-    r->refused = mf_strdup(mf_error_message());
-    mf_error_clear();
-    return r->refused ? MF_OK : MF_ENOMEM;
+    if (rc != MF_OK && named && rc != MF_EPLUGIN) return rc;
+    return refuse(r, rc);
 }
 
 static int judge_model(const mf_compare *c, mf_compare_router *r, const mf_model_dims *dims)
 {
     if (r->refused) return MF_OK;
     int rc = count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
-    if (rc == MF_OK || rc == MF_ENOMEM) return rc;
-    r->refused = mf_strdup(mf_error_message());
-    mf_error_clear();
-    return r->refused ? MF_OK : MF_ENOMEM;
+    return refuse(r, rc);
 }
 
 /* Computes expert.hidden. Active parameters are linear in it, so two widths determine
@@ -270,11 +276,16 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     return count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
 }
 
-/* If the user named no baseline, the first router that fits the model becomes the baseline. */
+/* If the user named no baseline, and the chosen one does not fit the model, the first router
+ * that does becomes the baseline. A plugin that cannot be loaded is no such case: it may be
+ * there again when the comparison is continued, and the baseline must not change meanwhile. */
 static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
     if (!b->refused) return MF_OK;
+    if (b->refused_as == MF_EPLUGIN)
+        return mf_fail(MF_EPLUGIN, "the baseline %s: %s (--baseline names another)",
+                       b->entry.label, b->refused);
     for (int i = 0; !c->spec->baseline && i < c->n_routers; i++)
         if (!c->routers[i].refused) {
             c->baseline = i;

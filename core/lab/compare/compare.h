@@ -37,7 +37,7 @@ typedef struct mf_compare_spec {
     int n_set;
     const char *routers; /* a list as in lab/bench/router_list.h */
     /* label; NULL: the configuration's router if it is listed, else the first of the list; if
-     * that router is refused, the first router that is not */
+     * that router does not fit the model, the first router that does */
     const char *baseline;
     const char *out;
     mf_equal equal;
@@ -106,6 +106,7 @@ typedef struct mf_compare_router {
     const char *dir, *config; /* OUT/ROUTER and its config.ini */
     char *text;               /* text of the configuration; freed with mf_free */
     char *refused; /* why it is not compared; freed with mf_free; NULL: it is compared */
+    int refused_as; /* the status of that error, before the first run; else MF_OK */
     int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
     /* configured: train.steps; 0: train.epochs decides. steps: optimizer steps of each run;
      * with equal time it is 0 until the pilot runs have ended, else it is `configured` */
@@ -135,7 +136,8 @@ int mf_compare_looked(mf_compare *c);
 /* Checks names, options, models and the content of OUT, then creates OUT. Routers that do not
  * fit this model are marked as refused. Fails with MF_EUSAGE, MF_ECONFIG or MF_ENOTFOUND, and
  * writes nothing, if the user named a router with a wrong name or option, or if OUT contains
- * another comparison. Free with mf_compare_free. */
+ * another comparison; with MF_EPLUGIN if the baseline's plugin is refused. Free with
+ * mf_compare_free. */
 int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret);
 void mf_compare_free(mf_compare *c);
 

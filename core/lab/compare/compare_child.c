@@ -68,6 +68,20 @@ static int judge_dir(const mf_compare_run *run, bool *ret_again)
     return n > 0 ? MF_OK : mf_remove_tree(run->dir);
 }
 
+/* Input, output and descriptors of a run. Without memory an action is not added, and the run
+ * would write to the terminal. Returns an errno. */
+static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim)
+{
+    int why = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (why == 0)
+        why = posix_spawn_file_actions_addopen(a, STDOUT_FILENO, log,
+                                               O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (why == 0) why = posix_spawn_file_actions_adddup2(a, STDOUT_FILENO, STDERR_FILENO);
+    /* A copy to the same number clears close-on-exec in the child only. */
+    if (why == 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);
+    return why;
+}
+
 static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
@@ -75,12 +89,6 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     sigset_t defaults;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                     O_WRONLY | O_CREAT | O_APPEND, 0666);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    /* A copy to the same number clears close-on-exec in the child only. */
-    posix_spawn_file_actions_adddup2(&actions, claim, claim);
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGINT);
     sigaddset(&defaults, SIGTERM);
@@ -88,8 +96,10 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    errno = posix_spawn(ret_pid, argv[0], &actions, &attributes,
-                        (char *const *)(const void *)argv, environ);
+    errno = add_actions(&actions, log, claim);
+    if (errno == 0)
+        errno = posix_spawn(ret_pid, argv[0], &actions, &attributes,
+                            (char *const *)(const void *)argv, environ);
     int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s for a run", argv[0]);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);

@@ -115,10 +115,12 @@ static int start(const char *verb, int n, const char *const *arguments, pid_t *r
     snprintf(number, sizeof number, "%d", free_fd);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
-    errno = posix_spawn(ret_pid, program, &actions, NULL, (char *const *)(const void *)argv,
-                        environ);
+    /* Without memory an action is not added: the child would have another input, or no pipe. */
+    errno = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (errno == 0) errno = posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
+    if (errno == 0)
+        errno = posix_spawn(ret_pid, program, &actions, NULL,
+                            (char *const *)(const void *)argv, environ);
     int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s as a child", program);
     posix_spawn_file_actions_destroy(&actions);
     close(free_fd);
