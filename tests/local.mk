@@ -236,6 +236,7 @@ FIXTURES += tests/lib/backward_clock.c
 FIXTURES += tests/defects/list.tsv
 FIXTURES += tests/defects/other.c
 FIXTURES += tests/defects/router.c
+FIXTURES += tests/defects/unsteady.c
 FIXTURES += tests/foreign/ahead.c
 FIXTURES += tests/foreign/base.c
 FIXTURES += tests/foreign/by_id.c

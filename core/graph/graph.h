@@ -226,6 +226,11 @@ int mf_graph_run(mf_graph *g, const mf_run *run);
  * interval as it is. */
 void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const int64_t *at,
                           int *ret);
+/* In mf_run.after_node, on the host: a digest of all that the node has written, from which runs
+ * of one graph see where they differ. Numbers of nodes are below mf_graph_nodes. */
+void mf_graph_digest(const mf_graph *g, int node, char ret[33]);
+/* Records the error `text` of that node, after its op and scope, and returns code. */
+int mf_graph_blame(const mf_graph *g, int node, int code, const char *text);
 /* Waits for queued runs. A fault of a kernel is an error, as in mf_graph_run. */
 int mf_graph_wait(mf_graph *g);
 

@@ -101,7 +101,8 @@ int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s);
 mf_ckpt_moments mf_trainer_moments(mf_trainer *t);
 int mf_trainer_serve_moments(mf_trainer *t);
 int mf_trainer_end_moments(mf_trainer *t);
-/* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks. */
+/* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks, or if the
+ * last micro-batch has other results on one of them or when it runs again. */
 int mf_trainer_judge_equal(mf_trainer *t);
 
 /* ---- trainer.c, trainer_state.c ---- */

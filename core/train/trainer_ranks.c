@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "train/parallel/repeat.h"
 #include "train/trainer_internal.h"
 
 static int new_exchange(mf_trainer *t)
@@ -269,5 +270,9 @@ int mf_trainer_judge_equal(mf_trainer *t)
     if (rc == MF_OK) rc = compare(w, store, all);
     mf_free(mine);
     mf_free(all);
-    return rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
+    rc = rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
+    if (rc != MF_OK || !t->session->train) return rc;
+    /* The last micro-batch of the step, which observers may still look at. */
+    const int64_t leaf = t->step * t->session->config->train.accumulate - 1;
+    return mf_repeat_judge(w, t->session, t->buckets, leaf > 0 ? leaf : 0);
 }

@@ -594,6 +594,26 @@ goes_on() {
     grep -q '^moefw: .*layers.0.router.* differs between rank 0 and rank 1' <<<"$output"
 }
 
+@test "a plugin that uses rand, or keeps something outside of buffers, is named at the next save" {
+    # wrong NUMBER TEXT: what is printed with tests/defects/unsteady.c
+    wrong() {
+        ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -DWRONG="$1" -I"$srcdir/include" \
+            -I"$builddir/include" -o "wrong$1.so" "$srcdir/tests/defects/unsteady.c" -lm
+        thin x default --plugin "$PWD/wrong$1.so"
+        run ranks 2 "${words[@]}"
+        echo "$output"
+        [ "$status" -eq 4 ]
+        [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
+        grep -q "^moefw: .*$2" <<<"$output"
+        [ ! -e x/ckpt/latest ]
+        rm -rf x
+    }
+    wrong 0 "unsteady (layers.0.router.*): has other values when the same micro-batch runs again"
+    wrong 1 "unsteady (layers.0.router.*): has other values when the same micro-batch runs again"
+    wrong 2 "unsteady (layers.0.router.*): has other values on rank 1 (.*) than on rank 0"
+    wrong 3 "layers.0.router.drawn differs between rank 0 and rank 1"
+}
+
 @test "evaluation at the end of a run that is complete" {
     thin one default
     "$MOEFW" "${words[@]}"
