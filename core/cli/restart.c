@@ -6,6 +6,7 @@
 #include "base/file/paths.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -35,17 +36,32 @@ static size_t stack_size(const char *text)
     return end == text || bytes < 0 || bytes > 1e18 ? SIZE_MAX : (size_t)bytes;
 }
 
+/* Stack of a new thread for which nothing is set: by glibc the limit, or 2 MiB if that is
+ * infinite; by musl 128 KiB. */
+static size_t usual_stack(void)
+{
+    pthread_attr_t usual;
+    size_t size = 0;
+    if (pthread_attr_init(&usual) != 0) return SIZE_MAX;
+    if (pthread_attr_getstacksize(&usual, &size) != 0) size = SIZE_MAX;
+    pthread_attr_destroy(&usual);
+    return size;
+}
+
 /* Enlarges stacks by variables and a limit that only a new start of the program can apply.
  * *ret_restart: set to true if a new start is needed. MF_EDEP if the system forbids it. */
 static int enlarge_stacks(bool *ret_restart)
 {
     static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"};
     struct rlimit limit;
+    bool named = false;
     for (int i = 0; i < 3; i++) {
         const char *text = getenv(names[i]);
+        named = named || text;
         if (text && stack_size(text) < STACK && setenv(names[i], "4M", 1) == 0)
             *ret_restart = true;
     }
+    if (!named && usual_stack() < STACK && setenv(names[0], "4M", 1) == 0) *ret_restart = true;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
         limit.rlim_cur >= STACK)
         return MF_OK;

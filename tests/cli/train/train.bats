@@ -45,6 +45,14 @@ alike() {
     [ ! -e c ]
 }
 
+@test "threads have stacks of 4 MiB where the system gives less: without a limit, 2 MiB by glibc" {
+    [ "$(ulimit -H -s)" = unlimited ] || skip "the stack has a hard limit"
+    run bash -c 'ulimit -s unlimited && OMP_DISPLAY_ENV=true exec "$MOEFW" "$@"' - train -q -t 2 \
+        --set train.steps=1 --set model.layers=1 --set train.eval_batches=1 --set report.enabled=no -o unlimited
+    [ "$status" -eq 0 ]
+    grep OMP_STACKSIZE <<<"$output" | tail -n 1 | grep -q 4194304
+}
+
 @test "a run leaves the files of the manual, and its last line is its path" {
     run small run
     [ "$status" -eq 0 ]
