@@ -214,11 +214,11 @@ static int count_params(const mf_compare *c, const mf_compare_router *r,
     return rc;
 }
 
-/* Skips the router for the reason of the last error. No memory, or a disk that does not read,
- * says nothing of the router, and is an error. */
-static int refuse(mf_compare_router *r, int rc)
+/* Skips the router for the reason of the last error. If the machine failed since the number of
+ * faults was `faults`, that says nothing of the router, and is an error. */
+static int refuse(mf_compare_router *r, int rc, unsigned long faults)
 {
-    if (rc == MF_OK || rc == MF_ENOMEM || rc == MF_EIO) return rc;
+    if (rc == MF_OK || rc == MF_ENOMEM || mf_faults() != faults) return rc;
     r->refused_as = rc;
     r->refused = mf_strdup(mf_error_message());
     mf_error_clear();
@@ -229,6 +229,7 @@ static int refuse(mf_compare_router *r, int rc)
  * plugin is refused (MF_EPLUGIN), the router is skipped. */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
 {
+    const unsigned long faults = mf_faults();
     mf_config *config = NULL;
     int rc = load(c, r, false, &config);
     if (rc == MF_OK) rc = mf_config_open_plugins(config, NULL);
@@ -243,14 +244,15 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
     mf_config_free(config);
     const bool named = c->spec->routers && strcmp(c->spec->routers, "all") != 0;
     if (rc != MF_OK && named && rc != MF_EPLUGIN) return rc;
-    return refuse(r, rc);
+    return refuse(r, rc, faults);
 }
 
 static int judge_model(const mf_compare *c, mf_compare_router *r, const mf_model_dims *dims)
 {
     if (r->refused) return MF_OK;
+    const unsigned long faults = mf_faults();
     int rc = count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
-    return refuse(r, rc);
+    return refuse(r, rc, faults);
 }
 
 /* Computes expert.hidden. Active parameters are linear in it, so two widths determine
