@@ -229,6 +229,8 @@ FAULTS += tests/faults/loop.c
 FAULTS += tests/faults/preload.c
 FAULTS += tests/faults/preload.h
 FAULTS += tests/faults/replay.c
+FAULTS += tests/faults/tree.c
+FAULTS += tests/faults/tree.h
 
 # Files that tests read.
 FIXTURES =
@@ -458,7 +460,7 @@ EXTRA_DIST += tests/fuzz/run.sh
 EXTRA_DIST += tests/coverage.awk
 EXTRA_DIST += tests/coverage.sh
 EXTRA_DIST += tests/memcheck.sh
-EXTRA_DIST += tests/nightly.sh
+EXTRA_DIST += tests/nightly.sh tests/systems/chroot.sh tests/systems/musl.sh tests/systems/omp_musl.c
 EXTRA_DIST += tests/draw-comments.sh
 EXTRA_DIST += tests/lint/lib.sh
 EXTRA_DIST += tests/lint/comments.awk

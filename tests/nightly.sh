@@ -16,10 +16,12 @@
 #   self        200 comparisons of a router with itself
 #   soak        training for MOEFW_SOAK seconds (600): memory and descriptors
 #   fuzz        all targets
+#   debian13    the suite in a bare Debian 13, which is made in DIR; needs root, debootstrap, a network
+#   musl        the suite with musl in place of glibc; needs apt-get, musl-gcc, a network
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
-all='gcc clang asan tsan memcheck coverage faults drawn cuda self soak fuzz'
+all='gcc clang asan tsan memcheck coverage faults drawn cuda self soak fuzz debian13 musl'
 out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
@@ -32,7 +34,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,20s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,22s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -136,6 +138,8 @@ run() {
             END { printf "%d targets, %d executions, %d findings\n", n, runs, found }' "$out/fuzz.log"
         return "$status"
         ;;
+    debian13) sh "$here/systems/chroot.sh" --jobs "$jobs" "$out/debian13" ;;
+    musl) sh "$here/systems/musl.sh" --jobs "$jobs" "$out/musl" ;;
     esac
 }
 

@@ -24,6 +24,10 @@ loop() { # STRIDE VERB...
     loop 17 eval generate report export swap import
 }
 
+@test "config, data, tokenize, plugin, graph, ckpt, runs, trace, quantize: each 17th call fails" {
+    loop 17 config data tokenize plugin graph ckpt runs trace quantize
+}
+
 @test "compare: calls fail, and it continues to the same table" {
     loop 17 compare
 }

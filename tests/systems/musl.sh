@@ -1,0 +1,84 @@
+#!/bin/sh
+# musl.sh [--jobs N] DIR: builds moefw and its libraries with musl in place of the system's C library, and
+# runs the suite. The libraries are built in DIR from the sources of Debian; OpenMP is omp_musl.c. Needs
+# apt-get, dpkg-source, musl-gcc (musl-tools), git and a network. The sources of moefw are those of the
+# last commit. The last line is the counts of the suite; the exit status is 1 if a test failed.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+jobs=2
+[ "${1:-}" != --jobs ] || { jobs=${2:-2}; shift 2; }
+case ${1:-} in
+-h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+/*) root=$1 ;;
+*) echo "musl.sh: expected an absolute path for the libraries, found '${1:-}'" >&2; exit 2 ;;
+esac
+for program in apt-get dpkg-source musl-gcc git; do
+    command -v "$program" >/dev/null || { echo "musl.sh: needs $program" >&2; exit 6; }
+done
+# shellcheck disable=SC1091
+release=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
+prefix=$root/prefix
+mkdir -p "$root/src" "$root/lists" "$prefix/lib/pkgconfig" "$prefix/include" || exit 1
+
+# library NAME VERSION SOURCE...: a shared library of some files, and its .pc
+library() {
+    name=$1 version=$2 so=lib${1#lib}.so
+    shift 2
+    musl-gcc -O2 -fPIC -shared -I"$prefix/include" -Wl,-soname,"$so.0" -o "$prefix/lib/$so.0" "$@" -lm || exit 1
+    ln -sf "$so.0" "$prefix/lib/$so"
+    printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: -L%s -l%s\nCflags: -I%s\n' "$name" "$name" "$version" \
+        "$prefix/lib" "${name#lib}" "$prefix/include" >"$prefix/lib/pkgconfig/$name.pc"
+}
+
+# folder NAME: where apt-get source has put it
+folder() {
+    set -- "$root/src/$1"-*/
+    echo "${1%/}"
+}
+
+libraries() {
+    echo "deb-src http://deb.debian.org/debian $release main" >"$root/src.list"
+    apt="-o Dir::Etc::SourceList=$root/src.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$root/lists"
+    # shellcheck disable=SC2086
+    (cd "$root/src" && apt-get -q $apt update &&
+        apt-get -q $apt source libinih jansson utf8proc xxhash check openblas) || exit 1
+    jansson=$(folder jansson) inih=$(folder libinih) utf8proc=$(folder utf8proc) xxhash=$(folder xxhash)
+    check=$(folder check) blas=$(folder openblas)
+    (cd "$jansson" && ./configure -q CC=musl-gcc) || exit 1
+    cp "$inih/ini.h" "$jansson"/src/jansson*.h "$utf8proc/utf8proc.h" "$xxhash"/xxh*.h "$prefix/include" || exit 1
+    library inih 57 "$inih/ini.c"
+    library jansson 2.14 -DHAVE_CONFIG_H -I"$jansson" -I"$jansson/src" "$jansson"/src/*.c
+    library libutf8proc 2.8 "$utf8proc/utf8proc.c"
+    library libxxhash 0.8 "$xxhash/xxhash.c"
+    library gomp 1 "$here/omp_musl.c"
+    (mkdir -p "$check/build" && cd "$check/build" &&
+        ../configure -q CC=musl-gcc --disable-subunit --disable-shared --with-pic && make -s -C lib && make -s -C src) || exit 1
+    cp "$check/build/src/.libs/libcheck.a" "$check/build/lib/.libs/libcompat.a" "$prefix/lib" || exit 1
+    cp "$check/build/src/check.h" "$check"/check_stdint.h "$prefix/include" 2>/dev/null || cp "$check/src/check.h" "$prefix/include" || exit 1
+    printf 'Name: check\nDescription: check\nVersion: 0.15.2\nLibs: -L%s -lcheck -lcompat -lpthread -lm\nCflags: -I%s\n' \
+        "$prefix/lib" "$prefix/include" >"$prefix/lib/pkgconfig/check.pc"
+    # Only BLAS, for any x86: the program opens it for the gemms of one test and of --version.
+    make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 ONLY_CBLAS=1 USE_THREAD=0 libs \
+        >"$root/blas.log" 2>&1 || exit 1
+    cp "$blas/cblas.h" "$blas/openblas_config.h" "$prefix/include" 2>/dev/null
+    library openblas 0.3.21 -Wl,--whole-archive "$blas"/libopenblas_*.a -Wl,--no-whole-archive
+    touch "$root/done"
+}
+
+[ -f "$root/done" ] || libraries
+rm -rf "$root/moefw"
+mkdir -p "$root/moefw"
+git -C "$source" archive HEAD | tar -x -C "$root/moefw" || exit 1
+export PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" MOEFW_CHECK_SECONDS=3600
+cd "$root/moefw" && autoreconf -i && mkdir -p build && cd build &&
+    ../configure -q --enable-werror CC=musl-gcc CPPFLAGS="-I$prefix/include" LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib" \
+        --with-onednn=no --with-cuda=no --with-mpi=no || exit 1
+make -s -k -j"$jobs" || exit 1
+make -s -k -j"$jobs" check >check.log 2>&1
+status=$?
+grep -h '^ERROR:\|^FAIL:\|warning:\|error:' check.log
+sed -n 's/^# \(PASS\|SKIP\|XFAIL\|FAIL\|XPASS\|ERROR\): *//p' check.log | tr '\n' ' ' |
+    awk 'NF < 6 { print "the suite did not run"; exit 1 }
+         { printf "%d passed, %d failed, %d skipped\n", $1, $4 + $5 + $6, $2 }' || exit 1
+exit "$status"
