@@ -21,7 +21,7 @@
 typedef struct __attribute__((aligned(64))) span {
     /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 .. */
     int8_t digit[DIGITS][2][SPAN / 2];
-    int32_t sum[SPAN / 8]; /* MX_OFFSET times the sums of eight neighbouring X */
+    int32_t offset[SPAN / 8]; /* -MX_OFFSET times the sums of eight neighbouring X */
     /* sums of the digits of 32 neighbouring numbers, four times each */
     float digit_sum[DIGITS][SPAN / 8];
     float scale; /* NaN if a number of the span is not finite */
@@ -90,7 +90,7 @@ V_INLINE void digits_sum(span *to)
             v_store(&to->digit_sum[d][i], four);
             all = (all << 8) + one;
         }
-        v_store((float *)&to->sum[i], (vf)(all * MX_OFFSET));
+        v_store((float *)&to->offset[i], (vf)(all * -MX_OFFSET));
     }
 }
 

@@ -75,31 +75,34 @@ V_INLINE vi mx_values(vi index)
 #endif
 }
 
-/* 2^(e - 127), or NaN for e = 255, for each of the blocks of a vector, of which `blocks` exist,
- * in the four lanes of the block; a number for the others. */
-V_INLINE vf mx_scales(const uint8_t *e, int64_t blocks)
+/* 2^(e - 127), or NaN for e = 255, of VL neighbouring blocks, of which n exist; a number for
+ * the others. */
+V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
 {
-    uint8_t padded[4] = {0};
-    int32_t word;
-    memcpy(padded, e, (size_t)(blocks < VL / 4 ? blocks : VL / 4));
-    memcpy(&word, padded, sizeof word);
-    /* byte i of the word becomes the highest of the four words of block i */
-    const int none = -1;
-#define MX_BLOCK(i)                                                                            \
-    none, none, none, i, none, none, none, i, none, none, none, i, none, none, none, i
+    uint8_t padded[VL] = {0};
+    if (n < VL) {
+        memcpy(padded, e, (size_t)n);
+        e = padded;
+    }
 #if VL == 16
-    const __m512i order =
-        _mm512_inserti32x8(_mm512_castsi256_si512(_mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1))),
-                           _mm256_setr_epi8(MX_BLOCK(2), MX_BLOCK(3)), 1);
-    const vu power = (vu)_mm512_shuffle_epi8(_mm512_set1_epi32(word), order) >> 1;
+    const vu power = (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)e)) << 23;
 #else
-    const __m256i order = _mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1));
-    const vu power = (vu)_mm256_shuffle_epi8(_mm256_set1_epi32(word), order) >> 1;
+    const vu power = (vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)e)) << 23;
 #endif
-#undef MX_BLOCK
     /* one comparison finds 0 and 255: with 1 added they are 1 and below 0 */
     const vi special = (vi)(power + 0x800000) < 0x1000000;
     return (vf)((vi)power | (special & MX_QUIET));
+}
+
+/* Of VL scales those of the blocks of vector v, each in the four lanes of its block. */
+V_INLINE vf mx_scales_of(vf scales, int64_t v)
+{
+    const vi lane = V_LANES / 4 + (int32_t)(v * (VL / 4));
+#if VL == 16
+    return _mm512_permutexvar_ps((__m512i)lane, scales);
+#else
+    return _mm256_permutevar8x32_ps(scales, (__m256i)lane);
+#endif
 }
 #endif
 

@@ -11,8 +11,7 @@
 #include "kernels/cpu/simd/stored/digits.h"
 #include "kernels/cpu/simd/stored/four_bits.h"
 
-#define LOW_BYTES  v_seti(0x0f0f0f0f)
-#define FEW_GROUPS (VL == 16 ? 4 : 2) /* rows of weights at once */
+#define LOW_BYTES v_seti(0x0f0f0f0f)
 
 /* ---- bytes multiplied with bytes: u in 0 .. 24, s in -128 .. 127 ---- */
 
@@ -91,13 +90,31 @@ V_INLINE int32_t *gptq_sum(int32_t *sum, int mr, int64_t v, int r, int d)
     return sum + v * mr * DIGITS + (r * DIGITS + d) * VL;
 }
 
+/* The digits of a row that are multiplied with one word row. */
+typedef struct gptq_digits {
+    vi even[DIGITS], odd[DIGITS];
+} gptq_digits;
+
+/* r: row of x; i: word row in the span. */
+V_INLINE gptq_digits gptq_digits_of(const gptq_unit *u, int r, int64_t i)
+{
+    const span *x = u->x + r * u->ldx;
+    gptq_digits s;
+    V_UNROLL
+    for (int d = 0; d < DIGITS; d++) {
+        s.even[d] = word_at(&x->digit[d][0][4 * i]);
+        s.odd[d] = word_at(&x->digit[d][1][4 * i]);
+    }
+    return s;
+}
+
 /* Adds word rows w .. w + words - 1 of VL outputs, n of which exist, from output v on. With
- * `fresh` nothing has been added before. */
+ * `fresh` nothing has been added before. only: the digits, if there are one row and one word
+ * row; so they stay in registers for all outputs. */
 V_INLINE void gptq_vector(int mr, int words, bool fresh, const gptq_unit *u, int64_t w,
-                          int64_t v, int64_t n, int32_t *sum)
+                          int64_t v, int64_t n, const gptq_digits *only, int32_t *sum)
 {
     const uint32_t *q = u->q + w * u->ldq + v;
-    const int64_t at = 4 * (u->word + w);
     pair_sum part[4][DIGITS];
     V_UNROLL
     for (int r = 0; r < mr; r++) {
@@ -114,11 +131,12 @@ V_INLINE void gptq_vector(int mr, int words, bool fresh, const gptq_unit *u, int
         __builtin_prefetch(q + u->ahead * u->ldq);
         V_UNROLL
         for (int r = 0; r < mr; r++) {
-            const span *x = u->x + r * u->ldx;
+            const gptq_digits x =
+                mr == 1 && words == 1 ? *only : gptq_digits_of(u, r, u->word + w + i);
             V_UNROLL
             for (int d = 0; d < DIGITS; d++) {
-                add_dots(&part[r][d], low, word_at(&x->digit[d][0][at + 4 * i]));
-                add_dots(&part[r][d], high, word_at(&x->digit[d][1][at + 4 * i]));
+                add_dots(&part[r][d], low, x.even[d]);
+                add_dots(&part[r][d], high, x.odd[d]);
             }
         }
     }
@@ -136,34 +154,51 @@ V_INLINE void gptq_vector(int mr, int words, bool fresh, const gptq_unit *u, int
 V_INLINE void gptq_step(int mr, int words, bool fresh, const gptq_unit *u, int64_t w,
                         int32_t *sum)
 {
+    const gptq_digits x = gptq_digits_of(u, 0, u->word + w);
     int64_t v = 0;
     for (; v + VL <= u->n; v += VL)
-        gptq_vector(mr, words, fresh, u, w, v, VL, sum);
-    if (v < u->n) gptq_vector(mr, words, fresh, u, w, v, u->n - v, sum);
+        gptq_vector(mr, words, fresh, u, w, v, VL, &x, sum);
+    if (v < u->n) gptq_vector(mr, words, fresh, u, w, v, u->n - v, &x, sum);
 }
 
-/* Scales the sums of VL outputs, n of which exist, from output v on. */
-V_INLINE void gptq_scale(int mr, const gptq_unit *u, int64_t v, int64_t n, int32_t *sum)
+/* Scales the sums of VL outputs, n of which exist, from output v on. digits: of each row and
+ * digit the sum over the unit. */
+V_INLINE void gptq_scale(int mr, const gptq_unit *u, int64_t v, int64_t n,
+                         float digits[4][DIGITS], int32_t *sum)
 {
     const vf zero = gptq_zeros(u->zeros, u->o + v, n), scale = v_load_f16(u->scales + v, n);
     V_UNROLL
     for (int r = 0; r < mr; r++) {
-        const span *x = u->x + r * u->ldx;
         float *y = u->y + r * u->ldy + v;
         vf all = {0};
         V_UNROLL
         for (int d = DIGITS - 1; d >= 0; d--) {
-            float digits = 0;
-            for (int64_t w = 0; w < u->words; w += 4)
-                digits += x->digit_sum[d][u->word + w];
             const vf exact =
                 __builtin_convertvector(v_loadi(gptq_sum(sum, mr, v, r, d)), vf) -
-                zero * digits;
+                zero * digits[r][d];
             all = d == DIGITS - 1 ? exact : all * 256 + exact;
         }
-        const vf s = scale * x->scale;
+        const vf s = scale * (u->x + r * u->ldx)->scale;
         v_store_to(y, u->first ? all * s : v_fma(all, s, v_load_to(y, n)), n);
     }
+}
+
+V_INLINE void gptq_scale_all(int mr, const gptq_unit *u, int32_t *sum)
+{
+    float digits[4][DIGITS];
+    int64_t v = 0;
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        V_UNROLL
+        for (int d = 0; d < DIGITS; d++) {
+            digits[r][d] = 0;
+            for (int64_t w = 0; w < u->words; w += 4)
+                digits[r][d] += (u->x + r * u->ldx)->digit_sum[d][u->word + w];
+        }
+    }
+    for (; v + VL <= u->n; v += VL)
+        gptq_scale(mr, u, v, VL, digits, sum);
+    if (v < u->n) gptq_scale(mr, u, v, u->n - v, digits, sum);
 }
 
 /* mr = 1, 2 or 4 rows. Words are read row by row, in the order in which they lie in memory. */
@@ -180,8 +215,7 @@ V_INLINE void gptq_run(int mr, const gptq_unit *u, int32_t *sum)
             gptq_step(mr, 1, true, u, w, sum);
         else
             gptq_step(mr, 1, false, u, w, sum);
-    for (int64_t v = 0; v < u->n; v += VL)
-        gptq_scale(mr, u, v, u->n - v < VL ? u->n - v : VL, sum);
+    gptq_scale_all(mr, u, sum);
 }
 
 /* At most GPTQ_OUTPUTS / rows outputs, rows 1, 2 or 4. */
@@ -230,89 +264,106 @@ static void gptq_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1
 
 /* ---- MXFP4: a byte is two inputs of one output, neighbouring bytes are inputs ---- */
 
-#define MX_BYTES (4 * VL)              /* of a vector */
-#define MX_PARTS (SPAN / 2 / MX_BYTES) /* vectors of a span */
+#define MX_BYTES        (4 * VL)              /* of a vector */
+#define MX_PARTS        (SPAN / 2 / MX_BYTES) /* vectors of a span */
+#define MX_RUN          (VL / 4)              /* vectors whose scales are one vector */
+#define MX_AHEAD        6144                  /* bytes between a load and its prefetch */
+#define MX_SCALES_AHEAD 1024
 
-/* Sums of mr rows and no rows of weights over vector h of span s, which has `bytes` bytes. */
-V_INLINE void mx_vector(int mr, int no, const mf_stored_part *p, int64_t in, int64_t o,
-                        int64_t s, int h, int64_t bytes, const span *x, int64_t ldx,
-                        vf sum[4][4])
+/* Adds to the sums of mr rows those over vector h of a run of a row of weights, of which
+ * `bytes` bytes exist. scales: of the run. x: spans of the run of the first row. */
+V_INLINE void mx_vector(int mr, int h, const uint8_t *q, int64_t bytes, vf scales,
+                        const span *x, int64_t ldx, vf sum[2])
 {
-    const int64_t ld = in / 2, at = s * (SPAN / 2) + h * MX_BYTES;
+    const int at = h % MX_PARTS * MX_BYTES;
+    const vi word = mx_bytes(q, bytes), low = mx_values(word & LOW_BYTES),
+             high = mx_values((vi)((vu)word >> 4) & LOW_BYTES);
+    const vf scale = mx_scales_of(scales, h);
+    __builtin_prefetch(q + MX_AHEAD);
     V_UNROLL
-    for (int j = 0; j < no; j++) {
-        const uint8_t *q = (const uint8_t *)p->data + (o + j) * ld + at,
-                      *e = (const uint8_t *)p->scales + (o + j) * (in / 32) + at / 16;
-        const vi word = mx_bytes(q, bytes), low = mx_values(word & LOW_BYTES),
-                 high = mx_values((vi)((vu)word >> 4) & LOW_BYTES);
-        const vf scale = mx_scales(e, bytes / 16);
-        /* into the second cache, then into the first: one prefetch alone cannot be far enough
-         * ahead without being in the way of the loads */
-        __builtin_prefetch(q + 8 * no * ld, 0, 2);
-        __builtin_prefetch(q + no * ld);
-        __builtin_prefetch(e + no * (in / 32));
+    for (int r = 0; r < mr; r++) {
+        const span *row = x + r * ldx + h / MX_PARTS;
+        const vi offset = v_loadi(&row->offset[at / 4]);
+        vi each[DIGITS];
         V_UNROLL
-        for (int r = 0; r < mr; r++) {
-            const span *row = x + r * ldx + s;
-            vi all = {0};
-            V_UNROLL
-            for (int d = DIGITS - 1; d >= 0; d--) {
-                pair_sum part = {DOTS_VNNI ? all << 8 : (vi){0}};
-                add_dots(&part, low, v_loadi((const int32_t *)&row->digit[d][0][h * MX_BYTES]));
-                add_dots(&part, high,
-                         v_loadi((const int32_t *)&row->digit[d][1][h * MX_BYTES]));
-                all = DOTS_VNNI ? part.sum : whole_sum(all << 8, &part);
-            }
-            all -= v_loadi(&row->sum[h * VL]);
-            /* one scale after the other: both at once may be too small for f32 */
-            sum[r][j] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r][j]);
+        for (int d = 0; d < DIGITS; d++) {
+            const bool begin = DOTS_VNNI && d == 0;
+            pair_sum part = {begin ? offset : (vi){0}};
+            add_dots(&part, low, v_loadi((const int32_t *)&row->digit[d][0][at]));
+            add_dots(&part, high, v_loadi((const int32_t *)&row->digit[d][1][at]));
+            each[d] = whole_sum(!begin && d == 0 ? offset : (vi){0}, &part);
         }
+        /* digits apart, since one chain of all dot products takes longer than reading */
+        const vi all = (each[2] << 16) + (each[1] << 8) + each[0];
+        /* one scale after the other: both at once may be too small for f32 */
+        sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
     }
 }
 
-V_INLINE void mx_run(int mr, int no, const mf_stored_part *p, int64_t in, int64_t o,
+/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order in which they
+ * lie in memory, and scales are converted for a run of vectors at once. */
+V_INLINE void mx_run(int mr, const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                      const span *x, float *y, int64_t ldy)
 {
-    vf sum[4][4];
-    int64_t s = 0;
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
+    const int64_t ldx = spans_of(in);
+    const uint8_t *q = (const uint8_t *)p->data + o0 * (in / 2),
+                  *e = (const uint8_t *)p->scales + o0 * (in / 32);
+    for (int64_t o = o0; o < o1; o++) {
+        const span *at = x;
+        vf sum[2] = {{0}, {0}};
+        int64_t left = in / 2;
+        for (; left >= MX_RUN * MX_BYTES; left -= MX_RUN * MX_BYTES) {
+            const vf scales = mx_scales(e, VL);
+            __builtin_prefetch(e + MX_SCALES_AHEAD);
+            V_UNROLL
+            for (int h = 0; h < MX_RUN; h++)
+                mx_vector(mr, h, q + h * MX_BYTES, MX_BYTES, scales, at, ldx, sum);
+            q += MX_RUN * MX_BYTES;
+            e += VL;
+            at += MX_RUN / MX_PARTS;
+        }
+        if (left > 0) {
+            const vf scales = mx_scales(e, left / 16);
+            for (int h = 0; h * MX_BYTES < left; h++)
+                mx_vector(mr, h, q + h * MX_BYTES,
+                          left - h * MX_BYTES < MX_BYTES ? left - h * MX_BYTES : MX_BYTES,
+                          scales, at, ldx, sum);
+            q += left;
+            e += left / 16;
+        }
         V_UNROLL
-        for (int j = 0; j < no; j++)
-            sum[r][j] = (vf){0};
-    }
-    for (; s < in / SPAN; s++) {
-        V_UNROLL
-        for (int h = 0; h < MX_PARTS; h++)
-            mx_vector(mr, no, p, in, o, s, h, MX_BYTES, x, spans_of(in), sum);
-    }
-    for (int64_t h = 0, left = in % SPAN / 2; left > 0; h++, left -= MX_BYTES)
-        mx_vector(mr, no, p, in, o, s, (int)h, left < MX_BYTES ? left : MX_BYTES, x,
-                  spans_of(in), sum);
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        V_UNROLL
-        for (int j = 0; j < no; j++)
-            y[r * ldy + j] = v_sum(sum[r][j]) * MX_UNIT;
+        for (int r = 0; r < mr; r++)
+            y[r * ldy + o - o0] = v_sum(sum[r]) * MX_UNIT;
     }
 }
 
+/* Apart, so that each has the registers for itself. */
+static __attribute__((noinline)) void mx_one(const mf_stored_part *p, int64_t in, int64_t o0,
+                                             int64_t o1, const span *x, float *y)
+{
+    mx_run(1, p, in, o0, o1, x, y, 0);
+}
+
+static __attribute__((noinline)) void mx_two(const mf_stored_part *p, int64_t in, int64_t o0,
+                                             int64_t o1, const span *x, float *y, int64_t ldy)
+{
+    mx_run(2, p, in, o0, o1, x, y, ldy);
+}
+
+/* Weights that more than two rows need come from the cache then. */
 static void mx_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
                    const span *x, float *y, int64_t ldy)
 {
-    const int64_t ldx = spans_of(in);
-    for (int64_t o = o0; o < o1;) {
-        const int no = o1 - o >= FEW_GROUPS ? FEW_GROUPS : 1;
-        for (int64_t r = 0, mr; r < rows; r += mr) {
+    const int64_t ldx = spans_of(in), most = rows > 2 ? 16 : o1 - o0;
+    for (int64_t o = o0; o < o1; o += most)
+        for (int64_t r = 0; r < rows; r += 2) {
+            const int64_t end = o1 - o < most ? o1 : o + most;
             float *to = y + r * ldy + o - o0;
-            mr = rows - r >= 2 ? 2 : 1;
-            if (no == 1 && mr == 1) mx_run(1, 1, p, in, o, x + r * ldx, to, ldy);
-            if (no == 1 && mr == 2) mx_run(2, 1, p, in, o, x + r * ldx, to, ldy);
-            if (no > 1 && mr == 1) mx_run(1, FEW_GROUPS, p, in, o, x + r * ldx, to, ldy);
-            if (no > 1 && mr == 2) mx_run(2, FEW_GROUPS, p, in, o, x + r * ldx, to, ldy);
+            if (rows - r >= 2)
+                mx_two(p, in, o, end, x + r * ldx, to, ldy);
+            else
+                mx_one(p, in, o, end, x + r * ldx, to);
         }
-        o += no;
-    }
 }
 
 #endif
