@@ -137,6 +137,29 @@ number() {
     [[ "$output" == *"8 experts, the model 4"* ]]
     run "$MOEFW" trace record run --step 3
     [ "$status" -eq 3 ]
+    "$MOEFW" trace record wide --batches 4 -o wide.trace -q
+    train short --set model.seq=32
+    "$MOEFW" trace record short --batches 4 -o seq.trace -q
+    train rows --set train.batch=4
+    "$MOEFW" trace record rows --batches 4 -o rows.trace -q
+    train deep --set model.layers=3
+    "$MOEFW" trace record deep --batches 4 -o deep.trace -q
+    train second --set model.moe_every=2
+    "$MOEFW" trace record second --batches 4 -o second.trace -q
+    while read -r other what; do
+        run "$MOEFW" trace diff a.trace "$other.trace"
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"$what"* ]] || { echo "$other: $output"; return 1; }
+    done <<'TXT'
+wide numbers of experts: 8 and 4
+seq tokens a sequence: 64 and 32
+rows sequences a batch: 2 and 4
+deep numbers of MoE layers: 2 and 3
+second numbers of MoE layers: 2 and 1
+TXT
+    run "$MOEFW" trace record run -o .
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"is a directory; expected a file"* ]]
     train dense --set model.moe_every=0
     run "$MOEFW" trace record dense
     [ "$status" -eq 2 ]

@@ -102,10 +102,21 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
     return _URC_NO_REASON;
 }
 
+/* What gcov and sanitizers call when the program has ended is not counted: this handler is among
+ * the first, so it runs after those of the program. */
+static atomic_bool ended, registered;
+
+static void end(void)
+{
+    atomic_store(&ended, true);
+}
+
 /* Counts the call. True: it must fail, and errno is set. */
 static bool fails(int kind, const void *caller)
 {
     if (!plan || !ours(caller, kind)) return false;
+    if (!atomic_exchange(&registered, true)) atexit(end);
+    if (atomic_load(&ended)) return false;
     const long call = atomic_fetch_add(&plan->calls[kind], 1) + 1;
     if (plan->kind == FAULT_NOTE && call <= FAULT_CALLS) {
         uint32_t hash = 2166136261u;

@@ -396,6 +396,66 @@ START_TEST(a_loss_must_be_one_number)
 }
 END_TEST
 
+static int from(bench *b, mf_tensor *out, mf_tensor *seed)
+{
+    return mf_graph_backward_from(b->g, 1, &out, &seed, 0, NULL);
+}
+
+START_TEST(seeds_must_fit_their_outputs)
+{
+    const float values[N] = {0};
+    bench b = setup(1);
+    ck_assert_int_eq(from(&b, NULL, b.x), MF_EINVAL);
+    ASSERT_SAYS("output 0 is missing");
+    teardown(&b);
+
+    b = setup(1);
+    mf_tensor *out = op1(b.g, &t_square, b.t[0]);
+    ck_assert_int_eq(from(&b, out, NULL), MF_EINVAL);
+    ck_assert_int_eq(from(&b, out, out), MF_EINVAL); /* a failed graph stays failed */
+    ASSERT_SAYS("output 0 is missing");
+    teardown(&b);
+
+    b = setup(1);
+    out = op1(b.g, &t_square, b.t[0]);
+    ck_assert_int_eq(from(&b, out, mf_graph_const(b.g, MF_F32, mf_shape1(N - 1), values)),
+                     MF_ESHAPE);
+    ASSERT_SAYS("seed 0: expected f32 [5], found f32 [4]");
+    teardown(&b);
+
+    b = setup(1);
+    out = op1(b.g, &t_square, b.t[0]);
+    ck_assert_int_eq(from(&b, out, mf_graph_input(b.g, "ids", MF_I32, mf_shape1(N))),
+                     MF_ESHAPE);
+    ASSERT_SAYS("expected f32 [5], found i32 [5]");
+    teardown(&b);
+    ck_assert_int_ne(mf_graph_backward(NULL, NULL, 0, NULL), MF_OK);
+}
+END_TEST
+
+START_TEST(a_loss_of_another_type_and_a_finished_graph_are_refused)
+{
+    bench b = setup(1);
+    mf_tensor *count = mf_graph_input(b.g, "count", MF_I32, mf_shape0());
+    ck_assert_int_eq(mf_graph_backward(b.g, count, 0, NULL), MF_ESHAPE);
+    ASSERT_SAYS("expected a single f32 number, found i32");
+    teardown(&b);
+
+    b = setup_with(1, (mf_graph_options){.training = false}, true);
+    mf_tensor *loss = op1(b.g, &t_sum, b.t[0]), *nothing = NULL;
+    ck_assert_int_eq(mf_graph_finish(b.g), MF_OK);
+    ck_assert_int_eq(mf_graph_backward_from(b.g, 1, &loss, &loss, 0, NULL), MF_EINVAL);
+    ASSERT_SAYS("the graph is finished");
+    teardown(&b);
+
+    b = setup(1);
+    loss = op1(b.g, &t_sum, op2(b.g, &t_mul, b.x, b.t[0]));
+    ck_assert_int_eq(mf_graph_backward(b.g, loss, 1, &nothing), MF_EINVAL);
+    ASSERT_SAYS("the gradient of a value is wanted");
+    teardown(&b);
+}
+END_TEST
+
 static int grad_of_wrong_shape(mf_graph *g, const mf_gradient *at)
 {
     at->din[0] = op1(g, &t_sum, at->dout[0]);
@@ -489,6 +549,8 @@ static Suite *suite(void)
     tcase_add_test(t, a_gradient_asked_for_too_late_is_refused);
     tcase_add_test(t, an_op_without_a_rule_is_refused_where_one_is_needed);
     tcase_add_test(t, a_loss_must_be_one_number);
+    tcase_add_test(t, seeds_must_fit_their_outputs);
+    tcase_add_test(t, a_loss_of_another_type_and_a_finished_graph_are_refused);
     tcase_add_test(t, a_gradient_rule_is_judged);
     tcase_add_test(t, a_rule_must_not_read_overwritten_state);
     tcase_add_test(t, what_is_not_finite_is_traced_in_gradients_too);

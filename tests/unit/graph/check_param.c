@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "graph/store/param.h"
+#include "kernels/stored.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -311,6 +312,58 @@ START_TEST(no_memory_is_reported_at_every_allocation)
 }
 END_TEST
 
+START_TEST(parts_and_weights_of_files_must_fit)
+{
+    mf_store *s = mf_store_new();
+    mf_param *w = declare(s, "w", mf_shape2(4, 6), CONST(1));
+    mf_param *cube = declare(s, "cube", mf_shape3(2, 4, 6), CONST(1));
+    mf_param *line = declare(s, "line", mf_shape1(24), CONST(1));
+    const int64_t bad[][2] = {{0, 6}, {4, 0}, {5, 6}, {4, 7}};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(mf_store_divide(s, w, bad[i][0], bad[i][1]), MF_EINVAL);
+        ck_assert(message_has("w: 24 elements are not a multiple of"));
+    }
+    ck_assert_int_eq(mf_store_divide(s, w, 4, 6), MF_OK);
+
+    const mf_stored good = {.groups = 1, .out = 4, .in = 6};
+    const mf_stored wrong[] = {{.groups = 2, .out = 4, .in = 6},
+                               {.groups = 1, .out = 4, .in = 7},
+                               {.groups = 1, .out = 5, .in = 6}};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(mf_store_bind(s, w, &wrong[i]), MF_EINVAL);
+        ck_assert(message_has("w cannot be read from a file"));
+    }
+    ck_assert_int_eq(mf_store_bind(s, cube, &good), MF_EINVAL);
+    ck_assert_int_eq(mf_store_bind(s, line, &good), MF_EINVAL);
+    ck_assert_int_eq(mf_store_bound(s), 0);
+    ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
+    ck_assert_int_eq(mf_store_bind(s, w, &good), MF_EINVAL); /* too late */
+    mf_store_free(s);
+}
+END_TEST
+
+START_TEST(bytes_outside_of_a_parameter_are_refused)
+{
+    mf_store *s = mf_store_new();
+    mf_param *w = declare(s, "w", mf_shape1(3), CONST(2));
+    float x[4] = {0};
+    ck_assert_int_eq(mf_param_read(w, x, 0, sizeof *x), MF_EINVAL); /* not sealed: no values */
+    ck_assert(message_has("but it has 0"));
+    ck_assert_int_eq(mf_store_seal(s, 1, true), MF_OK);
+    ck_assert_int_eq(mf_param_read(w, x, 4, 8), MF_OK);
+    ck_assert_float_eq(x[1], 2);
+    ck_assert_int_eq(mf_param_read(w, x, 4, 9), MF_EINVAL);
+    ck_assert_int_eq(mf_param_read(w, x, 13, 0), MF_EINVAL);
+    ck_assert_int_eq(mf_param_write(w, x, 0, 16), MF_EINVAL);
+    ck_assert(message_has("w: bytes 0 to 16, but it has 12"));
+    ck_assert_int_eq(mf_store_read(s, MF_BLOCK_BF16, x, 0, 2), MF_EINVAL); /* no such block */
+    ck_assert(message_has("bytes 0 to 2 of a block of parameters that has 0"));
+    ck_assert_int_eq(mf_store_write(s, MF_BLOCK_VALUES, x, SIZE_MAX, 4), MF_EINVAL);
+    ck_assert_float_eq(mf_param_host(w)[2], 2);
+    mf_store_free(s);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("param");
@@ -324,6 +377,8 @@ static Suite *suite(void)
     tcase_add_test(t, equal_rows_and_constants);
     tcase_add_test(t, start_values_depend_on_name_and_seed_only);
     tcase_add_test(t, flags_are_kept);
+    tcase_add_test(t, parts_and_weights_of_files_must_fit);
+    tcase_add_test(t, bytes_outside_of_a_parameter_are_refused);
     tcase_add_test(t, no_memory_is_reported_at_every_allocation);
     suite_add_tcase(s, t);
     return s;
