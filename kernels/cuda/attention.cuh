@@ -159,6 +159,9 @@ template <int HD, int B> struct mf_backward_tiles {
     float w[B][B + 1], ds[B][B + 1], lse[B], delta[B];
 };
 
+/* In both functions that call these a block may go on with its next tile at once: what that
+ * writes before its first barrier was read before the last barrier of this one. */
+
 /* Loads queries t0 .. t1 - 1 with dy and lse; delta = dy . y - dlse. Each thread of a row has
  * a part of the sum. */
 template <int HD, int B>
@@ -211,7 +214,6 @@ MF_INLINE void mf_attend_dq(const mf_attention_args &p, int64_t b, int64_t h, in
     float acc[EACH] = {};
     int64_t from, to;
     mf_keys_of(p, o, t0, t1, &from, &to);
-    __syncthreads(); /* of an earlier tile */
     mf_load_queries<HD, B>(p, o, t0, t1, m);
     for (int64_t s0 = from; s0 < to; s0 += B) {
         __syncthreads();
@@ -228,7 +230,6 @@ MF_INLINE void mf_attend_dq(const mf_attention_args &p, int64_t b, int64_t h, in
                 acc[c] = fmaf(ds, m.k[j * (HD + 1) + part + c * SHARE], acc[c]);
         }
     }
-    __syncthreads();
     if (t0 + row >= t1) return;
     float *dq = p.dq + (b * p.t + t0 + row) * p.ldq + h * p.head_dim;
     MF_UNROLL
@@ -250,7 +251,6 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
         p.window > 0 && s1 - 1 - o.shift + p.window < p.t ? s1 - 1 - o.shift + p.window : p.t;
     if (from < 0) from = 0;
     if (s0 >= o.length) to = 0;
-    __syncthreads(); /* of an earlier tile */
     mf_load_tile<HD, B>(o.k, p.ldk, s0, s1, (int)p.head_dim, m.k);
     mf_load_tile<HD, B>(o.v, p.ldv, s0, s1, (int)p.head_dim, m.v);
     for (int64_t h = kv_head * share; h < (kv_head + 1) * share; h++) {
@@ -272,7 +272,6 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
             }
         }
     }
-    __syncthreads();
     if (s0 + row >= s1) return;
     const int64_t at = b * p.s + s0 + row;
     MF_UNROLL

@@ -73,12 +73,12 @@ MF_INLINE bool mf_sooner(const mf_reassign_args &s, int32_t a, int32_t b)
     return s.chosen[a] != s.chosen[b] ? s.chosen[a] < s.chosen[b]
                                       : mf_comes_before(s.importance, a, b);
 }
-/* The first of the block's assignments in this order; all threads call it. */
+/* The first of the block's assignments in this order; all threads call it. Between two calls
+ * the block passes a barrier: a call writes at once what the one before has read last. */
 MF_INLINE int32_t mf_soonest(const mf_reassign_args &s, int32_t mine)
 {
     MF_SHARED(int32_t, best, [MF_THREADS]);
     const int t = (int)threadIdx.x;
-    __syncthreads();
     best[t] = mine;
     for (int d = MF_THREADS / 2; d > 0; d /= 2) {
         __syncthreads();
@@ -93,7 +93,8 @@ MF_INLINE bool mf_has(const int32_t *expert, int64_t k, int64_t e)
         if (expert[j] == e) return true;
     return false;
 }
-/* The expert with the best score that may take an assignment of token t; -1: none. */
+/* The expert with the best score that may take an assignment of token t; -1: none. Barriers as
+ * for mf_soonest. */
 MF_INLINE int32_t mf_best_expert(const mf_reassign_args &s, int64_t t)
 {
     MF_SHARED(double, score, [MF_THREADS]);
@@ -134,7 +135,8 @@ __global__ void __launch_bounds__(MF_THREADS)
         s.out[r] = s.admitted[r];
         if (s.admitted[r] >= 0) atomicAdd(&s.load[s.admitted[r]], 1);
     }
-    __syncthreads();
+    /* The barriers of mf_soonest come between writes of `out` and `load` and the reads of
+     * mf_best_expert, and the other way round. */
     while (s.most == 0 || count < s.most) {
         int32_t mine = -1;
         for (int32_t r = i; r < s.rows; r += MF_THREADS) {
@@ -144,11 +146,9 @@ __global__ void __launch_bounds__(MF_THREADS)
         last = mf_soonest(s, mine);
         if (last < 0) break;
         const int32_t e = mf_best_expert(s, last / s.k);
-        __syncthreads();
         if (e < 0) continue;
         if (i == 0) s.out[last] = e, s.load[e]++;
         count++;
-        __syncthreads();
     }
     if (i == 0) s.moved[0] = (float)count;
 }

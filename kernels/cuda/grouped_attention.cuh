@@ -140,8 +140,9 @@ static void mf_launch_pairs(const mf_kctx *x, const mf_grouped_attention_args *p
     if (rows <= 0 || p->heads <= 0 || pairs.count <= 0) return;
     mf_by_head(p->head_dim, [&](auto tiles) {
         constexpr int HD = decltype(tiles)::HD, B = decltype(tiles)::B;
-        /* With many pairs few tiles are needed at once. */
-        const int64_t all = (rows + B - 1) / B, most = 1 + 4096 / pairs.count;
+        /* With many pairs few tiles are needed at once: a block has the others in turn. */
+        const int64_t all = (rows + B - 1) / B,
+                      most = 1 + 2 * (int64_t)mf_cuda_processors / pairs.count;
         const dim3 grid((unsigned)(all < most ? all : most), (unsigned)p->heads,
                         mf_most_z(pairs.count));
         MF_LAUNCH((mf_cu_grouped_attention<HD, B, WHAT>), grid, dim3(MF_THREADS),

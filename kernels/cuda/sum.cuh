@@ -126,8 +126,11 @@ extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t
         });
     else
         for (int64_t o = 0; o < outer; o += MF_MOST_Z) {
-            const dim3 grid(mf_grid(inner, MF_COLUMNS).x, mf_most_z(chunks),
-                            mf_most_z(outer - o));
+            /* As many blocks as run at once: each has the other chunks in turn. */
+            dim3 grid(mf_grid(inner, MF_COLUMNS).x, 1, mf_most_z(outer - o));
+            const int64_t most =
+                1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
+            grid.y = mf_most_z(chunks < most ? chunks : most);
             MF_LAUNCH(mf_cu_sum3_columns, grid, dim3(MF_THREADS), 0, x, n, inner, chunk, scale,
                       in + o * n * inner, out + o * inner,
                       parts ? parts + o * chunks * inner : NULL);

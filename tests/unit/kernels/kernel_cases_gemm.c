@@ -151,6 +151,37 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
+/* Count integers of 257 .. 511 in a type; odd ones are no numbers of bf16. */
+static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
+{
+    float *p = kt_f32(t, count);
+    uint16_t *bf16 = kt_work(t, (size_t)count * sizeof *bf16);
+    for (int64_t i = 0; i < count; i++) {
+        p[i] = (float)(257 + 2 * (i * turn % 128)) * (i % 3 ? 1 : -1);
+        bf16[i] = mf_bf16_from_f32(p[i]);
+    }
+    return type == MF_CAST_BF16 ? (void *)bf16 : (void *)p;
+}
+
+/* f32 that is rounded to bf16, because the other operand is bf16 or because it is asked for.
+ * The sums are whole and below 2^24, so any other rounding gives other numbers. */
+static void run_rounded(mf_kt *t)
+{
+    static const mf_cast_type of[][2] = {
+        {MF_CAST_F32, MF_CAST_BF16}, {MF_CAST_BF16, MF_CAST_F32}, {MF_CAST_F32, MF_CAST_F32}};
+    const mf_cast_type *type = of[t->variant % 3];
+    const int64_t m = t->variant < 3 ? 5 : 70, n = 40, k = 24;
+    const mf_gemm p = {.m = m,
+                       .n = n,
+                       .k = k,
+                       .a = {.data = odd(t, type[0], m * k, 37), .ld = k, .type = type[0]},
+                       .b = {.data = odd(t, type[1], k * n, 53), .ld = n, .type = type[1]},
+                       .c = {.data = kt_result(t, m * n), .ld = n},
+                       .alpha = 1,
+                       .as_bf16 = true};
+    t->k->gemm(t->x, &p);
+}
+
 /* A gemm by groups of rows or of inner indices; if `gather`, rows of a or of b are read through
  * a list. c is dense. */
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
@@ -350,6 +381,7 @@ static void run_packed_bf16(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_cases_gemm[] = {
+    {"gemm", run_rounded, 6, true, 0},
     {"gemm", run_matmul, 8 * SIZES, true, 2e-6},
     {"gemm", run_matmul_batch, 4, true, 2e-6},
     {"gemm", run_gemm, OF_A_TYPE, true, 2e-6},

@@ -152,7 +152,7 @@ static void run_sum3(mf_kt *t)
 {
     static const int64_t size[][3] = {{1, 40003, 1}, {1, 1, 1},     {70, 300, 1}, {1, 3000, 70},
                                       {9, 1100, 20}, {300, 2, 37},  {4, 0, 5},    {5, 9000, 3},
-                                      {1, 8193, 1},  {2, 513, 128}, {40, 1, 9}};
+                                      {1, 8193, 1},  {2, 513, 128}, {40, 1, 9},  {64, 520, 40}};
     const int64_t *s = size[t->variant];
     float *in = kt_f32(t, s[0] * s[1] * s[2]), *out = kt_result(t, s[0] * s[2]);
     void *work = kt_work(t, mf_sum3_work(s[0], s[1], s[2]));
@@ -258,7 +258,7 @@ const mf_kernel_row mf_kernel_cases_maps[] = {
     {"cast", run_cast, 16, true, 0},
     {"set", run_set, LENGTHS, true, 0},
     {"copy4", run_copy4, 9, true, 0},
-    {"sum3", run_sum3, 11, true, 1e-6},
+    {"sum3", run_sum3, 12, true, 1e-6},
     {"row_map", run_softmax, ROWS, false, 1e-6},
     {"row_map_grad", run_softmax_grad, ROWS, true, 2e-6},
     {"row_map", run_log_softmax, ROWS, false, 1e-6},
