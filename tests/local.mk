@@ -18,6 +18,7 @@ UNIT += tests/unit/ops/check_edges
 UNIT += tests/unit/base/check_error
 UNIT += tests/unit/report/check_export
 UNIT += tests/unit/graph/check_device
+UNIT += tests/unit/graph/check_queue
 UNIT += tests/unit/model/check_formulas
 UNIT += tests/unit/graph/check_functions
 UNIT += tests/unit/model/check_router_formulas

@@ -4,8 +4,9 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    command -v "${CXX:-g++}" >/dev/null || skip "no C++ compiler"
-    grep -q '^#define __x86_64__ 1' <<<"$("${CXX:-g++}" -dM -E -x c++ /dev/null)" ||
+    read -ra cxx <<<"${CXX:-g++}" # it may have several words
+    command -v "${cxx[0]}" >/dev/null || skip "no C++ compiler"
+    grep -q '^#define __x86_64__ 1' <<<"$("${cxx[@]}" -dM -E -x c++ /dev/null)" ||
         skip "the emulator switches stacks in x86-64 code"
     # MOEFW_FAKE: a folder with another backend, with a fault that mutants.sh planted
     [ -n "$MOEFW_FAKE" ] || make -s -C "$builddir" fake-cuda
@@ -57,20 +58,44 @@ weights() {
     run ! grep -E 'lib(cuda|cublas)' <<<"$output"
 }
 
+# step DEVICE: one step of training
+step() {
+    # shellcheck disable=SC2086
+    on "$1" train default $tiny --steps 1
+}
+
 @test "GPUs that cannot be used, and missing libraries: one message, exit status 6" {
-    run -6 on cuda:1 train default --steps 1
+    run -6 step cuda:1
     [[ "$output" == *"GPU 1 does not exist: expected 0 .. 0"* ]]
-    MOEFW_EMU_ARCH=75 run -6 on cuda train default --steps 1
+    MOEFW_EMU_ARCH=75 run -6 step cuda
     [[ "$output" == *"compute capability 7.5: expected 8.0 or higher"* ]]
-    MOEFW_FAKE_FAIL=1 run -6 on cuda train default --steps 1
+    MOEFW_FAKE_FAIL=1 run -6 step cuda
     [[ "$output" == *"no GPU can be used"*"nvidia-driver"*"device cpu"* ]]
     mkdir alone
     cp "$fake/backend_cuda.so" alone/
-    MOEFW_PLUGIN_PATH=$PWD/alone LD_LIBRARY_PATH='' run -6 "$MOEFW" train default --steps 1 --device cuda
+    fake=$PWD/alone LD_LIBRARY_PATH='' run -6 step cuda
     [[ "$output" == *"cannot be loaded: "*"install the libraries that it needs"* ]]
     MOEFW_PLUGIN_PATH=$PWD/alone run -0 "$MOEFW" doctor
     [[ "$output" == *"cannot be loaded: "* ]]
     [ ! -e runs ]
+}
+
+# unit PROGRAM [CASE]: a program of unit tests on the device
+unit() {
+    [ -x "$builddir/tests/unit/$1" ] || skip "$1 is not built"
+    run env MOEFW_PLUGIN_PATH="$fake" MOEFW_TEST_DEVICE=cuda ${2:+CK_RUN_CASE="$2"} "$builddir/tests/unit/$1"
+    grep -v '^ok ' <<<"$output" | head -n 20
+    [ "$status" -eq 0 ]
+    grep -q '^ok ' <<<"$output"
+    [ "$(grep -c '^not ok ' <<<"$output")" -eq 0 ]
+}
+
+@test "queued work: copies, order by events, waits, replays" {
+    for seed in 1 2 3; do MOEFW_FAKE_SEED=$seed unit graph/check_queue; done
+}
+
+@test "gemms by cuBLASLt have the values of the reference kernels" {
+    MOEFW_TEST_KERNELS=gemm MOEFW_TEST_FAMILY=gemm MOEFW_TEST_EVERY=11 unit kernels/check_kernels "cpu against ref"
 }
 
 @test "training on the device has the losses of the CPU, and leaves nothing behind" {
@@ -141,7 +166,7 @@ right() {
     calls=${BASH_REMATCH[1]}
 }
 
-# failing N: the N-th call fails. The command ends with 1 or 6 and a message, or well and with the
+# failing N: the N-th call fails; kernel:N and gemm:N are the N-th launch of such. The command ends with 1 or 6 and a message, or well and with the
 # weights of a run without a failure; the device and the libraries have nothing left, or the
 # status would be 99
 failing() {
@@ -159,7 +184,7 @@ failing() {
 
 @test "calls of CUDA that fail: a message, status 1 or 6, nothing left" {
     right
-    for n in 2 3 5 8 13 21 34 55 144 610; do failing $n; done
+    for n in 2 3 5 8 13 21 34 55 144 610 kernel:1 kernel:30 kernel:90 gemm:2 gemm:9; do failing $n; done
 }
 
 @test "each call of CUDA fails once" {

@@ -5,8 +5,9 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    command -v "${CXX:-g++}" >/dev/null || skip "no C++ compiler"
-    grep -q '^#define __x86_64__ 1' <<<"$("${CXX:-g++}" -dM -E -x c++ /dev/null)" ||
+    read -ra cxx <<<"${CXX:-g++}" # it may have several words
+    command -v "${cxx[0]}" >/dev/null || skip "no C++ compiler"
+    grep -q '^#define __x86_64__ 1' <<<"$("${cxx[@]}" -dM -E -x c++ /dev/null)" ||
         skip "the emulator switches stacks in x86-64 code"
     make -s -C "$builddir" emulator
 }

@@ -14,8 +14,8 @@ int enqueue(void *stream, const char *what, op f);
 void reads(const void *p, size_t bytes, const char *what);
 void writes(void *p, size_t bytes, const char *what);
 bool is_device(const void *p, size_t bytes);
-/* Whether this call is the one that has to fail. */
-bool fails();
+/* Whether this call is the one that has to fail; kind: "gemm", or NULL. */
+bool fails(const char *kind = nullptr);
 } // namespace fake
 
 #endif

@@ -264,7 +264,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
               0};
     const layout *const all[4] = {&g.a, &g.b, &g.c, &g.out};
     const void *const at[4] = {A, B, C, D};
-    if (fake::fails()) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (fake::fails("gemm")) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (algo->data[0] != hash_of(g.d, all) || algo->data[1] > work_bytes)
         return CUBLAS_STATUS_INVALID_VALUE;
     for (int i = 0; i < 4; i++)

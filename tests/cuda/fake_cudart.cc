@@ -6,7 +6,8 @@
  *             event between them is a finding
  *   copies    host memory must not change while a copy waits; the target of a copy to the host
  *             holds 0xa5 until the copy ran; the host cannot read memory of the device
- *   calls     call number MOEFW_FAKE_FAIL fails. A finding makes the next wait fail
+ *   calls     call number MOEFW_FAKE_FAIL fails; kernel:N and gemm:N count only launches of
+ *             kernels, or gemms of cuBLASLt. A finding makes the next wait fail
  *
  * MOEFW_FAKE_STATS=1 prints at the end what was called; MOEFW_FAKE_LEAKS=1 what was not
  * freed, and the program then ends with 99. One thread at a time calls it. */
@@ -74,6 +75,7 @@ static clocks now_before;
 static int now_stream = -1, next_id;
 static cudaError_t last;
 static long calls, fail_at = -1;
+static std::string fail_kind; /* "": each call counts */
 static uint64_t rng = 1;
 static std::map<std::string, long> counts;
 
@@ -121,10 +123,18 @@ static bool before(uint32_t op)
     const auto at = op_at[op];
     return at.first == now_stream || now_before[at.first] >= at.second;
 }
+/* Counts a call. True: it is the one that has to fail. */
+static bool fails_now(const char *kind)
+{
+    static long of_kind;
+    calls++;
+    if (!fail_kind.empty() && fail_kind != (kind ? kind : "")) return false;
+    return (fail_kind.empty() ? calls : ++of_kind) == fail_at;
+}
 static void queued(void *stream, const char *name, std::function<void()> launch)
 {
     counts["kernels"]++;
-    if (++calls == fail_at) {
+    if (fails_now("kernel")) {
         give(cudaErrorLaunchFailure);
         return;
     }
@@ -140,7 +150,11 @@ static void begin()
     static bool done;
     if (done) return;
     done = true;
-    fail_at = number("MOEFW_FAKE_FAIL", -1);
+    if (const char *fail = getenv("MOEFW_FAKE_FAIL")) {
+        const char *colon = strchr(fail, ':');
+        if (colon) fail_kind.assign(fail, colon);
+        fail_at = atol(colon ? colon + 1 : fail);
+    }
     rng = (uint64_t)number("MOEFW_FAKE_SEED", 0) * 2654435761u + 1;
     emu::opt.order = number("MOEFW_EMU_ORDER", 2);
     emu::opt.seed = (uint64_t)number("MOEFW_EMU_SEED", 1);
@@ -150,10 +164,10 @@ static void begin()
     atexit(report);
 }
 /* Opens each call. True: it is the one that has to fail. */
-static bool enter()
+static bool enter(const char *kind = nullptr)
 {
     begin();
-    return ++calls == fail_at;
+    return fails_now(kind);
 }
 static bool capturing()
 {
@@ -272,9 +286,9 @@ void writes(void *p, size_t n, const char *what)
     else
         emu::dev_touch(p, n, true);
 }
-bool fails()
+bool fails(const char *kind)
 {
-    return enter();
+    return enter(kind);
 }
 } // namespace fake
 
@@ -651,7 +665,7 @@ cudaError_t __cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **a
                                size_t shared, cudaStream_t s)
 {
     const emu::twin *t = kernels.count(host) ? twin_of(kernels[host]) : nullptr;
-    if (enter()) return give(cudaErrorLaunchFailure);
+    if (enter("kernel")) return give(cudaErrorLaunchFailure);
     if (!t) emu::finding("kernel", "%s has no twin", kernels[host].c_str());
     if (!t) return give(cudaErrorInvalidValue);
     counts["kernels"]++;

@@ -80,7 +80,10 @@ host() {
         "$build/tests/cuda/plain.o" "$tree/libcudart.so.13" "$tree/libcublasLt.so.13" || return 2
     MOEFW_FAKE=$tree srcdir=$src builddir=$build MOEFW=${MOEFW:-$build/moefw} "${BATS:-bats}" --tap \
         -f "$3" "$src/tests/cuda/backend.bats" >"$tree/log" 2>&1
-    if said '^not ok' >/dev/null; then
+    if said '^not ok .*setup' >/dev/null; then
+        echo "$1: no test ran: $(said '^not ok .*setup')"
+        return 2
+    elif said '^not ok' >/dev/null; then
         echo "$1: found by: $(said '^not ok' | sed 's/^not ok [0-9]* //; s/ # .*//')"
     elif said '^ok' | grep -qv '# skip'; then
         echo "$1: NOT FOUND"

@@ -1,0 +1,196 @@
+/* queue: what each device must do with queued work: copies, fills, streams that events order,
+ * waits of the host, recordings. On the device that MOEFW_TEST_DEVICE names, or the strict one.
+ *
+ * Each test has rounds, because a missing order gives wrong numbers only in some of them. */
+#include "check_main.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "graph/device/device.h"
+#include "tests/lib/device.h"
+
+enum { ROUNDS = 20, N = 64, BYTES = N * sizeof(float) };
+
+static mf_device *d;
+static const mf_device_ops *o;
+static float *host, *back; /* N numbers each, which the device may access */
+
+static void must(int rc)
+{
+    ck_assert_msg(rc == MF_OK, "%s", d->ops->message(d));
+}
+
+static void *block(void)
+{
+    void *p = NULL;
+    must(o->alloc(d, BYTES, &p));
+    return p;
+}
+
+static void fill_host(float value)
+{
+    for (int i = 0; i < N; i++)
+        host[i] = value + (float)i;
+}
+
+static void expect(float value)
+{
+    for (int i = 0; i < N; i++)
+        ck_assert_msg(back[i] == value + (float)i, "number %d is %g, expected %g", i,
+                      (double)back[i], (double)(value + (float)i));
+}
+
+static void start(void)
+{
+    void *p = NULL, *q = NULL;
+    d = mf_test_device();
+    ck_assert_ptr_nonnull(d);
+    o = d->ops;
+    must(o->alloc_host(d, BYTES, &p));
+    must(o->alloc_host(d, BYTES, &q));
+    host = p, back = q;
+}
+
+static void end(void)
+{
+    o->free_host(d, host);
+    o->free_host(d, back);
+}
+
+START_TEST(copies_and_fills)
+{
+    float *p = block(), *q = block();
+    fill_host(5);
+    must(o->write(d, d->stream, p, host, BYTES));
+    must(o->fill(d, d->stream, q, 0, BYTES));
+    must(o->copy(d, d->stream, q + 2, p + 1, BYTES / 2));
+    must(o->read(d, d->stream, back, q, BYTES));
+    must(o->synchronize(d, d->stream));
+    for (int i = 0; i < N; i++)
+        ck_assert_float_eq(back[i], i >= 2 && i < 2 + N / 2 ? host[i - 1] : 0);
+    o->free(d, p);
+    o->free(d, q);
+}
+END_TEST
+
+START_TEST(a_stream_waits_for_events)
+{
+    void *p = block(), *q = block(), *other, *event;
+    must(o->stream_new(d, &other));
+    must(o->event_new(d, &event));
+    for (int i = 0; i < ROUNDS; i++) {
+        fill_host((float)i);
+        must(o->write(d, d->stream, p, host, BYTES));
+        must(o->event_record(d, event, d->stream)); /* marks the last record only */
+        must(o->stream_wait(d, other, event));
+        must(o->copy(d, other, q, p, BYTES));
+        must(o->read(d, other, back, q, BYTES));
+        must(o->synchronize(d, other));
+        expect((float)i);
+        must(o->event_record(d, event, other)); /* p is written again after its copy */
+        must(o->stream_wait(d, d->stream, event));
+    }
+    must(o->synchronize(d, NULL));
+    o->event_free(d, event);
+    o->stream_free(d, other);
+    o->free(d, p);
+    o->free(d, q);
+}
+END_TEST
+
+START_TEST(the_host_waits_for_events)
+{
+    void *p = block(), *event;
+    must(o->event_new(d, &event));
+    for (int i = 0; i < ROUNDS; i++) {
+        fill_host((float)i);
+        must(o->write(d, d->stream, p, host, BYTES));
+        must(o->read(d, d->stream, back, p, BYTES));
+        must(o->event_record(d, event, d->stream));
+        must(o->fill(d, d->stream, p, 0, BYTES));
+        must(o->event_wait(d, event));
+        expect((float)i);
+    }
+    must(o->synchronize(d, d->stream));
+    o->event_free(d, event);
+    o->free(d, p);
+}
+END_TEST
+
+START_TEST(the_host_waits_for_all_streams)
+{
+    void *p = block(), *other;
+    must(o->stream_new(d, &other));
+    for (int i = 0; i < ROUNDS; i++) {
+        fill_host((float)i);
+        must(o->write(d, other, p, host, BYTES));
+        must(o->read(d, other, back, p, BYTES));
+        must(o->synchronize(d, NULL));
+        expect((float)i);
+    }
+    o->stream_free(d, other);
+    o->free(d, p);
+}
+END_TEST
+
+START_TEST(recordings_do_their_work_at_each_replay)
+{
+    float *p = block(), *q = block();
+    void *recording;
+    if (!o->record_begin) return;
+    must(o->fill(d, d->stream, q, 0, BYTES));
+    must(o->record_begin(d, d->stream));
+    must(o->copy(d, d->stream, q, p, BYTES));
+    must(o->fill(d, d->stream, p, 0, BYTES));
+    must(o->record_end(d, d->stream, &recording));
+    for (int i = 1; i < ROUNDS; i++) {
+        fill_host((float)i);
+        must(o->write(d, d->stream, p, host, BYTES));
+        if (i == 1) { /* the recording itself did nothing */
+            must(o->read(d, d->stream, back, q, BYTES));
+            must(o->synchronize(d, d->stream));
+            ck_assert_float_eq(back[1], 0);
+        }
+        must(o->replay(d, d->stream, recording));
+        must(o->read(d, d->stream, back, q, BYTES));
+        must(o->synchronize(d, d->stream));
+        expect((float)i);
+        must(o->read(d, d->stream, back, p, BYTES));
+        must(o->synchronize(d, d->stream));
+        ck_assert_float_eq(back[N - 1], 0);
+    }
+    o->recording_free(d, recording);
+    o->free(d, p);
+    o->free(d, q);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("queue");
+    TCase *c = tcase_create("queue");
+    const TTest *tests[] = {copies_and_fills, a_stream_waits_for_events,
+                            the_host_waits_for_events, the_host_waits_for_all_streams,
+                            recordings_do_their_work_at_each_replay};
+    tcase_set_timeout(c, 120);
+    tcase_add_checked_fixture(c, start, end);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        tcase_add_test(c, tests[i]);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+/* The strict backend is in the build folder, wherever the program is called from. */
+int main(void)
+{
+    const char *build = getenv("builddir");
+    char path[4096];
+    setenv("MOEFW_TEST_DEVICE", "strict", 0);
+    if (build) {
+        snprintf(path, sizeof path, "%s/tests/device", build);
+        setenv("MOEFW_PLUGIN_PATH", path, 0);
+    }
+    return check_run(suite(), CK_NOFORK);
+}
