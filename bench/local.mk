@@ -4,6 +4,7 @@ EXTRA_DIST += bench/RESULTS.md
 EXTRA_DIST += bench/alone.py
 EXTRA_DIST += bench/big_llama.py
 EXTRA_DIST += bench/big_transformers.py
+EXTRA_DIST += bench/exact_stories.py
 EXTRA_DIST += bench/formats.py
 EXTRA_DIST += bench/gpt2.ini
 EXTRA_DIST += bench/lamoe.ini

@@ -296,6 +296,7 @@ FIXTURES += tests/golden/pretrained/qwen2_moe/hf/generation_config.json
 FIXTURES += tests/golden/pretrained/qwen2_moe/hf/model.safetensors
 FIXTURES += tests/golden/pretrained/qwen2_moe/hf/tokenizer.json
 FIXTURES += tests/golden/pretrained/qwen2_moe/hf/tokenizer_config.json
+FIXTURES += tests/golden/pretrained/stories/exact.safetensors
 FIXTURES += tests/golden/pretrained/stories/greedy.json
 FIXTURES += tests/golden/pretrained/tokenizers/bert/tokenizer.json
 FIXTURES += tests/golden/pretrained/tokenizers/bert/vectors.json
