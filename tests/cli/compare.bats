@@ -455,3 +455,73 @@ search() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"holds files already (other)"* ]]
 }
+
+@test "grids and draws that are wrong: exit 2, what is expected, nothing written" {
+    long=$(printf '1%.0s' {1..70})
+    while IFS='|' read -r option value expected; do
+        run --separate-stderr search --routers linear "$option" "$value" --budget 2 --steps 2 --out wrong
+        echo "$option $value: $stderr"
+        [ "$status" -eq 2 ]
+        [[ "$stderr" == *"$expected"* ]]
+        [ ! -e wrong ]
+    done <<TXT
+--draw|train.lr=log:1e-2|KEY=log:LO..HI
+--draw|train.lr=log:..1|KEY=log:LO..HI
+--draw|train.lr=log:$long..1|KEY=log:LO..HI
+--draw|train.lr=log:a..1|two numbers LO..HI
+--draw|train.lr=log:1..b|two numbers LO..HI
+--draw|train.lr=uniform:0..inf|two numbers LO..HI
+--draw|moe.experts=int:1..3.5|whole numbers
+--draw|moe.experts=int:1..2e9|whole numbers
+--draw|train.lr|SECTION.KEY=log:LO..HI
+--draw|lr=1,2|SECTION.KEY=log:LO..HI
+--draw|.lr=1,2|SECTION.KEY=log:LO..HI
+--draw|train.=1,2|SECTION.KEY=log:LO..HI
+--grid|train.lr=|SECTION.KEY=VALUE
+--grid|train.lr=1e-3,,1e-2|single commas
+--grid|train.lr=log:1..2|ranges are drawn by --draw
+--grid|data.path=a+b,c|without '+' before a letter
+TXT
+    many=$(seq -s, 1 200)
+    run --separate-stderr search --routers linear --grid "train.steps=$many" --grid "train.batch=$many" --out wrong
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"expected at most "*" trials, found 40000"* ]]
+    run --separate-stderr search --routers linear,hash --baseline random --grid train.lr=1e-3,1e-2 --steps 2 --out wrong
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"--baseline: expected one of the routers searched, found 'random'"* ]]
+    touch file
+    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out file
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"expected a directory, found a file"* ]]
+    mkdir other && touch other/mine.txt
+    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out other
+    [ "$status" -eq 2 ]
+    [ "$(ls other)" = mine.txt ]
+}
+
+@test "a search in text: rungs, a setting that fails, whole numbers; a damaged plan is refused" {
+    run --separate-stderr search --routers linear --draw train.warmup=int:1..3 --draw train.lr=uniform:1e-4..1e-3 \
+        --budget 9 --halving --seeds 2 --steps 30 --out text
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"rung 1, 10 steps, "*"rung 2, 30 steps, "*"linear:train.warmup="* ]]
+    grep -oE '"settings":"train.warmup=[^+]*' text/search.json | sort -u >drawn
+    grep -qE '=[123]$' drawn
+    ! grep -vE '=[123]$' drawn || false
+    run --separate-stderr search --routers linear --grid train.lr=1e-3,1000 --set train.clip=0 --seeds 2 \
+        --steps 12 --out fails
+    echo "$output"
+    [[ "$output" == *"failed "*"train.lr=1000"* ]]
+    [[ "$output" == *"* "*"train.lr=1e-3"* ]]
+    for damage in 's/"budget":9/"budget":-1/' 's/"budget":9/"budget":1e9/' 's/"trial_seeds":1/"trial_seeds":0/' \
+        's/"halving":true/"halving":1/' 's/"draw":\[/"draw":[7,/'; do
+        rm -rf damaged
+        cp -r text damaged
+        sed -i "$damage" damaged/search.json
+        ! cmp -s text/search.json damaged/search.json || { echo "$damage changes nothing"; return 1; }
+        run --separate-stderr "$MOEFW" compare damaged -t 1 -q
+        echo "$damage: $status $stderr"
+        [ "$status" -eq 3 ]
+        [[ "$stderr" == *"expected plan, grid, draw, budget, halving and trial_seeds"* ]]
+    done
+}

@@ -363,8 +363,8 @@ static int search(const mf_cli *cli, const mf_compare_spec *s, const mf_search_s
     mf_search *all;
     int rc = mf_search_new(s, q, &all);
     if (rc != MF_OK) return rc;
-    mf_log(MF_LOG_INFO, "%d settings of %d routers are tried; results in %s", all->n_settings,
-           all->n_routers, s->out);
+    mf_log(MF_LOG_INFO, "%d settings of %d router%s are tried; results in %s", all->n_settings,
+           all->n_routers, all->n_routers == 1 ? "" : "s", s->out);
     rc = mf_search_run(all, &watch, ret_signal);
     mf_progress_end(w->progress);
     w->progress = NULL;

@@ -241,8 +241,8 @@ static int run_rung(mf_search *s, int number, const mf_config *config,
             mf_log(MF_LOG_WARN, "trial %s is skipped: %s", c->routers[i].entry.label,
                    c->routers[i].refused);
     if (rc == MF_OK)
-        mf_log(MF_LOG_INFO, "search, rung %d of %d: %d trials x %d seeds", number + 1,
-               s->n_rungs, s->rungs[number].n, (int)spec.seeds);
+        mf_log(MF_LOG_INFO, "search, rung %d of %d: %d trials x %d seed%s", number + 1,
+               s->n_rungs, s->rungs[number].n, (int)spec.seeds, spec.seeds == 1 ? "" : "s");
     if (rc == MF_OK) rc = mf_compare_run_all(c, watch, ret_signal);
     if (rc == MF_OK) rc = mf_compare_judge(c, &t);
     if (rc == MF_OK) {
