@@ -102,8 +102,8 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
     return _URC_NO_REASON;
 }
 
-/* What gcov and sanitizers call when the program has ended is not counted. This handler is among
- * the first, so it runs after those of the program. */
+/* What gcov and sanitizers call when the program has ended is not counted. This handler is
+ * among the first, so it runs after those of the program. */
 static atomic_bool ended, registered;
 
 static void end(void)
