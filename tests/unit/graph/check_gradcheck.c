@@ -3,8 +3,11 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "graph/device/device.h"
 #include "graph/gradcheck.h"
 #include "graph_ops.h"
+#include "kernels/bf16.h"
+#include "kernels/stored.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -152,6 +155,104 @@ START_TEST(linear_passes_with_and_without_bias)
         ASSERT_OK(check(g, y, i % 2 ? 3 : 2, in, NULL));
         mf_graph_free(g);
     }
+}
+END_TEST
+
+/* ---- weights as files have them ---- */
+
+/* PER: inputs of a group of GPTQ */
+enum { EXPERTS = 3, PARTS = 2, ROWS = 8, IN = 32, PER = 16 };
+
+/* A part of 8 x 32 weights of any type. */
+typedef struct drawn_part {
+    union {
+        float f32[ROWS * IN];
+        uint16_t b16[ROWS * IN];
+        uint32_t words[ROWS * IN / 8];
+    } data;
+    uint16_t scales[IN / PER * ROWS]; /* of MXFP4 bytes */
+    uint32_t zeros[IN / PER * ROWS / 8];
+} drawn_part;
+
+/* Part `number` of a weight, drawn; the second is transposed, if its type can be. */
+static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
+{
+    const uint64_t stream = mf_rng_stream("stored"), at = (uint64_t)number;
+    const bool transposed = number % PARTS == 1;
+    const bool gptq = type == MF_STORED_GPTQ4, mx = type == MF_STORED_MXFP4;
+    mf_stored_part p = {
+        .type = type, .rows = ROWS, .first = number % PARTS * ROWS, .data = &d->data};
+    float values[ROWS * IN];
+    mf_rng_fill_normal(11, stream, at, values, ROWS * IN);
+    for (int i = 0; i < ROWS * IN; i++) {
+        const uint32_t r = mf_rng_u32(12, stream, at, (uint64_t)i);
+        if (type == MF_STORED_F32)
+            d->data.f32[i] = values[i];
+        else if (type == MF_STORED_BF16)
+            d->data.b16[i] = mf_bf16_from_f32(values[i]);
+        else if (type == MF_STORED_F16)
+            d->data.b16[i] = (uint16_t)(0x3400 + (r & 0x8bff)); /* +- .25 to 1 */
+        else if (i < ROWS * IN / 8)
+            d->data.words[i] = r;
+    }
+    if (!gptq && !mx) {
+        p.transposed = transposed;
+        p.ld = transposed ? ROWS : IN;
+        return p;
+    }
+    for (int i = 0; i < IN / PER * ROWS; i++)
+        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e; /* .125 ..; 1 / 2, 1 */
+    for (int i = 0; i < IN / PER * ROWS / 8; i++)
+        d->zeros[i] = 0x87654321u * (uint32_t)(i + 1);
+    p.scales = d->scales;
+    p.zeros = gptq ? d->zeros : NULL;
+    p.groups = gptq ? IN / PER : 0;
+    p.group_size = gptq ? PER : 32;
+    return p;
+}
+
+/* x is multiplied with `groups` matrices of two parts, the second of the type behind `type`. */
+static void check_stored(mf_stored_type type, int groups, const mf_kernels *kernels)
+{
+    static const int32_t offsets[] = {0, 2, 2, 5}; /* no row of 1; row 5 is in no group */
+    drawn_part drawn[EXPERTS * PARTS];
+    mf_stored_part part[EXPERTS * PARTS];
+    for (int i = 0; i < groups * PARTS; i++)
+        part[i] =
+            draw_part(&drawn[i], (mf_stored_type)((type + i % PARTS) % MF_STORED_TYPES), i);
+    const mf_stored w = {groups, PARTS * ROWS, IN, PARTS, part};
+    mf_store *s = mf_store_new();
+    mf_param *p;
+    mf_gradcheck_report r;
+    ASSERT_OK(mf_store_declare(s, "w",
+                               groups == 1 ? mf_shape2(PARTS * ROWS, IN)
+                                           : mf_shape3(groups, PARTS * ROWS, IN),
+                               (mf_init){.kind = MF_INIT_CONST}, false, &p));
+    ASSERT_OK(mf_store_bind(s, p, &w));
+    ASSERT_OK(mf_store_seal(s, 1, true));
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "x", mf_shape2(6, IN)), *y;
+    if (groups == 1) {
+        y = mf_linear(g, x, mf_graph_param(g, p), NULL);
+    } else {
+        mf_tensor *offset = mf_graph_input(g, "offset", MF_I32, mf_shape1(EXPERTS + 1));
+        memcpy(mf_tensor_data(offset), offsets, sizeof offsets);
+        y = mf_grouped_linear(g, x, mf_graph_param(g, p), offset, NULL);
+    }
+    const mf_gradcheck_options o = {.seed = 4, .max_points = 6 * IN, .kernels = kernels};
+    const int rc = mf_gradcheck(g, 1, &y, 1, &x, &o, &r);
+    ck_assert_msg(rc == MF_OK, "type %d, %d groups: %s", (int)type, groups, mf_error_message());
+    ck_assert_int_eq(r.points, 6 * IN);
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+
+START_TEST(rows_have_gradients_through_weights_in_files)
+{
+    const mf_kernels *fast = mf_device_kernels(NULL, NULL);
+    for (int type = 0; type < MF_STORED_TYPES; type++)
+        for (int i = 0; i < 4; i++)
+            check_stored((mf_stored_type)type, i % 2 ? EXPERTS : 1, i / 2 ? fast : NULL);
 }
 END_TEST
 
@@ -317,6 +418,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_parameter_is_named_by_its_path);
     tcase_add_test(t, ops_of_tests_pass);
     tcase_add_test(t, linear_passes_with_and_without_bias);
+    tcase_add_test(t, rows_have_gradients_through_weights_in_files);
     tcase_add_test(t, points_at_kinks_are_skipped_and_counted);
     tcase_add_test(t, small_differences_of_large_numbers_pass);
     tcase_add_test(t, noise_does_not_hide_a_wrong_rule);
