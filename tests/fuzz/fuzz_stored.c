@@ -1,6 +1,7 @@
 /* fuzz_stored: any text as stored.json, the list of weights that stay in files of others. It is
  * refused with its name or that of a file in it, or all its weights can be decoded without
- * leaving the file. The list may name one file of weights: FILE, which is in memory. */
+ * leaving the file. The list may name one file of weights: FILE, which is in memory, by its path
+ * or as the file fd/77 beside the run, since lists here lie in the directory of descriptors. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -32,6 +33,9 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-stored\",\"version\":1,\"
                                   "\"scales\":[0,4096]",
                                   "\"zeros\":[0,2048]",
                                   "\"group_of\":[0,0]",
+                                  "\"path\":\"/nowhere\"",
+                                  "\"beside\":\"fd/77\"",
+                                  "\"beside\":\"../\"",
                                   "-1",
                                   "9223372036854775807",
                                   "2147483647",
