@@ -182,9 +182,11 @@ static int send(mf_graph *g, const mf_run *run)
 {
     mf_exchange *x = &g->exchange;
     mf_device *d = g->options.device;
-    const int turn = (int)(x->sends % TURNS);
+    const uint64_t number = x->sends++;
+    const int turn = (int)(number % TURNS);
     int rc = MF_OK;
-    if (x->sends++ >= TURNS) rc = mf_device_failed(d, d->ops->event_wait(d, x->sent[turn]));
+    if (number >= TURNS + x->read)
+        rc = mf_device_failed(d, d->ops->event_wait(d, x->sent[turn]));
     if (rc == MF_OK) rc = fill_staging(g, run, x->staging[turn]);
     if (rc == MF_OK) rc = mf_device_write(d, x->block, x->staging[turn], x->in_bytes);
     if (rc == MF_OK)
@@ -273,10 +275,17 @@ static void take_view(mf_graph *g, int slot)
     x->view_run = g->runs;
 }
 
+static int wait_for_all(mf_graph *g)
+{
+    const int rc = mf_device_wait(g->options.device);
+    if (rc == MF_OK) g->exchange.read = g->exchange.sends;
+    return rc;
+}
+
 int mf_graph_collect(mf_graph *g, int slot)
 {
     int rc = check_slot(g, slot);
-    if (rc == MF_OK) rc = mf_device_wait(g->options.device);
+    if (rc == MF_OK) rc = wait_for_all(g);
     if (rc != MF_OK || !g->options.device) return rc;
     rc = mf_graph_judge_fault(g, fault_of(g, slot));
     if (rc == MF_OK) take_view(g, slot);
@@ -288,7 +297,7 @@ static int look(mf_graph *g)
 {
     if (g->exchange.view_run == g->runs) return MF_OK;
     int rc = fetch(g, g->exchange.slots);
-    if (rc == MF_OK) rc = mf_device_wait(g->options.device);
+    if (rc == MF_OK) rc = wait_for_all(g);
     if (rc == MF_OK) g->exchange.view_run = g->runs;
     return rc;
 }

@@ -68,7 +68,7 @@ typedef struct mf_exchange {
     char *passengers; /* host memory of passengers to the device; on the CPU part of block */
     char *staging[2]; /* host copies of `in`, used in turn, so that inputs can be filled */
     void *sent[2];    /* events: the copy from that staging block is done */
-    uint64_t sends;
+    uint64_t sends, read; /* read: how many of them a wait has shown to be done */
     int slots;           /* number of host copies of `out`, without the one for views */
     char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if slots is 1 */
     uint64_t view_run;   /* number of the run whose results are in the last slot */

@@ -134,10 +134,11 @@ unit() {
     [[ "$output" == *"no memory for "*" MiB are free; a smaller train.batch"* ]]
 }
 
-# counted STEPS OUTPUT: the numbers of a run in launches$STEPS, copies$STEPS, kernels$STEPS, gemms$STEPS
+# counted STEPS OUTPUT: the numbers of a run in launches$STEPS, copies$STEPS, kernels$STEPS, gemms$STEPS,
+# waits$STEPS
 counted() {
     local what
-    for what in 'graph launches' kernels 'gemms of cuBLASLt'; do
+    for what in 'graph launches' kernels 'gemms of cuBLASLt' waits; do
         [[ "$2" =~ "fake runtime: $what "([0-9]+) ]]
         printf -v "$(sed 's/graph //; s/ of .*//' <<<"$what")$1" %s "${BASH_REMATCH[1]}"
     done
@@ -150,9 +151,10 @@ counted() {
         MOEFW_FAKE_STATS=1 run -0 on cuda train default $tiny --steps $steps -q --out run$steps
         counted $steps "$output"
     done
-    # what five more steps need: each one replay, two copies, no kernel or gemm of its own
+    # what five more steps need: each one replay, two copies, one wait, no kernel or gemm of its own
     [ $((launches8 - launches3)) -eq 5 ]
     [ $((copies8 - copies3)) -le 10 ]
+    [ $((waits8 - waits3)) -le 5 ]
     [ $((kernels8 - kernels3)) -eq 0 ]
     [ $((gemms8 - gemms3)) -eq 0 ]
     [ "$gemms3" -gt 0 ]
@@ -166,9 +168,14 @@ right() {
     calls=${BASH_REMATCH[1]}
 }
 
-# failing N: the N-th call fails; kernel:N and gemm:N are the N-th launch of such. The command ends with 1 or 6 and a message, or well and with the
-# weights of a run without a failure; the device and the libraries have nothing left, or the
-# status would be 99
+@test "one step leaves nothing behind, and has gemms of cuBLASLt" {
+    right
+    [[ "$output" =~ "fake runtime: gemms of cuBLASLt "[1-9] ]]
+}
+
+# failing N: the N-th call fails; kernel:N and gemm:N are the N-th launch of such. The command ends
+# with 1 or 6 and a message, or well and with the weights of a run without a failure; the device
+# and the libraries have nothing left, or the status would be 99
 failing() {
     rm -rf run
     # shellcheck disable=SC2086
