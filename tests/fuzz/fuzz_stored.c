@@ -1,7 +1,7 @@
 /* fuzz_stored: any text as stored.json, the list of weights that stay in files of others. It is
  * refused with its name or that of a file in it, or all its weights can be decoded without
- * leaving the file. The list may name one file of weights: FILE, which is in memory, by its path
- * or as the file fd/77 beside the run, since lists here lie in the directory of descriptors. */
+ * leaving the file. The list may name one file of weights: FILE, which is in memory, by its
+ * path or as the file fd/77 beside the run, since lists here lie among descriptors. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
