@@ -18,11 +18,22 @@ void mf_resident_trim(void)
 #endif
 }
 
-void mf_resident_release(void *begin, size_t bytes)
+/* Advises about the whole pages within a block. */
+static void advise(void *begin, size_t bytes, int advice)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)begin;
     const uintptr_t from = (at + page - 1) / page * page, to = (at + bytes) / page * page;
-    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+    if (from < to) madvise((void *)from, to - from, advice);
+}
+
+void mf_resident_release(void *begin, size_t bytes)
+{
+    advise(begin, bytes, MADV_DONTNEED);
+}
+
+void mf_resident_leave_out(void *begin, size_t bytes)
+{
+    advise(begin, bytes, MADV_NOHUGEPAGE);
 }
 
 mf_resident mf_resident_read(void)

@@ -163,6 +163,15 @@ mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shap
  * it in place, the output of the last of these ops. The parameter's store must be sealed, and
  * on the graph's device. */
 mf_tensor *mf_graph_param(mf_graph *g, mf_param *param);
+/* The elements first .. first+count-1 along dimension 0 of a parameter, as a value of its own:
+ * its gradient is written where the parameter's gradient has these elements. A graph should
+ * not read the whole parameter, too. */
+mf_tensor *mf_graph_param_part(mf_graph *g, const mf_param *param, int64_t first,
+                               int64_t count);
+/* While set, mf_graph_param asks it first; where it gives a value, that one stands for the
+ * parameter. NULL: nothing does. */
+typedef mf_tensor *mf_stand_in(void *arg, mf_graph *g, mf_param *param);
+void mf_graph_set_stand_in(mf_graph *g, mf_stand_in *fn, void *arg);
 mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
 /* Adds a constant. data is copied; NULL: zeros. */
 mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);

@@ -85,9 +85,12 @@ void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const
         ret[i] = -1;
     for (int i = 0; i < g->n_steps; i++)
         for (int j = 0; j < g->steps[i].call.n_out; j++) {
+            const mf_tensor *t = g->steps[i].node->out[j];
             const mf_view *v = &g->steps[i].call.out[j];
             const float *to = v->data;
-            if (!to || to < grads + at[0] || to >= grads + at[n]) continue;
+            /* Values that use the storage earlier may lie elsewhere in another process. */
+            if (!to || !t || mf_owner(t)->kind != MF_TENSOR_GRAD) continue;
+            if (to < grads + at[0] || to >= grads + at[n]) continue;
             const int64_t first = to - grads, end = first + mf_shape_count(v->shape);
             for (int k = 0; k < n; k++)
                 if (first < at[k + 1] && end > at[k]) ret[k] = i;

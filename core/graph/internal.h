@@ -114,6 +114,8 @@ struct mf_graph {
     bool gradient_part; /* nodes added now belong to gradients */
     bool recompute;     /* nodes added now can be recomputed (mf_graph_set_recompute) */
     bool bf16;          /* gemms added now use bf16 */
+    mf_stand_in *stand_in; /* for parameters that are used now; NULL: none */
+    void *stand_in_arg;
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */

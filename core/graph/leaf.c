@@ -100,6 +100,8 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
 {
     mf_tensor *t;
     if (!may_build(g)) return NULL;
+    t = g->stand_in ? g->stand_in(g->stand_in_arg, g, param) : NULL;
+    if (t || g->status != MF_OK) return t;
     t = find_param(g, param);
     if (t) {
         /* the parameter's present value is that of the last op that wrote it in place */
@@ -131,6 +133,35 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     return t;
 }
 
+void mf_graph_set_stand_in(mf_graph *g, mf_stand_in *fn, void *arg)
+{
+    if (!g) return;
+    g->stand_in = fn;
+    g->stand_in_arg = arg;
+}
+
+mf_tensor *mf_graph_param_part(mf_graph *g, const mf_param *param, int64_t first, int64_t count)
+{
+    mf_param *part = may_build(g) ? mf_arena_alloc(g->memory, sizeof *part) : NULL;
+    if (!part) {
+        if (g && g->status == MF_OK) mf_graph_adopt(g, MF_ENOMEM);
+        return NULL;
+    }
+    *part = *param;
+    const int64_t at = first * (param->count / param->shape.dim[0]);
+    part->shape.dim[0] = count;
+    part->count = mf_shape_count(part->shape);
+    if (part->value && !g->options.bare) part->value += at;
+    if (part->grad && !g->options.bare) part->grad += at;
+    if (part->bf16 && !g->options.bare) part->bf16 += at;
+    part->offset += at;
+    mf_stand_in *stand_in = g->stand_in;
+    g->stand_in = NULL;
+    mf_tensor *t = mf_graph_param(g, part);
+    g->stand_in = stand_in;
+    return t;
+}
+
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
 {
     mf_tensor *t = mf_tensor_new(g, MF_TENSOR_GRAD, MF_F32, param->shape);
@@ -141,16 +172,25 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
     return t;
 }
 
-mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf)
+/* The leaf of which a value is the memory with another shape; else the value itself. */
+static mf_tensor *behind_aliases(const mf_graph *g, mf_tensor *t)
 {
+    while (t->node >= 0 && g->nodes[t->node]->op->flags & MF_OP_ALIAS)
+        t = g->nodes[t->node]->in[0];
+    return t;
+}
+
+mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *value)
+{
+    mf_tensor *leaf = behind_aliases(g, value);
     if (leaf->kind != MF_TENSOR_PARAM || leaf->node >= 0 || leaf->writes || !leaf->param->bf16)
         return NULL;
-    mf_tensor *t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_BF16, leaf->shape);
+    mf_tensor *t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_BF16, value->shape);
     if (!t) return NULL;
     t->param = leaf->param;
     t->name = leaf->name;
     t->data = leaf->param->bf16;
-    t->needs_grad = leaf->needs_grad;
-    t->master = leaf;
+    t->needs_grad = value->needs_grad;
+    t->master = value;
     return t;
 }

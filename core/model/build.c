@@ -88,6 +88,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                 .start = (int32_t)c->cache_start};
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .env = m->env,
+                                      .ranks = &m->expert_ranks,
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->dims.labels,

@@ -262,6 +262,49 @@ static int assemble(mf_model *m)
     return rc;
 }
 
+/* Whether a parameter belongs to the experts of a layer. */
+static bool of_experts(const mf_param *p)
+{
+    int layer, at = 0;
+    return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
+}
+
+/* What must change so that n ranks can share the experts; NULL: nothing. */
+static const char *unshared(const mf_model *m, int n)
+{
+    const mf_model_settings *c = m->config;
+    const mf_expert *table =
+        m->n_moe > 0 ? mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert)) : NULL;
+    if (!table) return "a model with experts";
+    if (n & (n - 1)) return "1, 2, 4 or 8 ranks";
+    if (c->moe.experts % n != 0)
+        return "a number of experts that the ranks can share evenly";
+    if (table->flags & MF_EXPERT_SEQUENCE) return "experts that look at single tokens";
+    if (c->n_adapters > 0) return "no adapters";
+    if (c->model.share_layers) return "model.share_layers = no";
+    return c->model.layers_alike ? "model.layers_alike = no" : NULL;
+}
+
+int mf_model_share_experts(mf_model *m, int rank, int ranks)
+{
+    const char *why = ranks > 1 ? unshared(m, ranks) : NULL;
+    if (why)
+        return mf_fail(MF_ECONFIG, "parallel.expert with %d ranks: expected %s", ranks, why);
+    m->expert_ranks = (mf_expert_ranks){.rank = rank, .ranks = ranks};
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        mf_param *p = mf_store_at(m->store, i);
+        if (!of_experts(p)) continue;
+        if (ranks > 1 && (p->buffer || !(p->init.flags & MF_PARAM_BY_EXPERT) ||
+                          p->shape.rank < 1 || p->shape.dim[0] != m->config->moe.experts))
+            return mf_fail(MF_ECONFIG,
+                           "parallel.expert with %d ranks: %s does not say that each expert "
+                           "has its own part (MF_PARAM_BY_EXPERT)",
+                           ranks, p->name);
+        mf_store_hold(p, p->count / ranks * rank, ranks > 1 ? p->count / ranks : 0);
+    }
+    return MF_OK;
+}
+
 /* Copies the first block's initial values to the other blocks, for all parameters that both
  * have with the same shape. */
 static void make_alike(mf_model *m)
@@ -303,6 +346,8 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     if (rc == MF_OK && options->no_moments) mf_store_want_no_moments(m->store);
     if (rc == MF_OK) mf_store_put_on(m->store, options->device);
     if (rc == MF_OK && options->bind) rc = options->bind(options->bind_arg, m);
+    if (rc == MF_OK && options->expert_ranks > 1)
+        rc = mf_model_share_experts(m, options->expert_rank, options->expert_ranks);
     if (rc == MF_OK && m->options.bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK && options->moments) options->moments(options->moments_arg, m->store);
     if (rc == MF_OK)

@@ -22,6 +22,7 @@
 
 #include "graph/graph.h"
 #include "model/adapters.h"
+#include "comm/expert_ranks.h"
 #include "model/model_config.h"
 #include "model/module.h"
 #include "model/moe.h"
@@ -57,6 +58,9 @@ typedef struct mf_model_options {
      * them to weights in files (mf_store_bind); NULL: none. */
     int (*bind)(void *arg, struct mf_model *model);
     void *bind_arg;
+    /* rank `expert_rank` of so many that share the experts (comm/expert_ranks.h); 0 or 1: all
+     * experts are here */
+    int expert_rank, expert_ranks;
 } mf_model_options;
 
 typedef struct mf_model {
@@ -86,6 +90,7 @@ typedef struct mf_model {
     mf_param **gates;         /* [layers] gates of the layer's heads; NULL: none */
     mf_gate_form gate_form;
     mf_adapt_env *env; /* environment of the graph that is being built; else NULL */
+    mf_expert_ranks expert_ranks;
     struct mf_arena *arena;
 } mf_model;
 
@@ -103,6 +108,10 @@ int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
  * pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
+/* Makes this process rank `rank` of those that share the experts. Called by mf_model_new, and,
+ * to learn sizes, for a bare model, of which graphs can then be planned; ranks 1: all experts
+ * are here again. MF_ECONFIG if they cannot be shared. */
+int mf_model_share_experts(mf_model *m, int rank, int ranks);
 /* Number of tasks with one prediction per example; 0 unless model.task is such a task. Task 0
  * is model.task. The next functions give the kind and the name of task i. */
 int mf_model_tasks(const mf_model *m);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "report/report.h"
+#include "train/parallel/launch_check.h"
 #include "train/run/load.h"
 
 #define NO_DATA "none"
@@ -59,10 +60,15 @@ static int open_session(moefw_run *run, const char *tokenizer, const char *store
     mf_config *config;
     int rc = mf_run_config(run, &config);
     if (rc != MF_OK) return rc;
-    const mf_session_options o = {.training = true,
-                                  .no_data = strcmp(config->data.path, NO_DATA) == 0,
-                                  .tokenizer_file = tokenizer,
-                                  .stored_file = stored};
+    mf_session_options o = {.training = true,
+                            .no_data = strcmp(config->data.path, NO_DATA) == 0,
+                            .tokenizer_file = tokenizer,
+                            .stored_file = stored};
+    if (run->joins) rc = mf_launch_experts(config, &o.expert_rank, &o.expert_ranks);
+    if (rc != MF_OK) {
+        mf_config_free(config);
+        return rc;
+    }
     mf_parallel_set_threads(run->threads);
     return mf_session_open(config, &o, &run->session);
 }

@@ -15,6 +15,8 @@
  * measured with small models. */
 #define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)7 << 18)
+/* Of each of several ranks: buffers and pages of MPI, measured with Open MPI. */
+#define BYTES_OF_MPI ((size_t)16 << 20)
 
 static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret,
                 size_t *ret_bytes)
@@ -88,8 +90,9 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->graphs = graphs;
     ret->values = mf_store_bytes(s->model->store) +
                   mf_optim_work_bytes(&s->config->train, s->model->store);
-    ret->sums = mf_gradient_sum_bytes(s->model->store, s->config->train.accumulate,
-                                      mf_tree_share(s->config->train.accumulate, 0, 1));
+    const int64_t leaves = s->config->train.accumulate;
+    const mf_sum_plan all = {.leaves = leaves, .share = {0, leaves}, .stride = 1};
+    ret->sums = mf_gradient_sum_bytes(s->model->store, &all);
     ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
@@ -117,39 +120,83 @@ static double moments_of(const mf_session *s, const mf_partition *p, int rank, i
     return own * sizeof(float);
 }
 
+/* Elements of the slices that a rank sums for others. */
+static int64_t summed(const mf_partition *p, int rank)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->buckets * p->ranks; i++)
+        if (p->slices[i].owner == rank) n += p->slices[i].end - p->slices[i].first;
+    return n;
+}
+
 /* Bytes of the sums of gradients, and of what is received of other ranks. */
 static double sums_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
 {
     const int64_t leaves = s->config->train.accumulate;
     const mf_store *store = s->model->store;
     mf_piece piece[MF_TREE_PIECES];
+    mf_sum_plan own = {
+        .leaves = leaves, .share = mf_tree_share(leaves, rank, ranks), .stride = 1};
     int64_t size;
-    int pieces = 0;
+    int64_t pieces = 0;
+    double held = 0;
     mf_store_values(store, &size);
     for (int r = 0; r < ranks; r++) {
         const mf_piece share = mf_tree_share(leaves, r, ranks);
         if (r != rank) pieces += mf_tree_pieces(leaves, share.first, share.end, piece);
     }
-    const double slice = p->slices ? (double)mf_partition_own(p, rank) : (double)size / ranks;
-    return (double)mf_gradient_sum_bytes(store, leaves, mf_tree_share(leaves, rank, ranks)) +
-           pieces * slice * sizeof(float);
+    if (mf_experts_shared(&s->model->expert_ranks)) {
+        mf_sum_plan experts;
+        mf_turns(leaves, rank, ranks, &own, &experts);
+        held = (double)mf_gradient_sum_bytes(store, &experts);
+        pieces = leaves - (own.share.end - own.share.first + ranks - 1) / ranks;
+    }
+    const double slice = p->slices ? (double)summed(p, rank) : (double)size / ranks;
+    return (double)mf_gradient_sum_bytes(store, &own) + held +
+           (double)pieces * slice * sizeof(float);
 }
 
-int mf_cost_of_rank(const mf_session *s, const mf_cost *c, int ranks, size_t *ret)
+/* Bytes of values and gradients of experts that other ranks have. */
+static double elsewhere(const mf_session *s)
+{
+    const mf_store *store = s->model->store;
+    const size_t each = 2 * sizeof(float) + (mf_store_bf16(store) ? sizeof(uint16_t) : 0);
+    int64_t n = 0;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        const mf_param *p = mf_store_at(store, i);
+        if (p->held && !p->buffer && !p->stored) n += p->count - p->held;
+    }
+    return (double)n * (double)each;
+}
+
+static int memory_of_ranks(mf_session *s, const mf_cost *c, int ranks, size_t *ret)
 {
     const mf_config *config = s->config;
     mf_partition p = {0};
+    size_t graphs = c->graphs;
     double most = 0;
-    *ret = c->memory;
-    if (c->memory == 0 || ranks == 1) return MF_OK;
-    int rc = ranks > COUNTED ? MF_OK
-                             : mf_partition_new(s->model->store, &config->train, ranks,
-                                                mf_config_bucket(&config->parallel), NULL, &p);
+    const double all = moments_of(s, &p, 0, 1);
+    int rc = mf_experts_shared(&s->model->expert_ranks) ? plan_both(s, &graphs) : MF_OK;
+    if (rc == MF_OK && ranks <= COUNTED)
+        rc = mf_partition_new(s->model->store, &config->train, ranks,
+                              mf_config_bucket(&config->parallel), NULL, &p);
     for (int r = 0; rc == MF_OK && r < ranks; r++) {
         const double bytes = moments_of(s, &p, r, ranks) + sums_of(s, &p, r, ranks);
         if (bytes > most) most = bytes;
     }
-    *ret = c->memory - c->sums - (size_t)moments_of(s, &p, 0, 1) + (size_t)most;
+    *ret = c->memory - c->sums - c->graphs - (size_t)all + graphs + (size_t)most +
+           BYTES_OF_MPI - (size_t)elsewhere(s);
     mf_partition_free(&p);
+    return rc;
+}
+
+int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, bool shares, size_t *ret)
+{
+    int rc = MF_OK;
+    *ret = c->memory;
+    if (c->memory == 0 || ranks == 1) return MF_OK;
+    if (shares) rc = mf_model_share_experts(s->model, 0, ranks);
+    if (rc == MF_OK) rc = memory_of_ranks(s, c, ranks, ret);
+    if (shares && rc == MF_OK) rc = mf_model_share_experts(s->model, 0, 1);
     return rc;
 }

@@ -228,6 +228,24 @@ void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, in
 
 /* ---- one batch ---- */
 
+/* Where ranks share the experts, all run a graph at the same time; one without a batch runs it
+ * for the tokens of the others. */
+static int run_for_others(mf_evaluator *e, const mf_run *run)
+{
+    bool *silent = &e->session->model->expert_ranks.silent;
+    int rc = mf_length_buckets_take(e->buckets, e->batcher, 0, &e->batch, &e->graph);
+    if (rc != MF_OK) return rc;
+    *silent = true;
+    rc = mf_graph_run(e->graph->g, run);
+    *silent = false;
+    return rc;
+}
+
+static bool meets(const mf_evaluator *e)
+{
+    return mf_experts_shared(&e->session->model->expert_ranks);
+}
+
 /* Runs batch b and writes its numbers to out [numbers_of]. If it has no targets, it is not run,
  * and TARGETS is 0. */
 static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
@@ -235,6 +253,7 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
     const mf_model *m = e->session->model;
     int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
     out[TARGETS] = rc == MF_OK ? (double)e->batch->n_targets : 0;
+    if (rc == MF_OK && e->batch->n_targets == 0 && meets(e)) return run_for_others(e, run);
     if (rc != MF_OK || e->batch->n_targets == 0) return rc;
     mf_run one = *run;
     one.step = mf_evaluation_draws(run->step, b);
@@ -339,13 +358,15 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
 
 static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s)
 {
-    const int rank = mf_world_rank(e->world);
+    const int rank = mf_world_rank(e->world), ranks = mf_world_ranks(e->world);
     int rc = MF_OK;
     for (int64_t first = 0; rc == MF_OK && first < n; first += e->window) {
         const int64_t m = n - first < e->window ? n - first : e->window;
         for (int64_t i = 0; rc == MF_OK && i < m; i++)
             if (rank_of(e, first + i) == rank)
                 rc = measure(e, run, first + i, e->numbers + i * numbers_of(e));
+        if (rc == MF_OK && meets(e) && rank >= m % ranks && m % ranks != 0)
+            rc = run_for_others(e, run);
         if (rc == MF_OK) rc = exchange(e, first, m);
         for (int64_t i = 0; rc == MF_OK && i < m; i++) {
             const double *in = e->numbers + i * numbers_of(e);

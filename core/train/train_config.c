@@ -160,6 +160,9 @@ static const mf_option parallel_options[] = {
                    "that part of the parameters; whole: all of them"),
     MF_SECTION_INT(mf_parallel_config, bucket, "32", 1, 1024,
                    "MiB of gradients that are sent as soon as the backward pass has them"),
+    MF_SECTION_INT(mf_parallel_config, expert, "1", 1, 8,
+                   "1: each process has all experts; else 2, 4, .. processes, at most so many, "
+                   "have a part of them each"),
     MF_END_OPTIONS};
 
 static const mf_option calls_options[] = {

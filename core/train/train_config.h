@@ -102,6 +102,7 @@ typedef struct mf_parallel_config {
     double patience;   /* seconds after which a rank that does not answer ends the run */
     int64_t optimizer; /* mf_parallel_optimizer */
     int64_t bucket;    /* MiB of gradients that travel at once */
+    int64_t expert;    /* at most so many ranks share the experts; 1: each has all */
 } mf_parallel_config;
 
 /* parallel.bucket in elements. */

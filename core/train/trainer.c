@@ -144,6 +144,7 @@ void mf_trainer_free(mf_trainer *t)
     mf_free(t->numbers);
     mf_trainer_ranks_free(t);
     mf_gradient_sum_free(t->sum);
+    mf_gradient_sum_free(t->expert_sum);
     mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
     mf_free(t);
 }

@@ -53,8 +53,14 @@ struct mf_trainer {
     mf_step_result now;      /* the present step */
     mf_model_graph **graphs; /* [accumulate] the graph that ran each micro-batch of the step */
     float *loss_sum;         /* on the device: sum of the losses of these micro-batches */
-    mf_piece share;          /* the micro-batches that this process runs */
-    mf_gradient_sum *sum;
+    /* the micro-batches that this process runs: share.first, share.first + stride, ..; stride
+     * is 1, or, where ranks share the experts, the number of ranks */
+    mf_piece share;
+    int64_t stride;
+    /* ranks share the experts: this one has no micro-batch of its own while the others run
+     * their last one */
+    bool runs_on;
+    mf_gradient_sum *sum, *expert_sum; /* expert_sum: of shared experts; else NULL */
     struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
     mf_partition partition;         /* with several ranks: what each of them owns */
     mf_gradient_exchange *exchange; /* NULL: this process runs all of them */

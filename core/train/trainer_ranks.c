@@ -20,23 +20,45 @@ static int new_exchange(mf_trainer *t)
                               mf_config_bucket(&c->parallel), t->optim, &t->partition);
     if (rc == MF_OK)
         rc = mf_gradient_exchange_new(w, store, c->train.accumulate, t->sum, &t->partition,
-                                      &t->exchange);
+                                      t->stride > 1, &t->exchange);
     if (rc != MF_OK || c->parallel.optimizer == MF_PARALLEL_WHOLE) return rc;
     rc = mf_partition_shard(&t->partition, store, mf_world_rank(w));
     return rc == MF_OK ? mf_gradient_norm_new(w, store, t->optim, &t->partition, &t->norm) : rc;
 }
 
+/* Where ranks share the experts they take turns with the micro-batches, so that those that run
+ * at the same time are neighbours in the tree: the gradients of experts are added at once. */
+static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
+{
+    const mf_session *s = t->session;
+    const int64_t leaves = s->config->train.accumulate;
+    mf_sum_plan experts;
+    mf_turns(leaves, rank, ranks, plan, &experts);
+    if (experts.leaves >= MF_TREE_PIECES)
+        return mf_fail(MF_ECONFIG,
+                       "parallel.expert: train.accumulate = %lld for %d ranks: expected at "
+                       "most %d micro-batches of each",
+                       (long long)leaves, ranks, MF_TREE_PIECES - 1);
+    t->stride = ranks;
+    t->runs_on = plan->runs_on;
+    t->share = plan->share;
+    return mf_gradient_sum_new(s->model->store, &experts, &t->expert_sum);
+}
+
 int mf_trainer_ranks_new(mf_trainer *t)
 {
     const mf_session *s = t->session;
-    const int ranks = mf_world_ranks(t->options.world);
-    t->share =
-        mf_tree_share(s->config->train.accumulate, mf_world_rank(t->options.world), ranks);
+    const int rank = mf_world_rank(t->options.world), ranks = mf_world_ranks(t->options.world);
+    const int64_t leaves = s->config->train.accumulate;
+    t->share = mf_tree_share(leaves, rank, ranks);
+    t->stride = 1;
+    mf_sum_plan plan = {.leaves = leaves, .share = t->share, .stride = 1};
     t->marks = mf_alloc((size_t)ranks, sizeof *t->marks);
     t->pieces = mf_alloc(4 * (size_t)ranks, sizeof *t->pieces);
-    if (!t->marks || !t->pieces) return MF_ENOMEM;
-    int rc =
-        mf_gradient_sum_new(s->model->store, s->config->train.accumulate, t->share, &t->sum);
+    int rc = t->marks && t->pieces ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_experts_shared(&s->model->expert_ranks))
+        rc = take_turns(t, rank, ranks, &plan);
+    if (rc == MF_OK) rc = mf_gradient_sum_new(s->model->store, &plan, &t->sum);
     return rc == MF_OK && ranks > 1 ? new_exchange(t) : rc;
 }
 
@@ -152,6 +174,13 @@ static int ask(mf_world *w, int owner, wish x, float *to)
     return rc == MF_OK ? mf_world_exchange(w, moments, 0, NULL, 1, &answer) : rc;
 }
 
+static int read_own(const mf_store *store, int which, int64_t at, int64_t count, float *to)
+{
+    if (which != MF_CKPT_VALUES) return mf_store_read_moments(store, which, at, count, to);
+    return mf_store_read(store, MF_BLOCK_VALUES, to, (size_t)at * sizeof *to,
+                         (size_t)count * sizeof *to);
+}
+
 /* mf_ckpt_moments.read: the parts that the slices have of moments at .. at+count-1. */
 static int read_moments(void *arg, int which, int64_t at, int64_t count, float *to)
 {
@@ -159,15 +188,16 @@ static int read_moments(void *arg, int which, int64_t at, int64_t count, float *
     const mf_store *store = t->session->model->store;
     const mf_partition *p = &t->partition;
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < p->buckets * p->ranks; i++) {
+    for (int i = 0; rc == MF_OK && i < p->n_slices; i++) {
         const mf_owned *s = &p->slices[i];
-        const int64_t first = mf_store_moment_at(store, which, s->first),
-                      last = mf_store_moment_at(store, which, s->end),
+        const bool values = which == MF_CKPT_VALUES;
+        const int64_t first = values ? s->first : mf_store_moment_at(store, which, s->first),
+                      last = values ? s->end : mf_store_moment_at(store, which, s->end),
                       from = first > at ? first : at,
                       end = last < at + count ? last : at + count;
         if (s->first == s->end || from >= end) continue;
         if (s->owner == 0)
-            rc = mf_store_read_moments(store, which, from, end - from, to + (from - at));
+            rc = read_own(store, which, from, end - from, to + (from - at));
         else
             rc = ask(t->options.world, s->owner, (wish){which, from, end - from},
                      to + (from - at));
@@ -198,7 +228,7 @@ int mf_trainer_serve_moments(mf_trainer *t)
             if (!room) rc = MF_ENOMEM;
         }
         const mf_comm_piece answer = {0, room, x.count * (int64_t)sizeof *room};
-        if (rc == MF_OK) rc = mf_store_read_moments(store, (int)x.which, x.at, x.count, room);
+        if (rc == MF_OK) rc = read_own(store, (int)x.which, x.at, x.count, room);
         if (rc == MF_OK) rc = mf_world_exchange(t->options.world, moments, 1, &answer, 0, NULL);
     }
     mf_free(room);
@@ -220,10 +250,11 @@ typedef struct digest {
     char text[33];
 } digest;
 
-/* The values of a parameter that are compared; NULL: none, as they stay in a file. */
+/* The values of a parameter that are compared; NULL: none, as they stay in a file, or each rank
+ * has others. */
 static const float *compared(const mf_param *p)
 {
-    return p->stored && !p->buffer ? NULL : mf_param_host(p);
+    return (p->stored || p->held) && !p->buffer ? NULL : mf_param_host(p);
 }
 
 static int differs(mf_world *w, const mf_param *p, int rank)

@@ -19,7 +19,13 @@ enum { LOSS, TASK_LOSS, TOKENS, FIRST };
 
 static double *numbers_of(mf_trainer *t, int64_t j)
 {
-    return t->numbers + j * t->n_numbers;
+    int64_t place = j;
+    if (t->stride > 1) /* those of a rank lie together */
+        place = mf_tree_share(t->session->config->train.accumulate, (int)(j % t->stride),
+                              (int)t->stride)
+                    .first +
+                j / t->stride;
+    return t->numbers + place * t->n_numbers;
 }
 
 /* Copies micro-batch j of the present step into the graph of its length. */
@@ -96,7 +102,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->session->config->train.accumulate;
     /* Gradients leave while the last backward pass of this process runs. */
-    const bool sends = t->exchange && j == t->share.end - 1;
+    const bool sends = t->exchange && j == t->share.end - 1 && !t->runs_on;
     mf_step_result *r = &t->now;
     mf_stretch stretch;
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
@@ -116,17 +122,37 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     rc = mf_graph_run(r->graph->g, &run);
     if (rc != MF_OK) return rc;
     if (!sends) mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
+    if (t->expert_sum) mf_gradient_sum_add(t->expert_sum, j / t->stride, false);
     if (!mf_recorder_replays(t->recorder)) sum_losses(t, j);
     numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
     if (!joins_update(t, j)) rc = mf_recorder_end(t->recorder);
     if (rc != MF_OK) return rc;
-    return j < t->share.end - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
+    return j < t->share.end - 1 || t->runs_on ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
+}
+
+/* Runs the graph for the tokens of others, whose experts are here: they have one more
+ * micro-batch. Own gradients leave meanwhile; what it computes of its own batch is ignored. */
+static int run_for_others(mf_trainer *t)
+{
+    bool *silent = &t->session->model->expert_ranks.silent;
+    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+                        .metrics = t->now.wanted != 0,
+                        .queued = true,
+                        .after_node = mf_gradient_exchange_after,
+                        .after_arg = t->exchange};
+    *silent = true;
+    begin_exchange(t, t->now.graph->g);
+    const int rc = mf_graph_run(t->now.graph->g, &run);
+    *silent = false;
+    const int64_t last = t->session->config->train.accumulate - 1;
+    if (rc == MF_OK) mf_gradient_sum_add(t->expert_sum, last / t->stride, false);
+    return rc;
 }
 
 /* Warns, once and after the first micro-batches, of steps that take minutes. */
 static void foretell(mf_trainer *t, double began, int64_t done)
 {
-    const int64_t micro = t->share.end - t->share.first;
+    const int64_t micro = (t->share.end - t->share.first + t->stride - 1) / t->stride;
     const double now = mf_clock() - began, step = now / (double)done * (double)micro;
     if (t->foretold || (done < 8 && now < 1)) return;
     t->foretold = true;
@@ -184,12 +210,13 @@ int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
     const double began = mf_clock();
     int rc = room_for_numbers(t);
     mf_gradient_sum_begin(t->sum);
-    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j++) {
+    if (t->expert_sum) mf_gradient_sum_begin(t->expert_sum);
+    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j += t->stride) {
         rc = run_batch(t, own, j);
-        if (rc == MF_OK) foretell(t, began, j + 1 - t->share.first);
-        if (rc == MF_OK && j + 1 < t->share.end) rc = tell_batch(t, j);
+        if (rc == MF_OK) foretell(t, began, (j - t->share.first) / t->stride + 1);
+        if (rc == MF_OK && (j + 1 < t->share.end || t->runs_on)) rc = tell_batch(t, j);
     }
-    return rc;
+    return rc == MF_OK && t->runs_on ? run_for_others(t) : rc;
 }
 
 static double scalar(const mf_tensor *x, int64_t slot)
@@ -202,8 +229,8 @@ static double scalar(const mf_tensor *x, int64_t slot)
 static int collect(mf_trainer *t)
 {
     mf_step_result *r = &t->now;
-    int rc = mf_graph_fetch(r->graph->g, (int)t->share.end - 1);
-    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j++) {
+    int rc = t->runs_on ? MF_OK : mf_graph_fetch(r->graph->g, (int)t->share.end - 1);
+    for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j += t->stride) {
         const mf_model_graph *mg = t->graphs[j];
         double *out = numbers_of(t, j);
         rc = mf_graph_collect(mg->g, (int)j);
@@ -213,7 +240,7 @@ static int collect(mf_trainer *t)
         for (int i = 0; i < r->n_regularizers; i++)
             out[FIRST + i] = scalar(mg->regularizers[i], j);
     }
-    return rc == MF_OK ? tell_batch(t, t->share.end - 1) : rc;
+    return rc == MF_OK && !t->runs_on ? tell_batch(t, t->share.end - 1) : rc;
 }
 
 /* Adds what was measured of all micro-batches, in their order. */
@@ -256,15 +283,19 @@ static int repeat_checked(mf_trainer *t, const mf_batch *const *own)
 /* Names the first op of the step whose result is not finite: of the first rank that has one. */
 static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 {
-    int rc = mf_world_agree(t->options.world, repeat_checked(t, own));
+    /* A rank that finds it in the middle of a graph would leave the others waiting for rows. */
+    int rc = t->expert_sum ? MF_OK : repeat_checked(t, own);
+    rc = mf_world_agree(t->options.world, rc);
     if (rc == MF_OK)
         rc = mf_world_agree(
             t->options.world,
             mf_fail(MF_ENONFINITE,
-                    "step %lld: loss %g, gradient norm %g: every value is finite, but the sum "
-                    "of squares of the gradient is not; a smaller train.lr or train.clip may "
-                    "help",
-                    (long long)t->step + 1, t->now.loss, t->now.grad_norm));
+                    "step %lld: loss %g, gradient norm %g: %s; a smaller train.lr or "
+                    "train.clip may help",
+                    (long long)t->step + 1, t->now.loss, t->now.grad_norm,
+                    t->expert_sum ? "one of them is not finite"
+                                  : "every value is finite, but the sum of squares of the "
+                                    "gradient is not"));
     return rc;
 }
 
@@ -274,6 +305,8 @@ static int join_ranks(mf_trainer *t, int rc)
 {
     const int64_t micro = t->session->config->train.accumulate;
     float sum = 0;
+    /* Where ranks share the experts, others wait within a graph for this one: all must end. */
+    if (rc != MF_OK && t->expert_sum) return rc;
     if (rc == MF_OK) rc = collect(t);
     /* Those that have not failed wait for gradients, whatever they are. */
     if (!t->exchanging) begin_exchange(t, NULL);

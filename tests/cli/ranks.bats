@@ -84,13 +84,6 @@ equal() {
     done
 }
 
-# built NAME: a plugin of tests/foreign as p/NAME.so
-built() {
-    mkdir -p p
-    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
-        -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
-}
-
 @test "third-party plugins on 4 ranks: a router, experts" {
     built low_rank_cosine
     equal "4" default --plugin "$PWD/p/low_rank_cosine.so"
@@ -239,6 +232,15 @@ ids() {
             / MiB to train/ { for (i = 1; $(i + 1) != "MiB"; i++); off = $i - planned * 1024; print off
                 found = off > -1 && off < 1 } END { exit !found }'
     done
+    for n in 2 4; do
+        ranks "$n" train "${sized[@]}" -q --out "ep$n" --set train.steps=2 --set train.warmup=1 --set parallel.expert=4 \
+            --set report.enabled=no --set train.eval_batches=1 --set train.final_batches=1
+        "$MOEFW" config check "${sized[@]}" --set parallel.expert=4 --ranks "$n" >planned
+        cat planned "ep$n/memory.jsonl"
+        awk -v used="$(sed -n '$s/.*://; $s/}//p' "ep$n/memory.jsonl")" '
+            / MiB to train/ { for (i = 1; $(i + 1) != "MiB"; i++); off = $i / used - 1; print off
+                found = off > -0.1 && off < 0.1 } END { exit !found }' planned
+    done
     # Moments are a third of what the parameters take, and most of the difference.
     "$MOEFW" plan "${sized[@]}" --set parallel.optimizer=whole --cluster "$srcdir/share/cluster/measured.ini" \
         --ranks 4 --json >whole
@@ -272,15 +274,6 @@ ids() {
 
 @test "the program itself needs no MPI" {
     run ! bash -c "ldd '$builddir/moefw' '$builddir/libmoefw.so.0' | grep -i mpi"
-}
-
-# refused CODE TEXT: the last command printed one message of moefw, with this text
-refused() {
-    echo "$output"
-    [ "$status" -eq "$1" ]
-    [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
-    grep -q "^moefw: .*$2" <<<"$output"
-    [ ! -e x ]
 }
 
 @test "more ranks than micro-batches, and wrong configurations: one message, nothing written" {

@@ -58,3 +58,19 @@ thin() {
         *) words+=(--set "data.path=builtin:topics?bytes=20000") ;;
     esac
 }
+
+# built NAME: a plugin of tests/foreign as p/NAME.so
+built() {
+    mkdir -p p
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
+}
+
+# refused CODE TEXT: the last command printed one message of moefw, with this text
+refused() {
+    echo "$output"
+    [ "$status" -eq "$1" ]
+    [ "$(grep -c '^moefw: ' <<<"$output")" -eq 1 ]
+    grep -q "^moefw: .*$2" <<<"$output"
+    [ ! -e x ]
+}

@@ -10,6 +10,7 @@
 #include "config/aliases.h"
 #include "config/sources.h"
 #include "train/cost.h"
+#include "train/parallel/launch_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +106,10 @@ static int cost_of(mf_session *s, int ranks, mf_cost *ret)
                        "--ranks %d, but train.accumulate = %lld: each rank needs a "
                        "micro-batch; expected at most %lld",
                        ranks, (long long)leaves, (long long)leaves);
-    const int rc = mf_cost_of(s, ret);
-    return rc == MF_OK ? mf_cost_of_rank(s, ret, ranks, &ret->memory) : rc;
+    bool shares;
+    int rc = mf_launch_shares(s->config, ranks, &shares);
+    if (rc == MF_OK) rc = mf_cost_of(s, ret);
+    return rc == MF_OK ? mf_cost_of_rank(s, ret, ranks, shares, &ret->memory) : rc;
 }
 
 /* Builds the model, so plugins check these dimensions. The session owns config. Unreadable data

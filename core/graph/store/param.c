@@ -283,6 +283,7 @@ static int draw_values(mf_store *s, uint64_t seed)
         mf_param *p = s->params[i];
         if ((s->bare && !p->buffer) || p->stored) continue;
         mf_param_draw(p, seed, drawn ? drawn : p->value);
+        mf_param_trim(p);
         if (drawn)
             rc = mf_device_write_now(s->device, p->value, drawn,
                                      (size_t)p->count * sizeof *drawn);
@@ -444,8 +445,9 @@ void mf_store_refresh_bf16(mf_store *s)
     if (!k || mf_store_flush(s) != MF_OK) return;
     for (int i = 0; i < s->n; i++) {
         const mf_param *p = s->params[i];
+        const int64_t at = p->held ? p->held_first : 0, n = p->held ? p->held : p->count;
         if (p->bf16 && !p->f32_released && !p->packed)
-            k->cast(&x, p->count, MF_CAST_F32, MF_CAST_BF16, p->value, p->bf16);
+            k->cast(&x, n, MF_CAST_F32, MF_CAST_BF16, p->value + at, p->bf16 + at);
     }
     mf_store_changed(s);
 }

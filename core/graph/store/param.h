@@ -52,6 +52,10 @@ typedef struct mf_param {
      * is frozen; else NULL */
     const struct mf_stored *stored;
     bool given; /* its values came from a file, so a checkpoint may lack them */
+    /* of several processes each has only some values of this parameter, elements held_first ..
+     * held_first+held-1 (mf_store_hold); the others take no memory, and are not valid; 0: all
+     * are here */
+    int64_t held_first, held;
 } mf_param;
 
 mf_store *mf_store_new(void);
@@ -75,6 +79,11 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
  * read it as it is, and all else copies in f32. w must outlive the store. Call this before
  * sealing. MF_EINVAL: it is a buffer, w has another shape, or the store is on a device. */
 int mf_store_bind(mf_store *s, mf_param *p, const struct mf_stored *w);
+/* Before sealing, on the host: only `count` elements of p from `first` on are kept here, with
+ * their gradients. Offsets stay as if all were. */
+void mf_store_hold(mf_param *p, int64_t first, int64_t count);
+/* Gives up the memory of values that are not held, which a file or a draw has filled. */
+void mf_store_trim(mf_store *s);
 /* Elements of the parameters that are bound to weights. */
 int64_t mf_store_bound(const mf_store *s);
 /* Makes the store keep copies of its parameters in bf16, for gemms. Call this

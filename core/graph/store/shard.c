@@ -2,6 +2,7 @@
  * order in all blocks, so elements of the block of values that follow one another have moments
  * that follow one another, and a shard is one range of each block. */
 #include "base/error.h"
+#include "base/resident.h"
 #include "graph/device/device.h"
 #include "graph/store/store.h"
 
@@ -121,4 +122,34 @@ int mf_store_write_moments(mf_store *s, int which, int64_t at, int64_t count, co
 {
     int64_t done;
     return walk(s, which, at, count, write_part, (void *)(uintptr_t)from, &done);
+}
+
+/* ---- values that are not held ---- */
+
+void mf_store_hold(mf_param *p, int64_t first, int64_t count)
+{
+    p->held_first = first;
+    p->held = count;
+}
+
+/* Calls fn for what is not held of a block that has all of p from `at` on. */
+static void others(const mf_param *p, void *at, void (*fn)(void *begin, size_t bytes))
+{
+    float *first = at, *behind = first + p->held_first + p->held;
+    if (!p->held || !at) return;
+    fn(first, (size_t)p->held_first * sizeof *first);
+    fn(behind, (size_t)(first + p->count - behind) * sizeof *first);
+}
+
+void mf_param_trim(const mf_param *p)
+{
+    others(p, p->value, mf_resident_release);
+    others(p, p->value, mf_resident_leave_out);
+    others(p, p->grad, mf_resident_leave_out);
+}
+
+void mf_store_trim(mf_store *s)
+{
+    for (int i = 0; !s->bare && i < s->n; i++)
+        mf_param_trim(s->params[i]);
 }

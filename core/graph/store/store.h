@@ -27,6 +27,8 @@ struct mf_store {
     int n_edited;   /* number of parameters that mf_param_edit gave to the host */
 };
 
+/* Gives up the memory of a parameter's values that are not held. */
+void mf_param_trim(const mf_param *p);
 /* Allocates a block of the size that the store says. */
 int mf_store_make_block(mf_store *s, mf_block block);
 

@@ -5,6 +5,7 @@
  * share them. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/error.h"
 #include "base/mem.h"
 #include "lab/plan/plan.h"
 #include "model/module.h"
@@ -60,7 +61,7 @@ int mf_plan_describe(mf_session *s, mf_plan_model *ret)
 /* ---- all layouts ---- */
 
 typedef struct list {
-    const mf_session *s;
+    mf_session *s;
     const mf_cost *cost;
     const mf_plan_model *m;
     const mf_plan_cluster *c;
@@ -100,13 +101,21 @@ static void add(list *a, mf_plan_layout l)
         a->choice = more;
         a->room = room;
     }
+    const bool shares = l.data > 1 && a->s->config->parallel.expert >= l.data;
     mf_plan_choice *x = &a->choice[a->n++];
     *x = (mf_plan_choice){.layout = l,
-                          .runs = l.tensor == 1 && l.pipeline == 1 && l.expert == 1};
+                          .runs = l.tensor == 1 && l.pipeline == 1 &&
+                                  l.expert == (shares ? l.data : 1)};
     size_t bytes = 0;
     if (x->runs)
-        a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, &bytes);
-    else if (a->cost->memory > 0)
+        a->rc =
+            mf_cost_of_rank(a->s, a->cost, (int)l.data, shares, &bytes);
+    if (a->rc == MF_ECONFIG) { /* these ranks cannot share the experts */
+        mf_error_clear();
+        a->rc = MF_OK;
+        x->runs = false;
+    }
+    if (!x->runs && a->cost->memory > 0)
         bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
@@ -134,7 +143,7 @@ static int by_time(const void *x, const void *y)
     return (a->time.step_s > b->time.step_s) - (a->time.step_s < b->time.step_s);
 }
 
-int mf_plan_layouts(const mf_session *s, const mf_cost *cost, const mf_plan_model *m,
+int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
                     const mf_plan_cluster *c, mf_plan_choice **ret, int *ret_n)
 {
     const mf_config *config = s->config;

@@ -88,7 +88,7 @@ typedef struct mf_plan_choice {
 int mf_plan_describe(mf_session *s, mf_plan_model *ret);
 /* Makes all layouts that use all ranks of the cluster, and the largest one of data alone, with
  * the fastest of those that fit first. The caller frees *ret with mf_free. MF_ENOMEM. */
-int mf_plan_layouts(const mf_session *s, const mf_cost *cost, const mf_plan_model *m,
+int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
                     const mf_plan_cluster *c, mf_plan_choice **ret, int *ret_n);
 
 #endif

@@ -64,7 +64,9 @@ typedef struct mf_provenance {
 /* ---- writing and reading ---- */
 
 /* Where moments come from that a store does not keep itself (mf_store_shards): reads moments
- * `which` at .. at+count-1, as mf_store_read_moments. */
+ * `which` at .. at+count-1, as mf_store_read_moments; or, with MF_CKPT_VALUES, values of
+ * parameters of which each process holds a part. */
+enum { MF_CKPT_VALUES = 2 };
 typedef struct mf_ckpt_moments {
     int (*read)(void *arg, int which, int64_t at, int64_t count, float *to);
     void *arg;

@@ -24,8 +24,8 @@ typedef struct parts {
     mf_st_writer *writer;
     const void **data;
     size_t n;
-    const mf_ckpt_moments *moments; /* where moments without data come from */
-    int64_t (*from)[2];             /* [n] of those: which moment, and its first element */
+    const mf_ckpt_moments *moments; /* where moments and values without data come from */
+    int64_t (*from)[2];             /* [n] of those: `which`, and the first element */
 } parts;
 
 /* Bytes of such moments at a time. */
@@ -57,7 +57,7 @@ static int add_part(parts *p, const char *prefix, const char *name, mf_st_dtype 
     return code;
 }
 
-/* Writes moments that the store does not keep, in pieces. */
+/* Writes moments, or values, that the store does not keep, in pieces. */
 static int write_moments(parts *p, size_t i, const mf_st_tensor *t)
 {
     const size_t bytes = (size_t)t->bytes;
@@ -90,15 +90,19 @@ static int write_parts(parts *p, const char *path, const char *name)
     return code;
 }
 
-int mf_ckpt_write_model(const char *path, const mf_store *store)
+int mf_ckpt_write_model(const char *path, const mf_store *store,
+                        const mf_ckpt_moments *moments)
 {
     parts p;
     int n = mf_store_count(store), code = open_parts(&p, (size_t)n);
+    p.moments = moments;
     for (int i = 0; i < n && code == MF_OK; i++) {
         const mf_param *x = mf_store_at(store, i);
         if (x->stored) continue;
-        code =
-            add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim, mf_param_host(x));
+        p.from[p.n][0] = MF_CKPT_VALUES;
+        p.from[p.n][1] = x->offset;
+        code = add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
+                        x->held ? NULL : mf_param_host(x));
     }
     if (code == MF_OK) code = write_parts(&p, path, MF_CKPT_MODEL);
     close_parts(&p);
@@ -334,6 +338,7 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
         code = read_value(f, x);
     }
     mf_store_refresh_bf16(store);
+    mf_store_trim(store);
     mf_st_close(f);
     return code;
 }
@@ -366,6 +371,7 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
             }
         }
     mf_store_refresh_bf16(store);
+    mf_store_trim(store);
     mf_st_close(f);
     return code;
 }

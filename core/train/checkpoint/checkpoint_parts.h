@@ -53,7 +53,8 @@ int mf_manifest_write(const char *path, int64_t step, const mf_provenance *ident
 int mf_manifest_read(const char *path, mf_manifest *ret);
 void mf_manifest_free(mf_manifest *m);
 
-int mf_ckpt_write_model(const char *path, const mf_store *store);
+int mf_ckpt_write_model(const char *path, const mf_store *store,
+                        const mf_ckpt_moments *moments);
 int mf_ckpt_write_state(const char *path, const mf_store *store,
                         const mf_ckpt_moments *moments, const mf_state *state);
 /* These functions check names and shapes against the store, without reading values.

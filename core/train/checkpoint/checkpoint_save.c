@@ -125,7 +125,7 @@ static int write_files(const char *path, int64_t step, const mf_store *store,
     int code = mf_remove_tree(path);
     if (code == MF_OK && mf_io()->mkdir(path, 0777) != 0)
         code = mf_fail_errno(MF_EIO, "%s: cannot make the directory", path);
-    if (code == MF_OK) code = mf_ckpt_write_model(path, store);
+    if (code == MF_OK) code = mf_ckpt_write_model(path, store, moments);
     if (code == MF_OK) code = mf_ckpt_write_state(path, store, moments, state);
     if (code == MF_OK) code = mf_manifest_write(path, step, identity);
     return code == MF_OK ? mf_sync_dir(path) : code;

@@ -68,6 +68,8 @@ int mf_observe_samples(mf_trainer *t)
 {
     static const mf_observer ops = {
         .name = "samples", .begin = begin, .after_eval = after_eval, .end = end};
-    const bool possible = mf_trainer_dir(t) && mf_trainer_evaluator(t);
+    /* Rank 0 alone takes them, so it must have all experts. */
+    const bool possible = mf_trainer_dir(t) && mf_trainer_evaluator(t) &&
+                          !mf_experts_shared(&mf_trainer_session(t)->model->expert_ranks);
     return possible ? mf_trainer_observe(t, &ops, NULL) : MF_OK;
 }

@@ -23,23 +23,30 @@ struct mf_gradient_exchange {
     mf_owned *own;              /* [buckets] the slice of this rank */
     mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
     mf_comm_wait **wait;        /* [buckets] NULL: done */
-    int64_t *border;            /* [buckets + 1] elements, rising */
-    int *last;       /* [buckets] the node that finishes it; in the order of border */
+    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what lies between */
+    int n_intervals;
+    int *last;       /* [n_intervals] the node that finishes it */
+    int *interval;   /* [buckets] which of them the bucket is */
     int begun, done; /* buckets that were begun; that are done, of those */
     int end;         /* the node that finishes the last bucket */
     int64_t early, all; /* buckets of all steps that were begun before that node; all of them */
     int rc;          /* the first error between begin and finish */
 };
 
-/* Each piece has at least one leaf. */
-static int list_pieces(mf_gradient_exchange *x)
+/* Each piece has at least one leaf. apart: ranks take turns, so each leaf is one. */
+static int list_pieces(mf_gradient_exchange *x, bool apart)
 {
     const int ranks = mf_world_ranks(x->world);
     mf_piece piece[MF_TREE_PIECES];
     x->pieces = mf_alloc((size_t)x->leaves, sizeof *x->pieces);
     x->owner = mf_alloc((size_t)x->leaves, sizeof *x->owner);
     if (!x->pieces || !x->owner) return MF_ENOMEM;
-    for (int r = 0; r < ranks; r++) {
+    for (int64_t j = 0; apart && j < x->leaves; j++) {
+        x->pieces[j] = (mf_piece){j, j + 1};
+        x->owner[j] = (int)(j % ranks);
+    }
+    if (apart) x->n_pieces = (int)x->leaves;
+    for (int r = 0; !apart && r < ranks; r++) {
         const mf_piece share = mf_tree_share(x->leaves, r, ranks);
         const int n = mf_tree_pieces(x->leaves, share.first, share.end, piece);
         for (int i = 0; i < n; i++) {
@@ -66,25 +73,32 @@ static int list_slices(mf_gradient_exchange *x)
     x->own = mf_alloc((size_t)n, sizeof *x->own);
     x->at = mf_alloc((size_t)n, sizeof *x->at);
     x->wait = mf_alloc((size_t)n, sizeof *x->wait);
-    x->border = mf_alloc((size_t)n + 1, sizeof *x->border);
-    x->last = mf_alloc((size_t)n, sizeof *x->last);
-    if (!x->own || !x->at || !x->wait || !x->border || !x->last) return MF_ENOMEM;
+    x->border = mf_alloc(2 * (size_t)n + 2, sizeof *x->border);
+    x->last = mf_alloc(2 * (size_t)n + 1, sizeof *x->last);
+    x->interval = mf_alloc((size_t)n, sizeof *x->interval);
+    if (!x->own || !x->at || !x->wait || !x->border || !x->last || !x->interval)
+        return MF_ENOMEM;
     for (int b = 0; b < n; b++) {
         for (int i = 0; i < ranks; i++) {
             const mf_owned s = mf_partition_slice(x->parts, b, i);
             if (s.owner == mf_world_rank(x->world)) x->own[b] = s;
         }
-        x->border[n - 1 - b] = mf_partition_slice(x->parts, b, 0).first;
         x->at[b] = size;
         size += foreign * (x->own[b].end - x->own[b].first);
     }
-    x->border[n] = x->parts->size;
+    for (int b = n - 1; b >= 0; b--) {
+        const mf_owned *e = &x->parts->bucket[b];
+        if (x->n_intervals > 0 && x->border[x->n_intervals] < e->first) x->n_intervals++;
+        x->border[x->n_intervals] = e->first;
+        x->interval[b] = x->n_intervals++;
+        x->border[x->n_intervals] = e->end;
+    }
     x->received = mf_alloc_raw(((size_t)size + 1) * sizeof *x->received);
     return x->received ? MF_OK : MF_ENOMEM;
 }
 
 int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gradient_sum *s,
-                             const mf_partition *p, mf_gradient_exchange **ret)
+                             const mf_partition *p, bool apart, mf_gradient_exchange **ret)
 {
     mf_gradient_exchange *x = mf_alloc(1, sizeof *x);
     if (!x) return MF_ENOMEM;
@@ -93,7 +107,7 @@ int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gr
     x->sum = s;
     x->parts = p;
     x->leaves = leaves;
-    int rc = list_pieces(x);
+    int rc = list_pieces(x, apart);
     if (rc == MF_OK) rc = list_slices(x);
     if (rc == MF_OK) {
         const size_t ranks = (size_t)mf_world_ranks(w),
@@ -126,6 +140,7 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x)
     mf_free(x->wait);
     mf_free(x->border);
     mf_free(x->last);
+    mf_free(x->interval);
     mf_free(x);
 }
 
@@ -137,12 +152,12 @@ static mf_comm_piece piece_of(int peer, float *data, int64_t count)
 /* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
 static void start(mf_gradient_exchange *x, int b)
 {
-    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks, n = x->parts->buckets;
+    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
     const int64_t size = x->own[b].end - x->own[b].first;
     float *own[MF_TREE_PIECES], *to = x->received + x->at[b];
     const int n_own = mf_gradient_sum_pieces(x->sum, own);
     int n_send = 0, n_recv = 0;
-    mf_gradient_sum_part(x->sum, x->border[n - 1 - b], x->border[n - b]);
+    mf_gradient_sum_part(x->sum, x->parts->bucket[b].first, x->parts->bucket[b].end);
     for (int r = 0; r < ranks; r++) {
         const mf_owned s = mf_partition_slice(x->parts, b, r);
         for (int i = 0; s.owner != rank && i < n_own; i++)
@@ -164,17 +179,17 @@ void mf_gradient_exchange_begin(mf_gradient_exchange *x, const mf_graph *g)
     x->rc = MF_OK;
     mf_gradient_sum_last(x->sum);
     x->all += n;
-    if (g) mf_graph_last_writes(g, x->store, n, x->border, x->last);
+    if (g) mf_graph_last_writes(g, x->store, x->n_intervals, x->border, x->last);
     x->end = -1;
-    for (int i = 0; g && i < n; i++)
-        if (x->last[i] > x->end) x->end = x->last[i];
+    for (int b = 0; g && b < n; b++)
+        if (x->last[x->interval[b]] > x->end) x->end = x->last[x->interval[b]];
 }
 
 void mf_gradient_exchange_after(void *arg, int node)
 {
     mf_gradient_exchange *x = arg;
     const int n = x->parts->buckets;
-    while (x->begun < n && x->last[n - 1 - x->begun] <= node) {
+    while (x->begun < n && x->last[x->interval[x->begun]] <= node) {
         start(x, x->begun++);
         x->early += node < x->end;
     }

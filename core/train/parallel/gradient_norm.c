@@ -74,7 +74,7 @@ static int add_move(mf_gradient_norm *x, move m)
 static int list_moves(mf_gradient_norm *x, int64_t first, int64_t end, int owner)
 {
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < x->parts->buckets * x->parts->ranks; i++) {
+    for (int i = 0; rc == MF_OK && i < x->parts->n_slices; i++) {
         const mf_owned *s = &x->parts->slices[i];
         const move m = {.first = s->first > first ? s->first : first,
                         .end = s->end < end ? s->end : end,

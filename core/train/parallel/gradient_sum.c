@@ -2,25 +2,58 @@
  * of what comes next, so a sum is always that of the top and the present gradients. */
 #include "train/parallel/gradient_sum.h"
 #include "base/mem.h"
+#include "base/resident.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
 
+/* Elements first .. end-1 of the block of gradients. */
+typedef struct span {
+    int64_t first, end;
+} span;
+
 struct mf_gradient_sum {
     mf_store *store;
-    int64_t leaves; /* of the tree */
-    mf_piece share;
-    int top, room;
+    mf_sum_plan plan;
+    span *spans; /* [n_spans] what is summed, in rising order */
+    int n_spans, top, room;
     int final, sums; /* copies that remain at the end; those to which the last leaf is added */
-    float **kept; /* [room] on the device */
+    float **kept;    /* [room] on the device; only the spans are used */
 };
 
+void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_plan *ret_own,
+              mf_sum_plan *ret_experts)
+{
+    const int64_t turns = (leaves + ranks - 1) / ranks;
+    *ret_own = (mf_sum_plan){
+        .of = MF_SUM_APART,
+        .leaves = leaves,
+        .share = {rank, (leaves - 1 - rank) / ranks * ranks + rank + 1},
+        .stride = ranks,
+        .runs_on = leaves % ranks != 0 && rank >= leaves % ranks,
+    };
+    *ret_experts = (mf_sum_plan){
+        .of = MF_SUM_HELD, .leaves = turns, .share = {0, turns}, .stride = 1};
+}
+
+/* Sums that are complete with a leaf. */
+static int sums_of(const mf_sum_plan *p, int64_t leaf)
+{
+    if (p->of == MF_SUM_APART) return 0;
+    return mf_tree_sums(p->leaves, p->share.first, (mf_piece){leaf, leaf + 1});
+}
+
+/* Whether the gradients of a leaf are kept for later ones. */
+static bool keeps(const mf_sum_plan *p, int64_t leaf)
+{
+    return leaf + p->stride < p->share.end || p->runs_on;
+}
+
 /* The largest number of copies at a time: all that is not the present gradient. */
-static int copies(int64_t n, mf_piece share)
+static int copies(const mf_sum_plan *p)
 {
     int top = 0, most = 0;
-    for (int64_t j = share.first; j < share.end; j++) {
-        top -= mf_tree_sums(n, share.first, (mf_piece){j, j + 1});
-        if (j + 1 < share.end) top++;
+    for (int64_t j = p->share.first; j < p->share.end; j += p->stride) {
+        top += keeps(p, j) - sums_of(p, j);
         if (top > most) most = top;
     }
     return most;
@@ -33,29 +66,77 @@ static int64_t elements(const mf_store *store)
     return n;
 }
 
-size_t mf_gradient_sum_bytes(const mf_store *store, int64_t n, mf_piece share)
+/* Writes the spans to ret, which may be NULL, and returns their number. */
+static int list_spans(const mf_store *store, mf_sum_of of, span *ret)
 {
-    return (size_t)copies(n, share) * (size_t)elements(store) * sizeof(float);
+    int64_t at = 0;
+    int n = 0;
+    for (int i = 0; of != MF_SUM_ALL && i < mf_store_count(store); i++) {
+        const mf_param *p = mf_store_at(store, i);
+        const int64_t first = p->offset + p->held_first;
+        if (p->buffer || p->stored || !p->held) continue;
+        const span one =
+            of == MF_SUM_HELD ? (span){first, first + p->held} : (span){at, p->offset};
+        at = p->offset + p->count;
+        if (one.first == one.end) continue;
+        if (ret) ret[n] = one;
+        n++;
+    }
+    if (of == MF_SUM_HELD || at == elements(store)) return n;
+    if (ret) ret[n] = (span){at, elements(store)};
+    return n + 1;
 }
 
-int mf_gradient_sum_new(mf_store *store, int64_t n, mf_piece share, mf_gradient_sum **ret)
+size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan)
+{
+    int64_t size = 0;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        const mf_param *p = mf_store_at(store, i);
+        if (p->buffer || p->stored || !p->held) continue;
+        size += plan->of == MF_SUM_HELD ? p->held : p->count;
+    }
+    if (plan->of != MF_SUM_HELD)
+        size = elements(store) - (plan->of == MF_SUM_APART ? size : 0);
+    return (size_t)copies(plan) * (size_t)size * sizeof(float);
+}
+
+/* No large page of the spans shall reach into what lies between them. */
+static void leave_out(const mf_gradient_sum *s, float *block)
+{
+    int64_t at = 0;
+    for (int i = 0; i <= s->n_spans; i++) {
+        const int64_t to = i < s->n_spans ? s->spans[i].first : elements(s->store);
+        if (at < to) mf_resident_leave_out(block + at, (size_t)(to - at) * sizeof *block);
+        if (i < s->n_spans) at = s->spans[i].end;
+    }
+}
+
+int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_sum **ret)
 {
     mf_gradient_sum *s = mf_alloc(1, sizeof *s);
     if (!s) return MF_ENOMEM;
-    s->store = store;
-    s->leaves = n;
-    s->share = share;
-    s->room = copies(n, share);
     mf_piece piece[MF_TREE_PIECES];
-    s->final = mf_tree_pieces(n, share.first, share.end, piece) - 1;
-    s->sums = mf_tree_sums(n, share.first, (mf_piece){share.end - 1, share.end});
+    s->store = store;
+    s->plan = *plan;
+    s->room = copies(plan);
+    if (plan->of == MF_SUM_APART) {
+        s->final = s->room;
+    } else {
+        s->final =
+            mf_tree_pieces(plan->leaves, plan->share.first, plan->share.end, piece) - 1;
+        s->sums = sums_of(plan, plan->share.end - 1);
+    }
+    s->n_spans = list_spans(store, plan->of, NULL);
+    s->spans = mf_alloc((size_t)s->n_spans + 1, sizeof *s->spans);
     s->kept = mf_alloc((size_t)s->room + 1, sizeof *s->kept);
-    int rc = s->kept ? MF_OK : MF_ENOMEM;
+    int rc = s->kept && s->spans ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK) list_spans(store, plan->of, s->spans);
     for (int i = 0; rc == MF_OK && i < s->room; i++) {
         void *block = NULL;
         rc = mf_device_alloc(mf_store_device(store),
                              (size_t)elements(store) * sizeof(float) + 1, &block);
         s->kept[i] = block;
+        if (rc == MF_OK && plan->of != MF_SUM_ALL) leave_out(s, block);
     }
     if (rc != MF_OK) {
         mf_gradient_sum_free(s);
@@ -71,6 +152,7 @@ void mf_gradient_sum_free(mf_gradient_sum *s)
     for (int i = 0; s->kept && i < s->room; i++)
         mf_device_free(mf_store_device(s->store), s->kept[i]);
     mf_free(s->kept);
+    mf_free(s->spans);
     mf_free(s);
 }
 
@@ -82,8 +164,7 @@ void mf_gradient_sum_begin(mf_gradient_sum *s)
 /* Sets the height of the stack after a leaf. */
 static void pass(mf_gradient_sum *s, int64_t leaf)
 {
-    s->top -= mf_tree_sums(s->leaves, s->share.first, (mf_piece){leaf, leaf + 1});
-    if (leaf + 1 < s->share.end) s->top++;
+    s->top += keeps(&s->plan, leaf) - sums_of(&s->plan, leaf);
 }
 
 void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
@@ -95,12 +176,20 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
     mf_device *d = mf_store_device(s->store);
     const mf_kernels *k = mf_device_kernels(d, NULL);
     const mf_kctx x = mf_device_context(d);
-    const int64_t dim[4] = {1, 1, 1, elements(s->store)}, dense[4] = {0, 0, 0, 1};
-    float *now = mf_store_grads(s->store);
-    for (int i = mf_tree_sums(s->leaves, s->share.first, (mf_piece){leaf, leaf + 1}); i > 0;
-         i--)
-        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[--s->top], now, now);
-    if (leaf + 1 < s->share.end) k->copy4(&x, dim, dense, dense, now, s->kept[s->top++]);
+    const int64_t dense[4] = {0, 0, 0, 1};
+    const int sums = sums_of(&s->plan, leaf);
+    for (int j = 0; j < s->n_spans; j++) {
+        const span *at = &s->spans[j];
+        const int64_t dim[4] = {1, 1, 1, at->end - at->first};
+        float *now = mf_store_grads(s->store) + at->first;
+        int top = s->top;
+        for (int i = sums; i > 0; i--)
+            k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[--top] + at->first,
+                    now, now);
+        if (keeps(&s->plan, leaf))
+            k->copy4(&x, dim, dense, dense, now, s->kept[top] + at->first);
+    }
+    pass(s, leaf);
 }
 
 void mf_gradient_sum_last(mf_gradient_sum *s)
@@ -124,5 +213,5 @@ int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES])
     for (int i = 0; i < s->top; i++)
         ret[i] = s->kept[i];
     ret[s->top] = mf_store_grads(s->store);
-    return s->top + 1;
+    return s->top + !s->plan.runs_on;
 }

@@ -14,8 +14,27 @@
 
 typedef struct mf_gradient_sum mf_gradient_sum;
 
-/* For leaves share.first .. share.end-1 of n. Allocates the copies on the store's device. */
-int mf_gradient_sum_new(mf_store *store, int64_t n, mf_piece share, mf_gradient_sum **ret);
+/* Which gradients are summed, if ranks share the experts (mf_store_hold). */
+typedef enum mf_sum_of {
+    MF_SUM_ALL,  /* all of the store */
+    MF_SUM_HELD, /* those of parameters of which this process has a part: its part */
+    MF_SUM_APART /* the others; nothing is added, each leaf is a piece of its own */
+} mf_sum_of;
+
+typedef struct mf_sum_plan {
+    mf_sum_of of;
+    int64_t leaves; /* of the tree */
+    mf_piece share; /* of this process; apart: leaves share.first, share.first + stride, .. */
+    int64_t stride; /* 1, except apart */
+    bool runs_on;   /* apart: the graph runs once more after the last leaf, for others */
+} mf_sum_plan;
+
+/* Where ranks share the experts, they take turns with the micro-batches: the plans of a rank
+ * for what all ranks have, and for its experts, whose leaves are the turns. */
+void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_plan *ret_own,
+              mf_sum_plan *ret_experts);
+/* Allocates the copies on the store's device. */
+int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_sum **ret);
 void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */
 void mf_gradient_sum_begin(mf_gradient_sum *s); /* before the first leaf of a step */
 /* Queues the sums that are complete with leaf `leaf`; recorded: a recording does that. */
@@ -29,6 +48,6 @@ void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end);
  * They are overwritten by whoever adds them further. */
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES]);
 /* Bytes of the copies that such sums need. */
-size_t mf_gradient_sum_bytes(const mf_store *store, int64_t n, mf_piece share);
+size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan);
 
 #endif

@@ -88,6 +88,61 @@ static int judge_size(mf_world *w, const mf_session *s)
     return MF_OK;
 }
 
+int mf_launch_shares(const mf_config *c, int ranks, bool *ret)
+{
+    const int optimizer = (int)c->train.optimizer;
+    *ret = c->parallel.expert > 1 && ranks > 1;
+    if (!*ret) return MF_OK;
+    if (c->parallel.expert < ranks)
+        return mf_fail(MF_ECONFIG,
+                       "parallel.expert = %lld with %d ranks: expected 1, or at least the "
+                       "number of ranks; several groups of ranks that share experts are not "
+                       "possible",
+                       (long long)c->parallel.expert, ranks);
+    const char *why = c->parallel.optimizer != MF_PARALLEL_SHARDED
+                          ? "parallel.optimizer = sharded"
+                      : optimizer == MF_OPTIMIZER_MUON || optimizer == MF_OPTIMIZER_ADAFACTOR
+                          ? "train.optimizer = adamw, adam or lion"
+                      : c->trace.every > 0 ? "trace.every = 0"
+                                           : NULL;
+    return why ? mf_fail(MF_ECONFIG, "parallel.expert = %lld: expected %s",
+                         (long long)c->parallel.expert, why)
+               : MF_OK;
+}
+
+int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks)
+{
+    mf_launch l;
+    bool shares;
+    *ret_rank = 0;
+    *ret_ranks = 1;
+    if (strcmp(c->parallel.comm, "self") == 0 || !mf_launch_find(&l)) return MF_OK;
+    const int rc = mf_launch_shares(c, l.ranks, &shares);
+    if (rc != MF_OK || !shares) return rc;
+    *ret_rank = l.rank;
+    *ret_ranks = l.ranks;
+    return MF_OK;
+}
+
+/* Experts were divided by what the launcher told. */
+static int join_experts(mf_world *w, mf_session *s)
+{
+    mf_expert_ranks *e = &s->model->expert_ranks;
+    if (!mf_experts_shared(e)) return MF_OK;
+    if (e->rank != mf_world_rank(w) || e->ranks != mf_world_ranks(w))
+        return mf_fail(MF_EUSAGE,
+                       "parallel.expert: the launcher calls this rank %d of %d, and %s rank %d "
+                       "of %d",
+                       e->rank, e->ranks, mf_world_name(w), mf_world_rank(w),
+                       mf_world_ranks(w));
+    if (s->config->data.padding != 0 && mf_session_masked(s))
+        return mf_fail(MF_ECONFIG,
+                       "parallel.expert: expected data.padding = max, since all ranks run "
+                       "graphs of one length at a time");
+    e->world = w;
+    return MF_OK;
+}
+
 int mf_launch_check(mf_world *w, mf_session *s)
 {
     digests mine;
@@ -99,7 +154,8 @@ int mf_launch_check(mf_world *w, mf_session *s)
         rc = mf_world_gather(w, "digests of the ranks", &mine, sizeof mine, all);
         if (rc == MF_OK) rc = compare(w, all);
         if (rc == MF_OK) rc = judge_size(w, s);
-        if (rc == MF_EPLUGIN || rc == MF_ECONFIG) rc = mf_world_agree(w, rc);
+        if (rc == MF_OK) rc = join_experts(w, s);
+        if (rc == MF_EPLUGIN || rc == MF_ECONFIG || rc == MF_EUSAGE) rc = mf_world_agree(w, rc);
     }
     mf_free(all);
     return rc;

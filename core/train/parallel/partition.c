@@ -1,6 +1,7 @@
 /* train/parallel/partition.c: cuts are made at even distances, then moved down to where nothing
  * is divided that should stay together. */
 #include "train/parallel/partition.h"
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "kernels/kernel.h"
@@ -64,74 +65,148 @@ static int64_t cut(const cutter *c, int64_t first, int64_t end, int i, int n, in
     return at < before ? before : at > end ? end : at;
 }
 
+/* ---- parts that ranks hold ---- */
+
+static int64_t with_gap(const cutter *c, const mf_param *p, int64_t size)
+{
+    int64_t end = size;
+    for (int i = 0; i < mf_store_count(c->store); i++) {
+        const mf_param *q = mf_store_at(c->store, i);
+        if (!q->buffer && !q->stored && q->offset > p->offset && q->offset < end)
+            end = q->offset;
+    }
+    return end;
+}
+
+/* Counts the held parameters, and lists, if ret is not NULL, the elements between them. */
+static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_held)
+{
+    int64_t at = 0;
+    int n = 0;
+    *ret_held = 0;
+    for (int i = 0; i < mf_store_count(c->store); i++) {
+        const mf_param *p = mf_store_at(c->store, i);
+        if (p->buffer || p->stored || !p->held) continue;
+        ++*ret_held;
+        if (ret && at < p->offset) ret[n] = (mf_owned){.first = at, .end = p->offset};
+        n += at < p->offset;
+        at = with_gap(c, p, size);
+    }
+    if (ret && at < size) ret[n] = (mf_owned){.first = at, .end = size};
+    return n + (at < size);
+}
+
+/* The parts of held parameters, of which rank i has the i-th; the last one gets the gap. */
+static void list_held(const cutter *c, mf_partition *p, mf_owned *to)
+{
+    for (int i = 0; i < mf_store_count(c->store); i++) {
+        const mf_param *q = mf_store_at(c->store, i);
+        if (q->buffer || q->stored || !q->held) continue;
+        const int64_t end = with_gap(c, q, p->size);
+        for (int r = 0; r < p->ranks; r++, to++)
+            *to = (mf_owned){.first = q->offset + r * q->held,
+                             .end = r == p->ranks - 1 ? end : q->offset + (r + 1) * q->held,
+                             .owner = r};
+    }
+}
+
+/* ---- buckets ---- */
+
+static int buckets_of(const mf_owned *x, int64_t bucket)
+{
+    const int64_t n = (x->end - x->first + bucket - 1) / bucket;
+    return n < 1 ? 1 : n > MOST_BUCKETS ? MOST_BUCKETS : (int)n;
+}
+
+/* Cuts the elements of x into n buckets, of which `last` is the number of the first. */
+static void cut_buckets(const cutter *c, mf_partition *p, const mf_owned *x, int n, int last)
+{
+    int64_t first = x->first, end;
+    for (int part = 0; part < n; part++, first = end) {
+        const int b = last - part;
+        int64_t at = first;
+        end = cut(c, x->first, x->end, part, n, first);
+        p->bucket[b] = (mf_owned){.first = first, .end = end};
+        for (int i = 0; i < p->ranks; i++) {
+            const int64_t to = cut(c, first, end, i, p->ranks, at);
+            /* Owners take turns, since the first slices of small buckets are often empty. */
+            p->slices[b * p->ranks + i] = (mf_owned){at, to, (i + b) % p->ranks};
+            at = to;
+        }
+    }
+}
+
 int mf_partition_new(const mf_store *store, const mf_train_config *config, int ranks,
                      int64_t bucket, const mf_optim *o, mf_partition *ret)
 {
     cutter c = {.store = store, .config = config};
+    int held, n;
     if (o) c.ranges = mf_optim_ranges(o, &c.n);
     *ret = (mf_partition){.ranks = ranks};
     mf_store_values(store, &ret->size);
-    const int64_t n = (ret->size + bucket - 1) / bucket;
-    ret->buckets = n < 1 ? 1 : n > MOST_BUCKETS ? MOST_BUCKETS : (int)n;
-    ret->slices = mf_alloc((size_t)ret->buckets * (size_t)ranks, sizeof *ret->slices);
-    if (!ret->slices) return MF_ENOMEM;
-    int64_t first = 0, end;
-    for (int part = 0; part < ret->buckets; part++, first = end) {
-        const int b = ret->buckets - 1 - part; /* bucket 0 is the last part */
-        int64_t at = first;
-        end = cut(&c, 0, ret->size, part, ret->buckets, first);
-        for (int i = 0; i < ranks; i++) {
-            const int64_t to = cut(&c, first, end, i, ranks, at);
-            /* Owners take turns, since the first slices of small buckets are often empty. */
-            ret->slices[b * ranks + i] = (mf_owned){at, to, (i + b) % ranks};
-            at = to;
-        }
+    n = list_shared(&c, ret->size, NULL, &held);
+    mf_owned *shared = mf_alloc((size_t)n + 1, sizeof *shared);
+    if (!shared) return MF_ENOMEM;
+    list_shared(&c, ret->size, shared, &held);
+    if (n == 0) n = 1; /* a block without elements has one empty bucket */
+    for (int i = 0; i < n; i++)
+        ret->buckets += buckets_of(&shared[i], bucket);
+    ret->n_slices = (ret->buckets + held) * ranks;
+    ret->slices = mf_alloc((size_t)ret->n_slices, sizeof *ret->slices);
+    ret->bucket = mf_alloc((size_t)ret->buckets, sizeof *ret->bucket);
+    /* bucket 0 is the last part */
+    int last = ret->buckets - 1;
+    for (int i = 0; ret->slices && ret->bucket && i < n; i++) {
+        const int parts = buckets_of(&shared[i], bucket);
+        cut_buckets(&c, ret, &shared[i], parts, last);
+        last -= parts;
     }
-    return MF_OK;
+    if (ret->slices && ret->bucket) list_held(&c, ret, ret->slices + ret->buckets * ranks);
+    mf_free(shared);
+    return ret->slices && ret->bucket ? MF_OK : MF_ENOMEM;
 }
 
 void mf_partition_free(mf_partition *p)
 {
     mf_free(p->slices);
+    mf_free(p->bucket);
     *p = (mf_partition){0};
 }
 
 int mf_partition_owner(const mf_partition *p, int64_t at)
 {
-    for (int i = 0; i < p->buckets * p->ranks; i++)
+    for (int i = 0; i < p->n_slices; i++)
         if (at >= p->slices[i].first && at < p->slices[i].end) return p->slices[i].owner;
     return 0;
-}
-
-int64_t mf_partition_own(const mf_partition *p, int rank)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < p->buckets * p->ranks; i++)
-        if (p->slices[i].owner == rank) sum += p->slices[i].end - p->slices[i].first;
-    return sum;
 }
 
 int64_t mf_partition_moments(const mf_partition *p, const mf_store *store, int rank)
 {
     int64_t sum = 0;
-    for (int i = 0; i < p->buckets * p->ranks; i++)
+    for (int i = 0; i < p->n_slices; i++)
         for (int which = 0; p->slices[i].owner == rank && which < 2; which++)
             sum += mf_store_moment_at(store, which, p->slices[i].end) -
                    mf_store_moment_at(store, which, p->slices[i].first);
     return sum;
 }
 
+static int by_first(const void *a, const void *b)
+{
+    const mf_shard *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
 int mf_partition_shard(const mf_partition *p, mf_store *store, int rank)
 {
     int n = 0;
-    mf_shard *shards = mf_alloc((size_t)p->buckets + 1, sizeof *shards);
+    mf_shard *shards = mf_alloc((size_t)p->n_slices + 1, sizeof *shards);
     if (!shards) return MF_ENOMEM;
-    for (int b = p->buckets; b-- > 0;)
-        for (int i = 0; i < p->ranks; i++) {
-            const mf_owned x = mf_partition_slice(p, b, i);
-            if (x.owner == rank && x.first < x.end)
-                shards[n++] = (mf_shard){.first = x.first, .end = x.end};
-        }
+    for (int i = 0; i < p->n_slices; i++) {
+        const mf_owned x = p->slices[i];
+        if (x.owner == rank && x.first < x.end)
+            shards[n++] = (mf_shard){.first = x.first, .end = x.end};
+    }
+    qsort(shards, (size_t)n, sizeof *shards, by_first);
     const int rc = mf_store_shard(store, n, shards);
     mf_free(shards);
     return rc;

@@ -4,7 +4,10 @@
  * slice for each rank. The backward pass finishes gradients from the end of the block to its
  * beginning, so that bucket 0 is the last one of the block, and is complete first. The owner of
  * a slice sums its gradients, and, with parallel.optimizer = sharded, keeps its moments and
- * updates its values. A parameter that the optimizer sees as a whole is never divided. */
+ * updates its values. A parameter that the optimizer sees as a whole is never divided.
+ *
+ * Of parameters of which each rank has only a part (mf_store_hold), that part belongs to it,
+ * and lies in no bucket, since nobody else has gradients of it. */
 #ifndef MF_TRAIN_PARTITION_H
 #define MF_TRAIN_PARTITION_H
 
@@ -18,7 +21,10 @@ typedef struct mf_owned {
 typedef struct mf_partition {
     int ranks, buckets;
     int64_t size;
-    mf_owned *slices; /* [buckets][ranks], each bucket in rising order of the elements */
+    /* [buckets][ranks], each bucket in rising order of the elements; then the held parts */
+    mf_owned *slices;
+    int n_slices;
+    mf_owned *bucket; /* [buckets] elements of each; owner is not set */
 } mf_partition;
 
 /* bucket: elements. o: its ranges, in which the squares of gradients are summed by tiles that
@@ -35,8 +41,7 @@ static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int
 int64_t mf_partition_tile(const struct mf_optim_range *r);
 /* The owner of an element. */
 int mf_partition_owner(const mf_partition *p, int64_t at);
-/* Elements of gradients, and of moments, that a rank owns. */
-int64_t mf_partition_own(const mf_partition *p, int rank);
+/* Elements of moments that a rank owns. */
 int64_t mf_partition_moments(const mf_partition *p, const mf_store *store, int rank);
 /* Tells the store to keep only the moments of this rank. MF_ENOMEM. */
 int mf_partition_shard(const mf_partition *p, mf_store *store, int rank);

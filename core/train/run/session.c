@@ -274,6 +274,8 @@ static int new_model(mf_session *s, const mf_session_options *o, const mf_model_
     options.moments = mf_optim_want_moments;
     options.moments_arg = &s->config->train;
     options.device = s->device;
+    options.expert_rank = o->expert_rank;
+    options.expert_ranks = o->expert_ranks;
     if (s->stored) options.bind = bind;
     options.bind_arg = &b;
     int rc = mf_model_new(&settings, dims, &options, &s->model);

@@ -70,6 +70,8 @@ typedef struct mf_session_options {
     /* the same for [task.NAME], in order; NULL: those of the data */
     const struct mf_names *more_names;
     const mf_model_dims *dims; /* vocabulary, labels, classes of the run; NULL: from the data */
+    /* this process and those that share the experts with it; 0 or 1: none */
+    int expert_rank, expert_ranks;
 } mf_session_options;
 
 /* Writes the options of the model that follow from [train], except the device. training: with

@@ -93,7 +93,8 @@ static void add_leaves(int64_t n, mf_piece share)
     mf_gradient_sum *sum;
     mf_piece piece[MF_TREE_PIECES];
     const int k = mf_tree_pieces(n, share.first, share.end, piece);
-    ck_assert_int_eq(mf_gradient_sum_new(store, n, share, &sum), MF_OK);
+    const mf_sum_plan plan = {.leaves = n, .share = share, .stride = 1};
+    ck_assert_int_eq(mf_gradient_sum_new(store, &plan, &sum), MF_OK);
     mf_gradient_sum_begin(sum);
     for (int64_t j = share.first; j < share.end; j++) {
         for (int i = 0; i < COUNT; i++)
@@ -117,6 +118,12 @@ START_TEST(gradients_are_summed_in_the_tree)
 }
 END_TEST
 
+static size_t sum_bytes(const mf_store *store, int64_t n)
+{
+    return mf_gradient_sum_bytes(
+        store, &(mf_sum_plan){.leaves = n, .share = {0, n}, .stride = 1});
+}
+
 START_TEST(copies_grow_with_the_logarithm)
 {
     mf_param *p;
@@ -124,9 +131,9 @@ START_TEST(copies_grow_with_the_logarithm)
     int64_t elements;
     mf_store_values(store, &elements);
     const size_t one = (size_t)elements * sizeof(float);
-    ck_assert_uint_eq(mf_gradient_sum_bytes(store, 1, (mf_piece){0, 1}), 0);
-    ck_assert_uint_eq(mf_gradient_sum_bytes(store, 2, (mf_piece){0, 2}), one);
-    ck_assert_uint_eq(mf_gradient_sum_bytes(store, 1024, (mf_piece){0, 1024}), 10 * one);
+    ck_assert_uint_eq(sum_bytes(store, 1), 0);
+    ck_assert_uint_eq(sum_bytes(store, 2), one);
+    ck_assert_uint_eq(sum_bytes(store, 1024), 10 * one);
     mf_store_free(store);
 }
 END_TEST

@@ -1,0 +1,56 @@
+/* comm/expert_ranks.h: experts that several ranks share (parallel.expert).
+ *
+ * Rank r of n has experts r E/n .. (r+1) E/n - 1 of every MoE layer, for the tokens of all
+ * ranks. All ranks run their graphs at the same time. Each sends its dispatched rows to the
+ * ranks that have their experts, and gets the results back; the gradient of sending is
+ * returning, and the other way round.
+ *
+ * The rows of each sender stay apart: the expert plugin is called once for each rank that
+ * sends, with the same weights, so that every gemm has the rows that it has in a run of one
+ * process, and the same bits. Gradients of the weights are added over the senders, in the tree
+ * of the micro-batches. */
+#ifndef MF_COMM_EXPERT_RANKS_H
+#define MF_COMM_EXPERT_RANKS_H
+
+#include "graph/graph.h"
+
+struct mf_world;
+
+enum { MF_EXPERT_RANKS = 8 }; /* most ranks that share the experts: inputs of one op */
+
+typedef struct mf_expert_ranks {
+    struct mf_world *world; /* NULL: the ranks have not joined; then no graph may run */
+    int rank, ranks; /* ranks: a power of two; 0 or 1: all experts are here */
+    bool silent;     /* this rank has no micro-batch now: it sends no rows */
+} mf_expert_ranks;
+
+static inline bool mf_experts_shared(const mf_expert_ranks *e)
+{
+    return e && e->ranks > 1;
+}
+
+/* Where rows go: R rows in E groups, offset [E+1] i32. */
+typedef struct mf_expert_routes {
+    const mf_expert_ranks *to;
+    mf_tensor *offset; /* [E+1] of the own rows */
+    mf_tensor *counts; /* [ranks, E/ranks+1] i32: offsets of the rows that each rank sends */
+} mf_expert_routes;
+
+/* Tells all ranks how many rows go to each expert. */
+mf_expert_routes mf_expert_routes_new(mf_graph *g, const mf_expert_ranks *e, mf_tensor *offset);
+/* x [R,d], f32 or bf16 -> [ranks R, d]: rows r R .. are those that rank r has sent, grouped by
+ * the experts of this rank; zeros behind them. */
+mf_tensor *mf_expert_send(mf_graph *g, const mf_expert_routes *r, mf_tensor *x);
+/* y [ranks R, d] -> [R,d]: the results of the own rows, zeros behind them. */
+mf_tensor *mf_expert_return(mf_graph *g, const mf_expert_routes *r, mf_tensor *y);
+
+/* x [ranks R, d] -> [R,d]: what `rank` has sent; and back: [ranks] of [R,d] -> [ranks R, d]. */
+mf_tensor *mf_expert_rows_of(mf_graph *g, const mf_expert_ranks *e, mf_tensor *x, int rank);
+mf_tensor *mf_expert_join(mf_graph *g, const mf_expert_ranks *e, mf_tensor *const *x);
+
+/* The part of a parameter that this rank has, once for each rank that sends: `of` [ranks]
+ * values with the same memory, whose gradients are added in a binary tree. */
+void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p,
+                      mf_tensor **of);
+
+#endif

@@ -1,0 +1,99 @@
+# Runs of several processes that share the experts (parallel.expert): the same bits as one process.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    . "$srcdir/tests/lib/ranks.bash"
+    ranks_setup
+}
+
+# shared "RANKS..." WORDS...: the same, where so many ranks share the experts
+shared() {
+    local counts=$1 n
+    shift
+    rm -rf one many
+    thin one "$@"
+    "$MOEFW" "${words[@]}"
+    for n in $counts; do
+        thin many "$@" --set parallel.expert=8
+        ranks "$n" "${words[@]}" || return 1
+        same one many || return 1
+        rm -rf many
+    done
+}
+
+@test "ranks share the experts: 2 and 4 ranks, turns that not all of them have" {
+    shared "2 4" default --set train.dropout=0.1 --set train.clip=0.5
+    shared "2" default --set train.accumulate=3
+    shared "4" default --set train.accumulate=7 --set expert.plugin=mlp --set train.dtype=bf16
+    shared "2" default --set train.accumulate=5 --set train.recompute=light -t 2
+}
+
+@test "shared experts: skewed loads, ranks without tokens, one token in all, capacity" {
+    built skewed
+    skewed=(default --plugin "$PWD/p/skewed.so")
+    shared "4" "${skewed[@]}" --set router.first=6
+    shared "2" "${skewed[@]}" --set router.first=3 --set router.count=1 --set moe.top_k=1 \
+        --set train.batch=1 --set model.seq=1 --set train.accumulate=3
+    shared "2" default --set moe.capacity_factor=1 --set moe.overflow=drop --set moe.priority=gate
+    shared "4" default --set router.plugin=expert_choice --set moe.force_causal=yes --set train.optimizer=lion
+}
+
+@test "shared experts: a run goes on where 2, 4 or 1 ranks have them; plugins of others" {
+    thin one default --set train.save_every=2 --set parallel.expert=4
+    "$MOEFW" "${words[@]}"
+    thin many default --set train.save_every=2 --set parallel.expert=4
+    ranks 2 "${words[@]}"
+    same one many
+    for n in 4 1; do
+        rm -rf many/ckpt/step-6 many/ckpt/step-4
+        echo step-2 >many/ckpt/latest
+        ranks $n train many --resume -q -t 1
+        same one many
+    done
+    built low_rank_cosine
+    shared "4" default --plugin "$PWD/p/low_rank_cosine.so"
+    built lora_experts
+    thin x default --plugin "$PWD/p/lora_experts.so" --set parallel.expert=2
+    run ranks 2 "${words[@]}"
+    refused 2 "parallel.expert with 2 ranks: layers.0.expert.* does not say that each expert has its own part"
+}
+
+@test "shared experts: what is not possible is refused, an error ends all ranks" {
+    thin x default --set parallel.expert=2
+    run ranks 3 "${words[@]}"
+    refused 2 "parallel.expert = 2 with 3 ranks: expected 1, or at least the number of ranks"
+    thin x default --set parallel.expert=4
+    run ranks 3 "${words[@]}"
+    refused 2 "parallel.expert with 3 ranks: expected 1, 2, 4 or 8 ranks"
+    thin x default --set parallel.expert=2 --set train.optimizer=muon
+    run ranks 2 "${words[@]}"
+    refused 2 "parallel.expert = 2: expected train.optimizer = adamw, adam or lion"
+    thin x default --set parallel.expert=2 --set expert.plugin=attention --set moe.force_causal=yes
+    run ranks 2 "${words[@]}"
+    refused 2 "parallel.expert with 2 ranks: expected experts that look at single tokens"
+    thin x default --set parallel.expert=2 --set train.lr=1000 --set train.clip=0 --set train.steps=60
+    run ranks 2 "${words[@]}"
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [ "$(grep -c '^moefw: .*step ' <<<"$output")" -eq 1 ]
+}
+
+@test "shared experts: 20 drawn configurations" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    RANDOM=20
+    pick() { shift $((RANDOM % $#)) && echo "$1"; }
+    for i in $(seq 20); do
+        drawn=(default --set train.seed=$RANDOM --set "moe.top_k=$(pick 1 2 3)" --set "expert.plugin=$(pick swiglu mlp)"
+            --set "router.plugin=$(pick linear noisy_topk cosine hash sigmoid_bias mlp relu)"
+            --set "train.dtype=$(pick f32 bf16)" --set "train.recompute=$(pick none light block)"
+            --set "train.accumulate=$(pick 2 3 4 5 6 7)" --set "train.optimizer=$(pick adamw adam lion)"
+            --set "moe.capacity_factor=$(pick 0 0 1 1.5)" --set "moe.shared_experts=$(pick 0 1)"
+            --set "train.clip=$(pick 0 0.1 1)" --set "train.batch=$(pick 1 2 3)" --set "moe.experts=$(pick 4 8 12)")
+        echo "${drawn[@]}"
+        shared 2 "${drawn[@]}"
+        [[ " ${drawn[*]} " =~ accumulate=[23]\  ]] || shared 4 "${drawn[@]}"
+    done
+    shared 8 default --set train.accumulate=9
+}
