@@ -3,6 +3,7 @@
  * data. Neither plan nor parameters are allocated. */
 #include "train/cost.h"
 
+#include <string.h>
 #include "base/parallel.h"
 #include "base/resident.h"
 #include "train/optim/optim.h"
@@ -96,6 +97,8 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
+    if (s->train && strcmp(s->config->train.device, "cpu") != 0)
+        ret->device = graphs + ret->values + ret->sums;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
 }

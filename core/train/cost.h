@@ -11,6 +11,8 @@ typedef struct mf_cost {
     /* Largest resident memory during training in bytes, with program and data; 0: unknown. */
     size_t memory;
     size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
+    /* The same three on another device, without what its backend takes; 0: CPU, or unknown. */
+    size_t device;
     /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
     int64_t stored;
     uint64_t stored_bytes;

@@ -134,6 +134,23 @@ unit() {
     [[ "$output" == *"no memory for "*" MiB are free; a smaller train.batch"* ]]
 }
 
+@test "config check says what memory of the device a run needs" {
+    for micro in 1 2; do # the backend takes 64 MiB of workspace for itself
+        # shellcheck disable=SC2086
+        {
+            MOEFW_FAKE_STATS=1 run -0 on cuda train default $tiny --steps 1 -q --set model.dim=128 --set train.accumulate=$micro
+            used=$(sed -n 's/^fake runtime: bytes of the device at most //p' <<<"$output")
+            run -0 "$MOEFW" config check default $tiny --json --device cuda --set model.dim=128 --set train.accumulate=$micro
+        }
+        planned=$(sed -E 's/.*"device_mib":([0-9.]+).*/\1/' <<<"$output")
+        awk -v used="$used" -v planned="$planned" 'BEGIN {
+            off = (used / 1048576 - 64) / planned; print off; exit !(off > .9 && off < 1.1) }'
+    done
+    # shellcheck disable=SC2086
+    run -0 "$MOEFW" config check default $tiny --json
+    [[ "$output" == *'"device_mib":null'* ]]
+}
+
 # counted STEPS OUTPUT: the numbers of a run in launches$STEPS, copies$STEPS, kernels$STEPS, gemms$STEPS,
 # waits$STEPS
 counted() {

@@ -66,6 +66,8 @@ struct config {
 static std::map<int, CUstream_st *> streams;
 static std::set<void *> events, graphs, execs;
 static std::map<char *, size_t> pinned;
+static std::map<void *, size_t> blocks; /* of the device */
+static size_t taken, most_taken;        /* bytes */
 static std::map<const void *, std::string> kernels;
 static std::vector<config> configs;
 static std::vector<std::pair<int, uint64_t>>
@@ -103,6 +105,7 @@ static void report()
     emu::dev_show(true);
     if (getenv("MOEFW_FAKE_STATS")) {
         fprintf(stderr, "fake runtime: calls %ld\n", calls);
+        counts["bytes of the device at most"] = (long)most_taken;
         for (auto &c : counts)
             fprintf(stderr, "fake runtime: %s %ld\n", c.first.c_str(), c.second);
     }
@@ -403,6 +406,7 @@ cudaError_t cudaMalloc(void **p, size_t n)
         return give(cudaErrorMemoryAllocation);
     counts["allocations"]++;
     *p = n ? emu::dev_alloc(n) : nullptr;
+    if (*p) blocks[*p] = n, taken += n, most_taken = std::max(most_taken, taken);
     return give(*p || !n ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *p)
@@ -411,6 +415,7 @@ cudaError_t cudaFree(void *p)
     if (capturing()) return give(cudaErrorStreamCaptureUnsupported);
     if (!p) return cudaSuccess;
     drain(nullptr, 0);
+    taken -= blocks[p], blocks.erase(p);
     emu::dev_free(p);
     return cudaSuccess;
 }

@@ -131,10 +131,10 @@ static int build(mf_config *config, int ranks, findings *f, mf_cost *cost)
 
 static void put_cost(mf_jw *w, bool known, const mf_cost *cost)
 {
-    static const char *const keys[] = {"params", "params_active", "memory_mib"};
+    static const char *const keys[] = {"params", "params_active", "memory_mib", "device_mib"};
     const double values[] = {(double)cost->params, (double)cost->params_active,
-                             (double)cost->memory / MIB};
-    for (int i = 0; i < 3; i++) {
+                             (double)cost->memory / MIB, (double)cost->device / MIB};
+    for (int i = 0; i < 4; i++) {
         mf_jw_key(w, keys[i]);
         if (!known || values[i] == 0)
             mf_jw_null(w);
@@ -162,6 +162,9 @@ static void print_cost(const mf_cost *cost, int ranks)
                ranks > 1 ? " on each rank" : "");
     else
         puts("memory to train: not known without the data");
+    if (cost->device > 0)
+        printf("%.0f MiB of the device to train, and what its backend takes for itself\n",
+               (double)cost->device / MIB);
     printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
            "MiB inference");
     for (int i = 0; i < cost->n_modules; i++)
