@@ -5,6 +5,7 @@
  * thread, and without that memory it never returns. Our own kernels do without it. */
 #include <cblas.h>
 #include <dlfcn.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,11 @@
 #include "kernels/cpu/library.h"
 
 /* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call outside a
- * parallel region reads omp_get_max_threads(). But setting the number of threads also sets the
- * OpenMP default of the calling thread, which remains. So each thread that enters a kernel sets
- * the number once: tiles in a parallel region are inside that region, and tiles outside one
- * have a default of 1. The program's own regions name their number of threads and ignore
- * the default. */
+ * parallel region reads omp_get_max_threads(), the OpenMP default of the calling thread, which
+ * openblas_set_num_threads() sets too in some versions (0.3.21), but not in others (0.3.29). So
+ * each thread that enters a kernel sets both once: tiles in a parallel region are inside that
+ * region, and tiles outside one have a default of 1. The program's own regions name their number
+ * of threads and ignore the default. */
 
 static struct {
     void (*set_threads)(int n);
@@ -58,6 +59,7 @@ static void one_thread(void)
     static _Thread_local bool told;
     if (told) return;
     lib.set_threads(1);
+    omp_set_num_threads(1);
     told = true;
 }
 

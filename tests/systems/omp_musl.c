@@ -11,6 +11,7 @@ int omp_get_thread_num(void);
 int omp_get_num_threads(void);
 int omp_in_parallel(void);
 int omp_get_max_threads(void);
+void omp_set_num_threads(int n);
 void GOMP_parallel(void (*fn)(void *), void *arg, unsigned n, unsigned flags);
 
 typedef struct part {
@@ -20,6 +21,7 @@ typedef struct part {
 } part;
 
 static _Thread_local part now = {.team = 1};
+static _Thread_local int wanted; /* 0: nothing is set */
 
 static void *body(void *arg)
 {
@@ -45,8 +47,14 @@ int omp_in_parallel(void)
     return now.team > 1;
 }
 
+void omp_set_num_threads(int n)
+{
+    wanted = n;
+}
+
 int omp_get_max_threads(void)
 {
+    if (wanted > 0) return wanted;
     const char *text = getenv("OMP_NUM_THREADS");
     const long n = text ? strtol(text, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > TEAM ? TEAM : (int)n;
