@@ -1,37 +1,27 @@
 #!/usr/bin/env python3
-"""big_llama.py MOEFW RUN GGUF [--threads N] [--new N] [--prompt N] [--pairs N]: decoding and a prompt of
+"""big_llama.py MOEFW RUN GGUF [--threads N] [--new N] [--prompt N] [--pairs N] [--dtype f32|bf16]: decoding and a prompt of
 one model of random weights (random_folder.py) by moefw and by llama.cpp, alternately, in one run.
 
-RUN is the imported folder and GGUF what `moefw export gguf` made of it. Decoding is the time of N
-greedy tokens less that of one, per token; a prompt is one batch. It needs llama-cpp-python and numpy."""
+RUN is the imported folder and GGUF what `moefw export gguf` made of it. Decoding is the time of a token, of N after a
+prompt of 4; a prompt is one batch. Of two runs of each side the faster counts. --dtype is moefw's. It needs numpy and
+llama-cpp-python; LLAMA_CPP_LIB_PATH may name the folder of a build of llama.cpp."""
 import argparse
 import ctypes
 import json
-import os
+import statistics
 import subprocess
-import tempfile
 import time
 
 import llama_cpp as lib
 import numpy as np
 
 
-def ours_decode(a, n):
-    def run(count):
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.time()
-            subprocess.run([a.moefw, "generate", a.run, "--ids", os.path.join(folder, "ids"), "--begin", "1,2,3,4",
-                            "-n", str(count), "--temp", "0", "-t", str(a.threads), "-q"], check=True,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            return time.time() - start
-
-    return (run(n + 1) - run(1)) / n
-
-
-def ours_prompt(a, n):
-    out = subprocess.run([a.moefw, "bench", "infer", a.run, "--batch", "1", "--seq", str(n), "--repetitions", "1",
-                          "-t", str(a.threads), "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(out)["ms"] / 1e3
+def ours(a, what, *options):
+    """Milliseconds of a token (generate) or of a prompt, the faster of two."""
+    out = subprocess.run([a.moefw, "bench", what, a.run, *options, "--dtype", a.dtype, "--repetitions", "2", "-t",
+                          str(a.threads), "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True).stdout
+    return json.loads(out)["ms_min"]
 
 
 class Theirs:
@@ -82,15 +72,26 @@ def main():
         options.add_argument(name)
     for name, n in (("threads", 2), ("new", 32), ("prompt", 512), ("pairs", 5)):
         options.add_argument("--" + name, type=int, default=n)
+    options.add_argument("--dtype", default="bf16")
     a = options.parse_args()
     theirs = Theirs(a)
     theirs.decode(2)
+    ratios = {"decode": [], "prompt": []}
     for pair in range(a.pairs):
-        x, y = ours_decode(a, a.new), theirs.decode(a.new)
-        print(f"decode {1e3 * x:.1f} ms here, {1e3 * y:.1f} there: {y / x:.2f} x", flush=True)
-    for pair in range(a.pairs if a.prompt else 0):
-        x, y = ours_prompt(a, a.prompt), theirs.prompt(a.prompt)
-        print(f"prompt {x:.2f} s here, {y:.2f} there: {y / x:.2f} x", flush=True)
+        for name, n in (("decode", a.new), ("prompt", a.prompt)):
+            if not n:
+                continue
+            if name == "decode":
+                x = ours(a, "generate", "--prompt", "4", "--tokens", str(n))
+                y = 1e3 * min(theirs.decode(n) for _ in range(2))
+            else:
+                x = ours(a, "prompt", "--prompt", str(n))
+                y = 1e3 * min(theirs.prompt(n) for _ in range(2))
+            ratios[name].append(y / x)
+            print(f"{name} {x:.1f} ms here, {y:.1f} there: {y / x:.2f} x", flush=True)
+    for name, r in ratios.items():
+        if r:
+            print(f"{name}: {min(r):.2f} to {max(r):.2f} x of {len(r)} pairs, median {statistics.median(r):.2f}")
 
 
 main()
