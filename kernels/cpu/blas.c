@@ -5,7 +5,6 @@
  * thread, and without that memory it never returns. Our own kernels do without it. */
 #include <cblas.h>
 #include <dlfcn.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +12,15 @@
 #include "kernels/cpu/library.h"
 
 /* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call outside a
- * parallel region reads omp_get_max_threads(), the OpenMP default of the calling thread, which
- * openblas_set_num_threads() sets too in some versions (0.3.21), but not in others (0.3.29). So
- * each thread that enters a kernel sets both once: tiles in a parallel region are inside that
- * region, and tiles outside one have a default of 1. The program's own regions name their number
- * of threads and ignore the default. */
+ * parallel region reads omp_get_max_threads(), the OpenMP default of the calling thread.
+ * openblas_set_num_threads() sets that default in some versions (0.3.21), but not in others
+ * (0.3.29). So each thread that enters a kernel sets both once: tiles in a parallel region are
+ * inside that region, and tiles outside one have a default of 1. The program's own regions name
+ * their number of threads and ignore the default. */
 
 static struct {
     void (*set_threads)(int n);
+    void (*set_default)(int n); /* omp_set_num_threads of its OpenMP library, or NULL */
     char *(*config)(void);
     char *(*core)(void);
     __typeof__(&cblas_sgemm) sgemm;
@@ -59,7 +59,7 @@ static void one_thread(void)
     static _Thread_local bool told;
     if (told) return;
     lib.set_threads(1);
-    omp_set_num_threads(1);
+    if (lib.set_default) lib.set_default(1);
     told = true;
 }
 
@@ -81,6 +81,8 @@ static const char *load(void)
         return lib.refused;
     }
     find(handle, "openblas_set_num_threads", &lib.set_threads);
+    /* dlsym also looks into the libraries that the handle needs. */
+    find(handle, "omp_set_num_threads", &lib.set_default);
     find(handle, "openblas_get_config", &lib.config);
     find(handle, "openblas_get_corename", &lib.core);
     find(handle, "cblas_sgemm", &lib.sgemm);
