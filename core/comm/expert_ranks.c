@@ -2,7 +2,9 @@
  * layer and run; then every rank knows the size of each message, also of those in the backward
  * pass. A rank without a micro-batch (silent) sends nothing and gets nothing back. */
 #include "comm/expert_ranks.h"
+
 #include <string.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/world.h"
@@ -348,16 +350,16 @@ mf_tensor *mf_expert_join(mf_graph *g, const mf_expert_ranks *e, mf_tensor *cons
     return mf_graph_op(g, &join_op, e->ranks, x, &a, 1, NULL);
 }
 
-static void fork(mf_graph *g, mf_tensor *t, int n, mf_tensor **of)
+static void fan_out(mf_graph *g, mf_tensor *t, int n, mf_tensor **of)
 {
     of[0] = t;
     if (!t || n == 1) return;
     for (int half = 0; half < 2; half++)
-        fork(g, mf_reshape(g, t, t->shape), n / 2, of + half * (n / 2));
+        fan_out(g, mf_reshape(g, t, t->shape), n / 2, of + half * (n / 2));
 }
 
 void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, mf_tensor **of)
 {
     const int64_t local = p->shape.dim[0] / e->ranks;
-    fork(g, mf_graph_param_part(g, p, e->rank * local, local), e->ranks, of);
+    fan_out(g, mf_graph_param_part(g, p, e->rank * local, local), e->ranks, of);
 }

@@ -9,8 +9,8 @@
 #ifndef MF_MODEL_MOE_H
 #define MF_MODEL_MOE_H
 
-#include "model/adapters.h"
 #include "comm/expert_ranks.h"
+#include "model/adapters.h"
 #include "model/history.h"
 #include "model/model_config.h"
 #include "ops/moe/dispatch.h"

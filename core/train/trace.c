@@ -390,6 +390,9 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     const mf_model *m = r->session->model;
     const mf_config *c = r->session->config;
     const mf_provenance *id = mf_provenance_now(m);
+    const char *program = mf_arena_strf(r->arena, "moefw %s", id->version),
+               *plugins = plugins_text(r->arena, id);
+    if (!program || !plugins) return MF_ENOMEM;
     const struct {
         const char *key;
         int64_t value;
@@ -411,7 +414,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
         const char *key, *value;
     } texts[] = {{"format", MF_TRACE_FORMAT},
                  {"version", MF_TRACE_VERSION},
-                 {"program", mf_arena_strf(r->arena, "moefw %s", id->version)},
+                 {"program", program},
                  {"run", r->about.run},
                  {"split", r->about.split},
                  {"forced", r->about.forced},
@@ -421,7 +424,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
                  {"kernels", id->kernels},
                  {"blas", id->blas ? id->blas : ""},
                  {"cpu", id->cpu},
-                 {"plugins", plugins_text(r->arena, id)}};
+                 {"plugins", plugins}};
     char number[MF_NUMBER_TEXT], layers[16384];
     size_t at = 0;
     int rc = MF_OK;

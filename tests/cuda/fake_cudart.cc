@@ -120,6 +120,8 @@ static void report()
         fflush(nullptr);
         _exit(99);
     }
+    if (streams.count(0)) delete streams[0]; /* nobody destroys the usual stream */
+    streams.erase(0);
 }
 static bool before(uint32_t op)
 {
