@@ -139,14 +139,14 @@ timeless() {
 }
 
 @test "a baseline whose plugin is refused ends the comparison: no other router takes its place" {
-    head -c 4000 "$builddir/plugins/routers/hash.so" >cut.so
-    run --separate-stderr small --routers ./cut.so,hash --seeds 1 --steps 2 --out cut
+    head -c 4000 "$builddir/plugins/routers/hash.so" >torn.so
+    run --separate-stderr small --routers ./torn.so,hash --seeds 1 --steps 2 --out torn
     [ "$status" -eq 4 ]
-    [[ "$stderr" == *"the baseline "*cut.so*" (--baseline names another)"* ]]
-    [ ! -e cut ]
-    run --separate-stderr small --routers hash,./cut.so --seeds 1 --steps 2 --out cut
+    [[ "$stderr" == *"the baseline "*torn.so*" (--baseline names another)"* ]]
+    [ ! -e torn ]
+    run --separate-stderr small --routers hash,./torn.so --seeds 1 --steps 2 --out torn
     [ "$status" -eq 0 ]
-    [[ "$output" == *"skipped: "*cut.so* ]]
+    [[ "$output" == *"skipped: "*torn.so* ]]
 }
 
 @test "wrong names and options, another configuration: exit 2, nothing changed" {
@@ -459,11 +459,11 @@ search() {
 @test "grids and draws that are wrong: exit 2, what is expected, nothing written" {
     long=$(printf '1%.0s' {1..70})
     while IFS='|' read -r option value expected; do
-        run --separate-stderr search --routers linear "$option" "$value" --budget 2 --steps 2 --out wrong
+        run --separate-stderr search --routers linear "$option" "$value" --budget 2 --steps 2 --out search-wrong
         echo "$option $value: $stderr"
         [ "$status" -eq 2 ]
         [[ "$stderr" == *"$expected"* ]]
-        [ ! -e wrong ]
+        [ ! -e search-wrong ]
     done <<TXT
 --draw|train.lr=log:1e-2|KEY=log:LO..HI
 --draw|train.lr=log:..1|KEY=log:LO..HI
@@ -483,42 +483,42 @@ search() {
 --grid|data.path=a+b,c|without '+' before a letter
 TXT
     many=$(seq -s, 1 200)
-    run --separate-stderr search --routers linear --grid "train.steps=$many" --grid "train.batch=$many" --out wrong
+    run --separate-stderr search --routers linear --grid "train.steps=$many" --grid "train.batch=$many" --out search-wrong
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"expected at most "*" trials, found 40000"* ]]
-    run --separate-stderr search --routers linear,hash --baseline random --grid train.lr=1e-3,1e-2 --steps 2 --out wrong
+    run --separate-stderr search --routers linear,hash --baseline random --grid train.lr=1e-3,1e-2 --steps 2 --out search-wrong
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"--baseline: expected one of the routers searched, found 'random'"* ]]
-    touch file
-    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out file
+    touch search-file
+    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out search-file
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"expected a directory, found a file"* ]]
-    mkdir other && touch other/mine.txt
-    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out other
+    mkdir search-other && touch search-other/mine.txt
+    run --separate-stderr search --routers linear --grid train.lr=1e-3,1e-2 --steps 2 --out search-other
     [ "$status" -eq 2 ]
-    [ "$(ls other)" = mine.txt ]
+    [ "$(ls search-other)" = mine.txt ]
 }
 
 @test "a search in text: rungs, a setting that fails, whole numbers; a damaged plan is refused" {
     run --separate-stderr search --routers linear --draw train.warmup=int:1..3 --draw train.lr=uniform:1e-4..1e-3 \
-        --budget 9 --halving --seeds 2 --steps 30 --out text
+        --budget 9 --halving --seeds 2 --steps 30 --out search-text
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"rung 1, 10 steps, "*"rung 2, 30 steps, "*"linear:train.warmup="* ]]
-    grep -oE '"settings":"train.warmup=[^+]*' text/search.json | sort -u >drawn
-    grep -qE '=[123]$' drawn
-    ! grep -vE '=[123]$' drawn || false
+    grep -oE '"settings":"train.warmup=[^+]*' search-text/search.json | sort -u >search-drawn
+    grep -qE '=[123]$' search-drawn
+    ! grep -vE '=[123]$' search-drawn || false
     run --separate-stderr search --routers linear --grid train.lr=1e-3,1000 --set train.clip=0 --seeds 2 \
-        --steps 12 --out fails
+        --steps 12 --out search-fails
     echo "$output"
     [[ "$output" == *"failed "*"train.lr=1000"* ]]
     [[ "$output" == *"* "*"train.lr=1e-3"* ]]
     for damage in 's/"budget":9/"budget":-1/' 's/"budget":9/"budget":1e9/' 's/"trial_seeds":1/"trial_seeds":0/' \
         's/"halving":true/"halving":1/' 's/"draw":\[/"draw":[7,/'; do
         rm -rf damaged
-        cp -r text damaged
+        cp -r search-text damaged
         sed -i "$damage" damaged/search.json
-        ! cmp -s text/search.json damaged/search.json || { echo "$damage changes nothing"; return 1; }
+        ! cmp -s search-text/search.json damaged/search.json || { echo "$damage changes nothing"; return 1; }
         run --separate-stderr "$MOEFW" compare damaged -t 1 -q
         echo "$damage: $status $stderr"
         [ "$status" -eq 3 ]
