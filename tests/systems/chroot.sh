@@ -30,8 +30,9 @@ packages=$(awk -F'|' '!/^#/ && NF >= 4 { print $3 }' "$source/build-aux/packages
 rm -rf "$root/src/moefw"
 mkdir -p "$root/src/moefw"
 git -C "$source" archive HEAD | tar -x -C "$root/src/moefw" || exit 1
-mount | grep -q " $root/proc " || mount -t proc proc "$root/proc" || exit 1
-trap 'umount "$root/proc"' EXIT
+# $ORIGIN needs /proc, and tests on a terminal need /dev/pts.
+mount -t proc proc "$root/proc" && mount --bind /dev/pts "$root/dev/pts" || exit 1
+trap 'umount "$root/proc" "$root/dev/pts"' EXIT
 # shellcheck disable=SC2016
 chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
     packages="$packages" jobs="$jobs" MOEFW_CHECK_SECONDS=3600 sh -c '

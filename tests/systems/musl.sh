@@ -59,7 +59,7 @@ libraries() {
     printf 'Name: check\nDescription: check\nVersion: 0.15.2\nLibs: -L%s -lcheck -lcompat -lpthread -lm\nCflags: -I%s\n' \
         "$prefix/lib" "$prefix/include" >"$prefix/lib/pkgconfig/check.pc"
     # Only BLAS, for any x86: the program opens it for the gemms of one test and of --version.
-    make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 ONLY_CBLAS=1 USE_THREAD=0 libs \
+    make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 USE_THREAD=0 libs \
         >"$root/blas.log" 2>&1 || exit 1
     cp "$blas/cblas.h" "$blas/openblas_config.h" "$prefix/include" 2>/dev/null
     library openblas 0.3.21 -Wl,--whole-archive "$blas"/libopenblas_*.a -Wl,--no-whole-archive
