@@ -68,11 +68,7 @@ build() {
 suite() {
     make -s -k -j"$jobs" check "$@" >check.log 2>&1
     status=$?
-    grep -h '^ERROR:\|^FAIL:\|warning:\|error:' check.log
-    # Without a line of totals something was not built.
-    sed -n 's/^# \(PASS\|SKIP\|XFAIL\|FAIL\|XPASS\|ERROR\): *//p' check.log | tr '\n' ' ' |
-        awk 'NF < 6 { print "the suite did not run"; exit 1 }
-             { printf "%d passed, %d failed, %d skipped\n", $1, $4 + $5 + $6, $2 }' || return 1
+    sh "$here/counts.sh" check.log || return 1
     return "$status"
 }
 

@@ -149,6 +149,53 @@ timeless() {
     [[ "$output" == *"skipped: "*torn.so* ]]
 }
 
+@test "a file that cannot be looked at once changes neither the routers nor the baseline" {
+    if ldd "$builddir/libmoefw.so.0" | grep -qE 'lib[atl]san'; then skip "not under a sanitizer"; fi
+    # The NTH look at a file once.ini fails.
+    ${CC:-cc} -std=gnu11 -O1 -fPIC -shared -o once.so -x c - <<'C'
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static int fails(const char *path)
+{
+    static int looks;
+    const size_t n = strlen(path);
+    if (n < 8 || strcmp(path + n - 8, "once.ini") != 0 || ++looks != atoi(getenv("NTH"))) return 0;
+    errno = EIO;
+    return -1;
+}
+int stat(const char *restrict path, struct stat *restrict st)
+{
+    int (*next)(const char *, struct stat *) = (int (*)(const char *, struct stat *))dlsym(RTLD_NEXT, "stat");
+    return fails(path) ? -1 : next(path, st);
+}
+int fstat(int fd, struct stat *st)
+{
+    int (*next)(int, struct stat *) = (int (*)(int, struct stat *))dlsym(RTLD_NEXT, "fstat");
+    char link[64], path[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return readlink(link, path, sizeof path - 1) > 0 && fails(path) ? -1 : next(fd, st);
+}
+C
+    printf '[data]\npath=builtin:topics?bytes=40000\n[model]\nlayers=1\ndim=32\n[train]\nbatch=2\n' >once.ini
+    failed=0
+    for nth in $(seq 40); do
+        rm -rf looked
+        run --separate-stderr env LD_PRELOAD="$PWD/once.so" NTH="$nth" "$MOEFW" compare once.ini -t 1 -q \
+            --routers linear,hash --seeds 1 --steps 2 --out looked
+        echo "$nth: $status $stderr"
+        [ "$status" -ne 0 ] || break
+        failed=$nth
+        [[ "$output$stderr" != *"skipped"* ]]
+        [ ! -e looked/plan.json ] || grep -q '"baseline":"linear"' looked/plan.json
+    done
+    [ "$failed" -ge 2 ]
+}
+
 @test "wrong names and options, another configuration: exit 2, nothing changed" {
     for bad in haxh linear:temprature=2 linear,linear linear: ""; do
         run --separate-stderr small --routers "$bad" --steps 2 --out bad

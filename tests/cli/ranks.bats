@@ -8,21 +8,6 @@ setup() {
     ranks_setup
 }
 
-# equal "RANKS..." WORDS...: runs with so many ranks equal that of one process
-equal() {
-    local counts=$1 n
-    shift
-    rm -rf one many
-    thin one "$@"
-    "$MOEFW" "${words[@]}"
-    for n in $counts; do
-        thin many "$@"
-        ranks "$n" "${words[@]}" || return 1
-        same one many || return 1
-        rm -rf many
-    done
-}
-
 @test "the same files on 1, 2, 3 and 4 ranks" {
     equal "2 3 4" default --set train.dropout=0.1 --set train.clip=0.5
 }
@@ -576,9 +561,7 @@ goes_on() {
 }
 
 @test "a plugin that is not the same everywhere is named at the next save" {
-    mkdir p
-    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
-        -o p/kmeans.so "$srcdir/tests/foreign/kmeans.c" -lm
+    built kmeans
     thin x default --plugin "$PWD/p/kmeans.so"
     run ranks 2 "${words[@]}"
     echo "$output"

@@ -8,19 +8,10 @@ setup() {
     ranks_setup
 }
 
-# shared "RANKS..." WORDS...: the same, where so many ranks share the experts
+# shared "RANKS..." WORDS...: equal, where so many ranks share the experts
 shared() {
-    local counts=$1 n
-    shift
-    rm -rf one many
-    thin one "$@"
-    "$MOEFW" "${words[@]}"
-    for n in $counts; do
-        thin many "$@" --set parallel.expert=8
-        ranks "$n" "${words[@]}" || return 1
-        same one many || return 1
-        rm -rf many
-    done
+    local more=(--set parallel.expert=8)
+    equal "$@"
 }
 
 @test "ranks share the experts: 2 and 4 ranks, turns that not all of them have" {

@@ -462,7 +462,7 @@ static long stride_of(const verb *v, int kind, long calls)
     long step = stride;
     if (stride > 1 && kind == FAULT_ALLOC) step *= 23;
     if (stride > 1 && kind == FAULT_READ) step *= 3;
-    if (strcmp(v->name, "compare") == 0) step *= stride > 1 ? 41 : 1;
+    if (stride > 1 && strcmp(v->name, "compare") == 0) step *= 41;
     if (step > calls) step = calls / 3 + 1;
     return stride == 1 && calls < 1000 ? 1 : step;
 }

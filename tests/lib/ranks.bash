@@ -74,3 +74,19 @@ refused() {
     grep -q "^moefw: .*$2" <<<"$output"
     [ ! -e x ]
 }
+
+# equal "RANKS..." WORDS...: runs with so many ranks, which also get the words of the array `more`,
+# equal that of one process
+equal() {
+    local counts=$1 n
+    shift
+    rm -rf one many
+    thin one "$@"
+    "$MOEFW" "${words[@]}"
+    for n in $counts; do
+        thin many "$@" "${more[@]}"
+        ranks "$n" "${words[@]}" || return 1
+        same one many || return 1
+        rm -rf many
+    done
+}

@@ -107,9 +107,7 @@ static void add(list *a, mf_plan_layout l)
                           .runs = l.tensor == 1 && l.pipeline == 1 &&
                                   l.expert == (shares ? l.data : 1)};
     size_t bytes = 0;
-    if (x->runs)
-        a->rc =
-            mf_cost_of_rank(a->s, a->cost, (int)l.data, shares, &bytes);
+    if (x->runs) a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, shares, &bytes);
     if (a->rc == MF_ECONFIG) { /* these ranks cannot share the experts */
         mf_error_clear();
         a->rc = MF_OK;
