@@ -87,7 +87,7 @@ begin() {
     ln -s loop loop
     run "$MOEFW" train tiny.ini --data loop --out run
     [ "$status" -eq 3 ]
-    [[ "$output" == *"Too many levels of symbolic links"* ]]
+    [[ "$output" == *"Too many levels of symbolic links"* || "$output" == *"Symbolic link loop"* ]] # musl's
 }
 
 @test "an ignored SIGINT stays ignored, and SIGTERM stops" {
