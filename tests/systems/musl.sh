@@ -1,23 +1,29 @@
 #!/bin/sh
-# musl.sh [--jobs N] DIR: builds moefw and its libraries with musl in place of the system's C library, and
-# runs the suite. The libraries are built in DIR from the sources of Debian; OpenMP is omp_musl.c. Needs
-# apt-get, dpkg-source, musl-gcc (musl-tools), git and a network. The sources of moefw are those of the
-# last commit. The last line is the counts of the suite; the exit status is 1 if a test failed.
+# musl.sh [--release NAME] [--jobs N] DIR: builds moefw and its libraries with musl in place of the system's
+# C library, and runs the suite. The libraries are built in DIR from the sources of a release of Debian
+# (trixie), whichever this system is; OpenMP is omp_musl.c. Needs apt-get, dpkg-source, musl-gcc
+# (musl-tools), git and a network. The sources of moefw are those of the last commit. The last line is the
+# counts of the suite; the exit status is 1 if a test failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
-jobs=2
-[ "${1:-}" != --jobs ] || { jobs=${2:-2}; shift 2; }
+release=trixie jobs=2
+while [ $# -gt 1 ]; do
+    case $1 in
+    --release) release=$2 ;;
+    --jobs) jobs=$2 ;;
+    *) echo "musl.sh: unknown '$1' (expected --release or --jobs)" >&2; exit 2 ;;
+    esac
+    shift 2
+done
 case ${1:-} in
--h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+-h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
 /*) root=$1 ;;
 *) echo "musl.sh: expected an absolute path for the libraries, found '${1:-}'" >&2; exit 2 ;;
 esac
 for program in apt-get dpkg-source musl-gcc git; do
     command -v "$program" >/dev/null || { echo "musl.sh: needs $program" >&2; exit 6; }
 done
-# shellcheck disable=SC1091
-release=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
 prefix=$root/prefix
 mkdir -p "$root/src" "$root/lists" "$prefix/lib/pkgconfig" "$prefix/include" || exit 1
 
@@ -37,6 +43,11 @@ folder() {
     echo "${1%/}"
 }
 
+# version FOLDER
+version() {
+    echo "${1##*-}"
+}
+
 libraries() {
     echo "deb-src http://deb.debian.org/debian $release main" >"$root/src.list"
     apt="-o Dir::Etc::SourceList=$root/src.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$root/lists"
@@ -47,22 +58,22 @@ libraries() {
     check=$(folder check) blas=$(folder openblas)
     (cd "$jansson" && ./configure -q CC=musl-gcc) || exit 1
     cp "$inih/ini.h" "$jansson"/src/jansson*.h "$utf8proc/utf8proc.h" "$xxhash"/xxh*.h "$prefix/include" || exit 1
-    library inih 57 "$inih/ini.c"
-    library jansson 2.14 -DHAVE_CONFIG_H -I"$jansson" -I"$jansson/src" "$jansson"/src/*.c
-    library libutf8proc 2.8 "$utf8proc/utf8proc.c"
-    library libxxhash 0.8 "$xxhash/xxhash.c"
+    library inih "$(version "$inih")" "$inih/ini.c"
+    library jansson "$(version "$jansson")" -DHAVE_CONFIG_H -I"$jansson" -I"$jansson/src" "$jansson"/src/*.c
+    library libutf8proc "$(version "$utf8proc")" "$utf8proc/utf8proc.c"
+    library libxxhash "$(version "$xxhash")" "$xxhash/xxhash.c"
     library gomp 1 "$here/omp_musl.c"
     (mkdir -p "$check/build" && cd "$check/build" &&
         ../configure -q CC=musl-gcc --disable-subunit --disable-shared --with-pic && make -s -C lib && make -s -C src) || exit 1
     cp "$check/build/src/.libs/libcheck.a" "$check/build/lib/.libs/libcompat.a" "$prefix/lib" || exit 1
     cp "$check/build/src/check.h" "$check"/check_stdint.h "$prefix/include" 2>/dev/null || cp "$check/src/check.h" "$prefix/include" || exit 1
-    printf 'Name: check\nDescription: check\nVersion: 0.15.2\nLibs: -L%s -lcheck -lcompat -lpthread -lm\nCflags: -I%s\n' \
-        "$prefix/lib" "$prefix/include" >"$prefix/lib/pkgconfig/check.pc"
+    printf 'Name: check\nDescription: check\nVersion: %s\nLibs: -L%s -lcheck -lcompat -lpthread -lm\nCflags: -I%s\n' \
+        "$(version "$check")" "$prefix/lib" "$prefix/include" >"$prefix/lib/pkgconfig/check.pc"
     # Only BLAS, for any x86: the program opens it for the gemms of one test and of --version.
     make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 USE_THREAD=0 libs \
         >"$root/blas.log" 2>&1 || exit 1
     cp "$blas/cblas.h" "$blas/openblas_config.h" "$prefix/include" 2>/dev/null
-    library openblas 0.3.21 -Wl,--whole-archive "$blas"/libopenblas_*.a -Wl,--no-whole-archive
+    library openblas "$(version "$blas")" -Wl,--whole-archive "$blas"/libopenblas_*.a -Wl,--no-whole-archive
     touch "$root/done"
 }
 
