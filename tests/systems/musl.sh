@@ -1,18 +1,18 @@
 #!/bin/sh
-# musl.sh [--release NAME] [--jobs N] DIR: builds moefw and its libraries with musl in place of the system's
-# C library, and runs the suite. The libraries are built in DIR from the sources of a release of Debian
-# (trixie), whichever this system is; OpenMP is omp_musl.c. Needs apt-get, dpkg-source, musl-gcc
-# (musl-tools), git and a network. The sources of moefw are those of the last commit. The last line is the
-# counts of the suite; the exit status is 1 if a test failed.
+# musl.sh [--releases "NAME NAME"] [--jobs N] DIR: builds moefw and its libraries with musl in place of the
+# system's C library, and runs the suite. The libraries are built in DIR from the sources of Debian, each
+# from the first of the releases (trixie bookworm) where it can be fetched; OpenMP is omp_musl.c. Needs
+# apt-get, dpkg-source, musl-gcc (musl-tools), git and a network. The sources of moefw are those of the
+# last commit. The last line is the counts of the suite; the exit status is 1 if a test failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
-release=trixie jobs=2
+releases='trixie bookworm' jobs=2
 while [ $# -gt 1 ]; do
     case $1 in
-    --release) release=$2 ;;
+    --releases) releases=$2 ;;
     --jobs) jobs=$2 ;;
-    *) echo "musl.sh: unknown '$1' (expected --release or --jobs)" >&2; exit 2 ;;
+    *) echo "musl.sh: unknown '$1' (expected --releases or --jobs)" >&2; exit 2 ;;
     esac
     shift 2
 done
@@ -25,7 +25,7 @@ for program in apt-get dpkg-source musl-gcc git; do
     command -v "$program" >/dev/null || { echo "musl.sh: needs $program" >&2; exit 6; }
 done
 prefix=$root/prefix
-mkdir -p "$root/src" "$root/lists" "$prefix/lib/pkgconfig" "$prefix/include" || exit 1
+mkdir -p "$root/src" "$prefix/lib/pkgconfig" "$prefix/include" || exit 1
 
 # library NAME VERSION SOURCE...: a shared library of some files, and its .pc
 library() {
@@ -48,14 +48,31 @@ version() {
     echo "${1##*-}"
 }
 
+# source_of RELEASE ARGUMENT...: apt-get, with the sources of that release alone
+source_of() {
+    list=$root/$1.list lists=$root/lists-$1
+    shift
+    apt-get -q -o "Dir::Etc::SourceList=$list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$lists" "$@"
+}
+
 libraries() {
-    echo "deb-src http://deb.debian.org/debian $release main" >"$root/src.list"
-    apt="-o Dir::Etc::SourceList=$root/src.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$root/lists"
-    # shellcheck disable=SC2086
-    (cd "$root/src" && apt-get -q $apt update &&
-        apt-get -q $apt source libinih jansson utf8proc xxhash check openblas) || exit 1
+    for release in $releases; do
+        echo "deb-src http://deb.debian.org/debian $release main" >"$root/$release.list"
+        mkdir -p "$root/lists-$release"
+        source_of "$release" update || exit 1
+    done
+    for package in libinih jansson utf8proc xxhash check openblas; do
+        [ ! -d "$(folder "$package")" ] || continue
+        for release in $releases; do
+            ! (cd "$root/src" && source_of "$release" --only-source source "$package") || break
+        done
+        [ -d "$(folder "$package")" ] || exit 1
+    done
     jansson=$(folder jansson) inih=$(folder libinih) utf8proc=$(folder utf8proc) xxhash=$(folder xxhash)
     check=$(folder check) blas=$(folder openblas)
+    for folder in "$jansson" "$check"; do
+        [ -x "$folder/configure" ] || (cd "$folder" && autoreconf -i) || exit 1
+    done
     (cd "$jansson" && ./configure -q CC=musl-gcc) || exit 1
     cp "$inih/ini.h" "$jansson"/src/jansson*.h "$utf8proc/utf8proc.h" "$xxhash"/xxh*.h "$prefix/include" || exit 1
     library inih "$(version "$inih")" "$inih/ini.c"
