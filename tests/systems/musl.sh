@@ -87,9 +87,10 @@ libraries() {
     printf 'Name: check\nDescription: check\nVersion: %s\nLibs: -L%s -lcheck -lcompat -lpthread -lm\nCflags: -I%s\n' \
         "$(version "$check")" "$prefix/lib" "$prefix/include" >"$prefix/lib/pkgconfig/check.pc"
     # Only BLAS, for any x86: the program opens it for the gemms of one test and of --version.
-    make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 USE_THREAD=0 libs \
-        >"$root/blas.log" 2>&1 || exit 1
-    cp "$blas/cblas.h" "$blas/openblas_config.h" "$prefix/include" 2>/dev/null
+    for target in libs install; do
+        make -s -C "$blas" -j"$jobs" CC=musl-gcc HOSTCC=cc TARGET=GENERIC NOFORTRAN=1 NO_LAPACK=1 NO_LAPACKE=1 USE_THREAD=0 \
+            NO_SHARED=1 PREFIX="$prefix" "$target" || exit 1
+    done >"$root/blas.log" 2>&1
     library openblas "$(version "$blas")" -Wl,--whole-archive "$blas"/libopenblas_*.a -Wl,--no-whole-archive
     touch "$root/done"
 }
