@@ -137,7 +137,7 @@ static bool shortens(void)
 
 /* ---- memory ---- */
 
-/* dlsym may allocate before the real functions are known. */
+/* dlsym may allocate before the real functions are known, and free the text of an older error. */
 static char early[16384];
 static size_t early_used;
 
@@ -171,7 +171,10 @@ EXPORT void *calloc(size_t count, size_t size)
 
 EXPORT void free(void *block)
 {
+    static bool looking;
     if ((char *)block >= early && (char *)block < early + sizeof early) return;
+    if (!real_free && looking) return;
+    looking = true;
     REAL(free)(block);
 }
 
