@@ -133,8 +133,8 @@ keys() {
 # begin: trains b, without an end, in the background; returns when it has made some steps
 begin() {
     rm -rf b
-    # a shell that is not interactive starts background commands with SIGINT ignored
-    env --default-signal=INT "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err 3>&- &
+    # A shell that is not interactive starts background commands with SIGINT ignored; nohup ignores SIGHUP.
+    env --default-signal=INT,HUP "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err 3>&- &
     pid=$!
     for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
 }
