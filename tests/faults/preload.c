@@ -137,7 +137,7 @@ static bool shortens(void)
 
 /* ---- memory ---- */
 
-/* dlsym may allocate before the real functions are known, and free the text of an older error. */
+/* Before the real functions are known, dlsym may allocate, or free the text of a failure. */
 static char early[16384];
 static size_t early_used;
 
