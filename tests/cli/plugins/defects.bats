@@ -5,6 +5,9 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
     export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+}
+
+setup() {
     ! grep -q __asan_init "$MOEFW" || skip "the sanitizer's own reports come instead"
 }
 
