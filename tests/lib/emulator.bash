@@ -1,0 +1,11 @@
+# emulator.bash: for tests on the emulator of CUDA.
+
+# lacking: in words, what the emulator needs and this system lacks; nothing if it has all
+lacking() {
+    read -ra cxx <<<"${CXX:-g++}" # it may have several words
+    if ! command -v "${cxx[0]}" >/dev/null; then
+        echo "no C++ compiler"
+    elif ! grep -q '^#define __x86_64__ 1' <<<"$("${cxx[@]}" -dM -E -x c++ /dev/null)"; then
+        echo "the emulator switches stacks in x86-64 code"
+    fi
+}
