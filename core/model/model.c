@@ -262,8 +262,7 @@ static int assemble(mf_model *m)
     return rc;
 }
 
-/* Whether a parameter belongs to the experts of a layer. */
-static bool of_experts(const mf_param *p)
+bool mf_model_of_experts(const mf_param *p)
 {
     int layer, at = 0;
     return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
@@ -293,7 +292,7 @@ int mf_model_share_experts(mf_model *m, int rank, int ranks)
     m->expert_ranks = (mf_expert_ranks){.rank = rank, .ranks = ranks};
     for (int i = 0; i < mf_store_count(m->store); i++) {
         mf_param *p = mf_store_at(m->store, i);
-        if (!of_experts(p)) continue;
+        if (!mf_model_of_experts(p)) continue;
         if (ranks > 1 && (p->buffer || !(p->init.flags & MF_PARAM_BY_EXPERT) ||
                           p->shape.rank < 1 || p->shape.dim[0] != m->config->moe.experts))
             return mf_fail(MF_ECONFIG,

@@ -108,6 +108,8 @@ int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
  * pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
+/* Whether a parameter belongs to the experts of a layer. */
+bool mf_model_of_experts(const mf_param *p);
 /* Makes this process rank `rank` of those that share the experts. Called by mf_model_new, and,
  * to learn sizes, for a bare model, of which graphs can then be planned; ranks 1: all experts
  * are here again. MF_ECONFIG if they cannot be shared. */

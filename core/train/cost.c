@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/resident.h"
 #include "train/optim/optim.h"
+#include "train/parallel/gradient_bf16.h"
 #include "train/parallel/gradient_sum.h"
 #include "train/parallel/partition.h"
 #include "train/run/stored_files.h"
@@ -141,22 +142,26 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
     mf_sum_plan own = {
         .leaves = leaves, .share = mf_tree_share(leaves, rank, ranks), .stride = 1};
     int64_t size;
-    int64_t pieces = 0;
+    const bool bf16 = s->config->parallel.gradient == MF_PARALLEL_BF16;
+    int64_t bytes = 0; /* received for an element of a slice */
     double held = 0;
     mf_store_values(store, &size);
     for (int r = 0; r < ranks; r++) {
         const mf_piece share = mf_tree_share(leaves, r, ranks);
-        if (r != rank) pieces += mf_tree_pieces(leaves, share.first, share.end, piece);
+        const int n = mf_tree_pieces(leaves, share.first, share.end, piece);
+        for (int i = 0; r != rank && i < n; i++)
+            bytes += mf_piece_bytes(piece[i], 1, bf16);
     }
     if (mf_experts_shared(&s->model->expert_ranks)) {
         mf_sum_plan experts;
-        mf_turns(leaves, rank, ranks, &own, &experts);
+        mf_turns(leaves, rank, ranks, MF_ROUND_NONE, &own, &experts);
         held = (double)mf_gradient_sum_bytes(store, &experts);
-        pieces = leaves - (own.share.end - own.share.first + ranks - 1) / ranks;
+        bytes = (leaves - (own.share.end - own.share.first + ranks - 1) / ranks) *
+                mf_piece_bytes((mf_piece){0, 1}, 1, bf16);
     }
     const double slice = p->slices ? (double)summed(p, rank) : (double)size / ranks;
     return (double)mf_gradient_sum_bytes(store, &own) + held +
-           (double)pieces * slice * sizeof(float);
+           (double)bytes * slice;
 }
 
 /* Bytes of values and gradients of experts that other ranks have. */

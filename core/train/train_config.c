@@ -11,6 +11,8 @@ static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
                                     "pearson", "spearman", NULL};
 static const char *const on_usr1[] = {"save", "stop", NULL};              /* mf_on_usr1 */
 static const char *const parallel_optimizers[] = {"sharded", "whole", NULL};
+/* mf_parallel_gradient */
+static const char *const parallel_gradients[] = {"f32", "bf16", NULL};
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
 static const mf_option train_options[] = {
@@ -163,6 +165,9 @@ static const mf_option parallel_options[] = {
     MF_SECTION_INT(mf_parallel_config, expert, "1", 1, 8,
                    "1: each process has all experts; else 2, 4, .. processes, at most so many, "
                    "have a part of them each"),
+    MF_OPTION_ENUM(mf_parallel_config, gradient, "f32", parallel_gradients,
+                   "bf16: the gradient of each micro-batch is rounded to bf16, also in a run "
+                   "of one process, and travels so; sums are f32"),
     MF_END_OPTIONS};
 
 static const mf_option calls_options[] = {

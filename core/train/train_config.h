@@ -97,12 +97,18 @@ typedef enum mf_parallel_optimizer {
     MF_PARALLEL_WHOLE
 } mf_parallel_optimizer;
 
+typedef enum mf_parallel_gradient {
+    MF_PARALLEL_F32,
+    MF_PARALLEL_BF16
+} mf_parallel_gradient;
+
 typedef struct mf_parallel_config {
     const char *comm;  /* communicator: auto, self, a module's name or file */
     double patience;   /* seconds after which a rank that does not answer ends the run */
     int64_t optimizer; /* mf_parallel_optimizer */
     int64_t bucket;    /* MiB of gradients that travel at once */
     int64_t expert;    /* at most so many ranks share the experts; 1: each has all */
+    int64_t gradient;  /* mf_parallel_gradient */
 } mf_parallel_config;
 
 /* parallel.bucket in elements. */

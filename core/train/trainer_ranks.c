@@ -33,7 +33,7 @@ static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
     const mf_session *s = t->session;
     const int64_t leaves = s->config->train.accumulate;
     mf_sum_plan experts;
-    mf_turns(leaves, rank, ranks, plan, &experts);
+    mf_turns(leaves, rank, ranks, plan->rounds, plan, &experts);
     if (experts.leaves >= MF_TREE_PIECES)
         return mf_fail(MF_ECONFIG,
                        "parallel.expert: train.accumulate = %lld for %d ranks: expected at "
@@ -52,7 +52,12 @@ int mf_trainer_ranks_new(mf_trainer *t)
     const int64_t leaves = s->config->train.accumulate;
     t->share = mf_tree_share(leaves, rank, ranks);
     t->stride = 1;
-    mf_sum_plan plan = {.leaves = leaves, .share = t->share, .stride = 1};
+    mf_sum_plan plan = {
+        .rounds = mf_sum_rounds_of(&s->config->parallel),
+        .leaves = leaves,
+        .share = t->share,
+        .stride = 1,
+    };
     t->marks = mf_alloc((size_t)ranks, sizeof *t->marks);
     t->pieces = mf_alloc(4 * (size_t)ranks, sizeof *t->pieces);
     int rc = t->marks && t->pieces ? MF_OK : MF_ENOMEM;

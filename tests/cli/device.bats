@@ -113,6 +113,14 @@ words="--steps 12 -q --set train.eval_every=0 --set train.log_every=2 --set trai
     same_run yes no
     grep -q ' 0 replays$' no.log
     grep -q ' [1-9][0-9]* replays$' yes.log
+    # Gradients of micro-batches in bf16.
+    # shellcheck disable=SC2086
+    for device in cpu strict; do
+        on $device train default $words --set train.accumulate=2 --set parallel.gradient=bf16 --out bf16-$device
+    done
+    same_run bf16-cpu bf16-strict
+    run same_run bf16-cpu yes
+    [ "$status" -ne 0 ]
 }
 
 @test "micro-batches are queued one behind the other" {

@@ -76,25 +76,52 @@ setup() {
     equal "4" default --plugin "$PWD/p/lora_experts.so"
 }
 
-# sent RANKS STEPS: the bytes that rank 0 sends in a run of so many steps
+@test "gradients in bf16: the same files on 1, 2, 3 and 4 ranks" {
+    bf16=(default --set parallel.gradient=bf16)
+    thin wide default --set train.clip=0.5
+    "$MOEFW" "${words[@]}"
+    equal "2 3 4" "${bf16[@]}" --set train.clip=0.5
+    run same one wide
+    [ "$status" -ne 0 ]
+    equal "3" "${bf16[@]}" --set train.accumulate=7 --set train.dtype=bf16 --set parallel.optimizer=whole
+    equal "2" "${bf16[@]}" --set train.accumulate=2 --set train.steps=3 --set model.dim=128 \
+        --set expert.hidden=512 --set parallel.bucket=1 --set train.freeze='attention.*'
+    rm -rf one many
+    thin one "${bf16[@]}" --set train.accumulate=1
+    "$MOEFW" "${words[@]}"
+    run same one wide
+    [ "$status" -ne 0 ]
+}
+
+# sent RANKS STEPS WORDS...: the bytes that rank 0 sends in a run of so many steps
 sent() {
     rm -rf count
-    thin count default
+    thin count default "${@:3}"
     words+=(--set train.steps="$2" --set train.eval_every=0 --set train.save_every=0)
     words=("${words[@]/#-q/-v}")
     ranks "$1" "${words[@]}" 2>&1 | sed -n 's/.*rank 0 of .* has sent \([0-9]*\) bytes.*/\1/p'
 }
 
-@test "bytes of a step: 8 P (R-1)/R for each rank" {
-    for n in 2 4; do
-        few=$(sent $n 6)
-        many=$(sent $n 16)
-        params=$(sed -n 's/.*"params":\([0-9]*\),.*/\1/p' count/manifest.json)
-        echo "$n ranks: $few bytes in 6 steps, $many in 16, $params parameters"
-        # What is above are status and measurements of the micro-batches, and gaps of the storage.
-        awk -v few="$few" -v many="$many" -v p="$params" -v n="$n" 'BEGIN {
-            off = (many - few) / 10 / (8 * p * (n - 1) / n) - 1; print off; exit !(off >= 0 && off < 0.03) }'
-    done
+# judged RANKS BYTES WORDS...: in a step rank 0 sends so many bytes for a parameter to those who have not got it
+judged() {
+    n=$1 bytes=$2
+    shift 2
+    few=$(sent "$n" 6 "$@")
+    many=$(sent "$n" 16 "$@")
+    params=$(sed -n 's/.*"params":\([0-9]*\),.*/\1/p' count/manifest.json)
+    echo "$n ranks: $few bytes in 6 steps, $many in 16, $params parameters"
+    # What is above are status and measurements of the micro-batches, and gaps of the storage.
+    awk -v few="$few" -v many="$many" -v p="$params" -v n="$n" -v bytes="$bytes" 'BEGIN {
+        off = (many - few) / 10 / (bytes * p * (n - 1) / n) - 1; print off; exit !(off >= 0 && off < 0.03) }'
+}
+
+@test "bytes of a step: 8 P (R-1)/R for each rank; 6 if gradients of single micro-batches are bf16" {
+    judged 2 8
+    judged 4 8
+    judged 4 6 --set parallel.gradient=bf16
+    judged 2 8 --set parallel.gradient=bf16
+    # Rank 0 has 3 of 5 micro-batches: a sum of two, and one by itself.
+    judged 2 10 --set parallel.gradient=bf16 --set train.accumulate=5
 }
 
 @test "the whole optimizer on each rank; small buckets, which the backward pass fills one after another" {
@@ -231,6 +258,19 @@ ids() {
         --ranks 4 --json >whole
     whole=$(sed 's/.*"ranks":4,.*"memory_gib":\([^,]*\),"shares".*/\1/' whole)
     awk -v whole="$whole" -v planned="$planned" 'BEGIN { exit !(planned < 0.95 * whole) }'
+    # Of three other micro-batches a quarter of the gradients comes in half the bytes.
+    mib() { sed -n 's/.*[^0-9]\([0-9]*\) MiB to train.*/\1/p'; }
+    all=$("$MOEFW" config check "${sized[@]}" --ranks 4 | mib)
+    less=$("$MOEFW" config check "${sized[@]}" --ranks 4 --set parallel.gradient=bf16 | mib)
+    params=$(sed -n 's/.*"params":\([0-9]*\),.*/\1/p' run4/manifest.json)
+    echo "$all $less $params"
+    awk -v saved="$((all - less))" -v p="$params" 'BEGIN {
+        off = saved - 3 * p / 4 * 2 / 1048576; print off; exit !(off >= -2 && off <= 2 && saved > 2) }'
+    # The exchange, most of the update, has 6 bytes for each parameter in place of 8.
+    update() { "$MOEFW" plan "${sized[@]}" "$@" --cluster "$srcdir/share/cluster/measured.ini" --ranks 4 --json |
+        sed 's/.*"step_s":\([^,]*\),"tokens.*"update":\([^}]*\)},"layouts.*/\1 \2/' | awk '{ print $1 * $2 }'; }
+    awk -v all="$(update)" -v less="$(update --set parallel.gradient=bf16)" 'BEGIN {
+        print less / all; exit !(less / all > 0.75 && less / all < 0.8) }'
     run "$MOEFW" config check "${sized[@]}" --ranks 5
     [ "$status" -eq 2 ]
     [[ "$output" == "moefw: --ranks 5, but train.accumulate = 4: "* ]]

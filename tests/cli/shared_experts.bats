@@ -31,6 +31,12 @@ shared() {
     shared "4" default --set router.plugin=expert_choice --set moe.force_causal=yes --set train.optimizer=lion
 }
 
+@test "shared experts: gradients in bf16, but not those of the experts" {
+    shared "2 4" default --set parallel.gradient=bf16 --set parallel.expert=8 --set train.accumulate=7
+    shared "2" default --set parallel.gradient=bf16 --set parallel.expert=8 --set train.accumulate=2 \
+        --set train.dtype=bf16 --set train.clip=0.5
+}
+
 @test "shared experts: a run goes on where 2, 4 or 1 ranks have them; plugins of others" {
     thin one default --set train.save_every=2 --set parallel.expert=4
     "$MOEFW" "${words[@]}"

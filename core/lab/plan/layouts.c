@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "lab/plan/plan.h"
 #include "model/module.h"
+#include "train/parallel/gradient_bf16.h"
 
 #define GIB 1073741824.0
 
@@ -87,6 +88,27 @@ static double divided_memory(const list *a, const mf_plan_layout *l)
            (double)a->cost->graphs / (double)(l->tensor * l->pipeline) * begun;
 }
 
+/* Bytes that the rank which sends most sends for a parameter. Layouts that moefw cannot run are
+ * taken to send one part. */
+static double bytes_of(const list *a, const mf_plan_layout *l, bool runs, bool shares)
+{
+    const mf_config *c = a->s->config;
+    const bool bf16 = c->parallel.gradient == MF_PARALLEL_BF16;
+    const int64_t leaves = c->train.accumulate, ranks = l->data;
+    mf_piece piece[MF_TREE_PIECES];
+    int64_t most = bf16 ? 2 : 4;
+    if (runs && shares) most *= (leaves + ranks - 1) / ranks;
+    for (int r = 0; runs && !shares && r < (int)ranks && ranks <= leaves; r++) {
+        const mf_piece share = mf_tree_share(leaves, r, (int)ranks);
+        const int n = mf_tree_pieces(leaves, share.first, share.end, piece);
+        int64_t bytes = 0;
+        for (int i = 0; i < n; i++)
+            bytes += mf_piece_bytes(piece[i], 1, bf16);
+        if (bytes > most) most = bytes;
+    }
+    return (double)most + sizeof(float);
+}
+
 static void add(list *a, mf_plan_layout l)
 {
     if (a->rc != MF_OK) return;
@@ -117,6 +139,7 @@ static void add(list *a, mf_plan_layout l)
         bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
+    a->step.bytes = bytes_of(a, &l, x->runs, shares);
     mf_plan_predict(a->m, a->c, &l, &a->step, &x->time);
 }
 
@@ -152,7 +175,6 @@ int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
               .c = c,
               .step = {.batch = (double)(config->train.batch * leaves),
                        .micro = (double)config->train.batch,
-                       .f32 = true,
                        .sharded = config->parallel.optimizer == MF_PARALLEL_SHARDED}};
     for (int64_t p = 1; p <= n && p <= config->model.layers; p++)
         for (int64_t t = 1; n % p == 0 && t <= c->cluster.per_node && t <= config->model.heads;

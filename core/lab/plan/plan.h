@@ -55,7 +55,9 @@ typedef struct mf_plan_layout {
 typedef struct mf_plan_step {
     double batch;  /* sequences of a step */
     double micro;  /* of a micro-batch */
-    bool f32;      /* as moefw does: gradients and, after the update, values travel as f32 */
+    /* bytes that moefw sends for a parameter: of the gradient, whose parts travel apart, and of
+     * the value after the update; 0: 6, as other programs do */
+    double bytes;
     bool sharded;  /* parallel.optimizer */
 } mf_plan_step;
 

@@ -109,14 +109,14 @@ static double update_seconds(const mf_plan_model *m, const mf_plan_cluster *c,
                  edp = larger(dp * tp / ep, 1);
     const bool far = c->cluster.ranks > c->cluster.per_node;
     const double own = (m->dense + 2 * m->head) / pp / tp, expert = m->expert / pp / ep,
-                 bytes = s->f32 ? 8 : 6,
+                 bytes = s->bytes > 0 ? s->bytes : 6,
                  bandwidth = far ? c->network.gb_per_s : c->node.gb_per_s,
                  us = far ? c->network.us : c->node.us,
                  moved = reduced(own, dp, bytes) + reduced(expert, edp, bytes),
                  seconds = moved / (1e9 * bandwidth) + 2e-6 * us * (dp - 1),
                  touched = s->sharded ? own / dp + expert / edp : own + expert,
                  /* Of ours, only gradients travel during the backward pass. */
-                 hidden = s->f32 ? (far ? c->fit.overlap_network / 2 : 0)
+                 hidden = s->bytes > 0 ? (far ? c->fit.overlap_network / 2 : 0)
                                  : c->fit.overlap_network;
     return c->fit.optimizer_bytes * touched / (1e9 * c->rank.memory_gb_per_s) +
            (1 - hidden) * seconds;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
+#include "train/parallel/gradient_bf16.h"
 
 static const char what[] = "the gradients";
 
@@ -18,8 +19,10 @@ struct mf_gradient_exchange {
     int n_pieces;               /* of all ranks */
     mf_piece *pieces;           /* [leaves], n_pieces are used, in the order of their leaves */
     int *owner;                 /* [leaves] the rank that has the piece */
-    float *received;            /* of each bucket: the own slice of the pieces of other ranks */
-    int64_t *at;                /* [buckets] where those of a bucket begin */
+    bool bf16;                  /* pieces of one leaf travel as bf16 */
+    char *received;             /* of each bucket: the own slice of the pieces of other ranks */
+    int64_t *at;                /* [buckets] the byte where those of a bucket begin */
+    float *chunks;              /* bf16: [depth][MF_GRADIENT_CHUNK] */
     mf_owned *own;              /* [buckets] the slice of this rank */
     mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
     mf_comm_wait **wait;        /* [buckets] NULL: done */
@@ -57,18 +60,27 @@ static int list_pieces(mf_gradient_exchange *x, bool apart)
     return MF_OK;
 }
 
-static int foreign_pieces(const mf_gradient_exchange *x)
+/* Bytes that a piece of another rank takes where it is received: whole lines of the cache. */
+static int64_t room_of(const mf_gradient_exchange *x, int piece, int64_t elements)
 {
-    int n = 0;
-    for (int i = 0; i < x->n_pieces; i++)
-        n += x->owner[i] != mf_world_rank(x->world);
-    return n;
+    return (mf_piece_bytes(x->pieces[piece], elements, x->bf16) + 63) / 64 * 64;
+}
+
+/* The largest number of pieces and sums that wait for what is added to them, and it. */
+static int depth(const mf_gradient_exchange *x)
+{
+    int top = 0, most = 1;
+    for (int i = 0; i < x->n_pieces; i++) {
+        if (top + 1 > most) most = top + 1;
+        top += 1 - mf_tree_sums(x->leaves, 0, x->pieces[i]);
+    }
+    return most;
 }
 
 /* Finds the own slices, the borders of the buckets, and room for what is received. */
 static int list_slices(mf_gradient_exchange *x)
 {
-    const int n = x->parts->buckets, ranks = x->parts->ranks, foreign = foreign_pieces(x);
+    const int n = x->parts->buckets, ranks = x->parts->ranks;
     int64_t size = 0;
     x->own = mf_alloc((size_t)n, sizeof *x->own);
     x->at = mf_alloc((size_t)n, sizeof *x->at);
@@ -84,7 +96,9 @@ static int list_slices(mf_gradient_exchange *x)
             if (s.owner == mf_world_rank(x->world)) x->own[b] = s;
         }
         x->at[b] = size;
-        size += foreign * (x->own[b].end - x->own[b].first);
+        for (int i = 0; i < x->n_pieces; i++)
+            if (x->owner[i] != mf_world_rank(x->world))
+                size += room_of(x, i, x->own[b].end - x->own[b].first);
     }
     for (int b = n - 1; b >= 0; b--) {
         const mf_owned *e = &x->parts->bucket[b];
@@ -93,8 +107,11 @@ static int list_slices(mf_gradient_exchange *x)
         x->interval[b] = x->n_intervals++;
         x->border[x->n_intervals] = e->end;
     }
-    x->received = mf_alloc_raw(((size_t)size + 1) * sizeof *x->received);
-    return x->received ? MF_OK : MF_ENOMEM;
+    x->received = mf_alloc_raw((size_t)size + 1);
+    if (x->bf16)
+        x->chunks =
+            mf_alloc_raw((size_t)depth(x) * MF_GRADIENT_CHUNK * sizeof *x->chunks);
+    return x->received && (x->chunks || !x->bf16) ? MF_OK : MF_ENOMEM;
 }
 
 int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gradient_sum *s,
@@ -105,6 +122,7 @@ int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gr
     x->world = w;
     x->store = store;
     x->sum = s;
+    x->bf16 = mf_gradient_sum_rounds(s);
     x->parts = p;
     x->leaves = leaves;
     int rc = list_pieces(x, apart);
@@ -133,6 +151,7 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x)
     mf_free(x->pieces);
     mf_free(x->owner);
     mf_free(x->received);
+    mf_free(x->chunks);
     mf_free(x->at);
     mf_free(x->own);
     mf_free(x->send);
@@ -149,24 +168,41 @@ static mf_comm_piece piece_of(int peer, float *data, int64_t count)
     return (mf_comm_piece){peer, data, count * (int64_t)sizeof(float)};
 }
 
+/* Lists the pieces of a slice for its owner, and returns their number. What this rank has of
+ * that slice is of no use to it afterwards, so it is made bf16 where it lies. */
+static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece *send)
+{
+    float *own[MF_TREE_PIECES];
+    const int64_t size = s->end - s->first;
+    int n = 0;
+    mf_gradient_sum_pieces(x->sum, own);
+    for (int i = 0; i < x->n_pieces; i++) {
+        if (x->owner[i] != mf_world_rank(x->world)) continue;
+        float *from = own[n] + s->first;
+        const int64_t bytes = mf_piece_bytes(x->pieces[i], size, x->bf16);
+        if (bytes < size * (int64_t)sizeof *from) mf_gradient_sum_pack(x->sum, from, size);
+        send[n++] = (mf_comm_piece){s->owner, from, bytes};
+    }
+    return n;
+}
+
 /* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
 static void start(mf_gradient_exchange *x, int b)
 {
     const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
     const int64_t size = x->own[b].end - x->own[b].first;
-    float *own[MF_TREE_PIECES], *to = x->received + x->at[b];
-    const int n_own = mf_gradient_sum_pieces(x->sum, own);
+    char *to = x->received + x->at[b];
     int n_send = 0, n_recv = 0;
     mf_gradient_sum_part(x->sum, x->parts->bucket[b].first, x->parts->bucket[b].end);
     for (int r = 0; r < ranks; r++) {
         const mf_owned s = mf_partition_slice(x->parts, b, r);
-        for (int i = 0; s.owner != rank && i < n_own; i++)
-            x->send[n_send++] = piece_of(s.owner, own[i] + s.first, s.end - s.first);
+        if (s.owner != rank) n_send += send_slice(x, &s, x->send + n_send);
     }
     for (int i = 0; i < x->n_pieces; i++) {
         if (x->owner[i] == rank) continue;
-        x->recv[n_recv++] = piece_of(x->owner[i], to, size);
-        to += size;
+        x->recv[n_recv++] = (mf_comm_piece){x->owner[i], to,
+                                            mf_piece_bytes(x->pieces[i], size, x->bf16)};
+        to += room_of(x, i, size);
     }
     if (x->rc == MF_OK)
         x->rc = mf_world_start(x->world, what, n_send, x->send, n_recv, x->recv, &x->wait[b]);
@@ -206,28 +242,45 @@ void mf_gradient_exchange_rest(mf_gradient_exchange *x)
         start(x, x->begun++);
 }
 
-/* Adds the own slices of all pieces, and puts the sum to the gradients of the store. */
-static void add(mf_gradient_exchange *x, int b)
+/* Adds elements at .. at+count-1 of the own slices of all pieces, and puts the sum to the
+ * gradients of the store. */
+static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx c = mf_device_context(NULL);
     const int rank = mf_world_rank(x->world);
     const mf_owned s = x->own[b];
-    const int64_t dim[4] = {1, 1, 1, s.end - s.first}, dense[4] = {0, 0, 0, 1};
-    float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES], *from = x->received + x->at[b];
-    float *sum = mf_store_grads(x->store) + s.first;
+    const int64_t dim[4] = {1, 1, 1, count}, dense[4] = {0, 0, 0, 1};
+    float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES];
+    float *sum = mf_store_grads(x->store) + s.first + at;
+    char *from = x->received + x->at[b];
     int top = 0, mine = 0;
-    if (dim[3] == 0) return;
     mf_gradient_sum_pieces(x->sum, own);
     for (int i = 0; i < x->n_pieces; i++) {
         const bool here = x->owner[i] == rank;
-        float *now = here ? own[mine++] + s.first : from;
-        from += here ? 0 : dim[3];
-        for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--)
-            k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, stack[--top], now, now);
+        float *now = here ? own[mine++] + s.first + at : (float *)(void *)from + at;
+        const bool chunk = !here && mf_piece_bytes(x->pieces[i], 1, x->bf16) == 2;
+        if (chunk) {
+            now = x->chunks + top * MF_GRADIENT_CHUNK;
+            mf_gradient_unpack((uint16_t *)(void *)from + at, count, now);
+        }
+        if (!here) from += room_of(x, i, s.end - s.first);
+        for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--) {
+            float *left = stack[--top], *to = chunk ? left : now;
+            k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, left, now, to);
+            now = to; /* what is at place n of the stack is in chunk n, or in none */
+        }
         stack[top++] = now;
     }
     if (stack[0] != sum) k->copy4(&c, dim, dense, dense, stack[0], sum);
+}
+
+static void add(mf_gradient_exchange *x, int b)
+{
+    const int64_t n = x->own[b].end - x->own[b].first,
+                  most = x->bf16 ? MF_GRADIENT_CHUNK : n;
+    for (int64_t at = 0; at < n; at += most)
+        add_some(x, b, at, n - at < most ? n - at : most);
 }
 
 int mf_gradient_exchange_finish(mf_gradient_exchange *x)

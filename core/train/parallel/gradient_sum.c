@@ -5,6 +5,8 @@
 #include "base/resident.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
+#include "model/model.h"
+#include "train/parallel/gradient_bf16.h"
 
 /* Elements first .. end-1 of the block of gradients. */
 typedef struct span {
@@ -18,14 +20,24 @@ struct mf_gradient_sum {
     int n_spans, top, room;
     int final, sums; /* copies that remain at the end; those to which the last leaf is added */
     float **kept;    /* [room] on the device; only the spans are used */
+    span *rounded;   /* [n_rounded] what is rounded to bf16 */
+    int n_rounded;
+    uint16_t *bf16; /* room for a chunk, on the device; NULL: nothing is rounded */
 };
 
-void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_plan *ret_own,
+mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c)
+{
+    if (c->gradient == MF_PARALLEL_F32) return MF_ROUND_NONE;
+    return c->expert > 1 ? MF_ROUND_SHARED : MF_ROUND_ALL;
+}
+
+void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_rounds rounds, mf_sum_plan *ret_own,
               mf_sum_plan *ret_experts)
 {
     const int64_t turns = (leaves + ranks - 1) / ranks;
     *ret_own = (mf_sum_plan){
         .of = MF_SUM_APART,
+        .rounds = rounds,
         .leaves = leaves,
         .share = {rank, (leaves - 1 - rank) / ranks * ranks + rank + 1},
         .stride = ranks,
@@ -66,15 +78,17 @@ static int64_t elements(const mf_store *store)
     return n;
 }
 
-/* Writes the spans to ret, which may be NULL, and returns their number. */
-static int list_spans(const mf_store *store, mf_sum_of of, span *ret)
+/* Writes the spans to ret, which may be NULL, and returns their number. experts: parameters of
+ * experts count as held. */
+static int list_spans(const mf_store *store, mf_sum_of of, bool experts, span *ret)
 {
     int64_t at = 0;
     int n = 0;
     for (int i = 0; of != MF_SUM_ALL && i < mf_store_count(store); i++) {
         const mf_param *p = mf_store_at(store, i);
         const int64_t first = p->offset + p->held_first;
-        if (p->buffer || p->stored || !p->held) continue;
+        if (p->buffer || p->stored || !(p->held || (experts && mf_model_of_experts(p))))
+            continue;
         const span one =
             of == MF_SUM_HELD ? (span){first, first + p->held} : (span){at, p->offset};
         at = p->offset + p->count;
@@ -111,6 +125,22 @@ static void leave_out(const mf_gradient_sum *s, float *block)
     }
 }
 
+/* Lists what is rounded. */
+static int round_spans(mf_gradient_sum *s)
+{
+    const bool experts = s->plan.rounds == MF_ROUND_SHARED;
+    const mf_sum_of of = experts ? MF_SUM_APART : s->plan.of;
+    void *room = NULL;
+    s->n_rounded = list_spans(s->store, of, experts, NULL);
+    s->rounded = mf_alloc((size_t)s->n_rounded + 1, sizeof *s->rounded);
+    if (!s->rounded) return MF_ENOMEM;
+    list_spans(s->store, of, experts, s->rounded);
+    const int rc = mf_device_alloc(mf_store_device(s->store),
+                                   MF_GRADIENT_CHUNK * sizeof *s->bf16, &room);
+    s->bf16 = room;
+    return rc;
+}
+
 int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_sum **ret)
 {
     mf_gradient_sum *s = mf_alloc(1, sizeof *s);
@@ -126,11 +156,12 @@ int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_su
             mf_tree_pieces(plan->leaves, plan->share.first, plan->share.end, piece) - 1;
         s->sums = sums_of(plan, plan->share.end - 1);
     }
-    s->n_spans = list_spans(store, plan->of, NULL);
+    s->n_spans = list_spans(store, plan->of, false, NULL);
     s->spans = mf_alloc((size_t)s->n_spans + 1, sizeof *s->spans);
     s->kept = mf_alloc((size_t)s->room + 1, sizeof *s->kept);
     int rc = s->kept && s->spans ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK) list_spans(store, plan->of, s->spans);
+    if (rc == MF_OK) list_spans(store, plan->of, false, s->spans);
+    if (rc == MF_OK && plan->rounds != MF_ROUND_NONE) rc = round_spans(s);
     for (int i = 0; rc == MF_OK && i < s->room; i++) {
         void *block = NULL;
         rc = mf_device_alloc(mf_store_device(store),
@@ -151,8 +182,10 @@ void mf_gradient_sum_free(mf_gradient_sum *s)
     if (!s) return;
     for (int i = 0; s->kept && i < s->room; i++)
         mf_device_free(mf_store_device(s->store), s->kept[i]);
+    mf_device_free(mf_store_device(s->store), s->bf16);
     mf_free(s->kept);
     mf_free(s->spans);
+    mf_free(s->rounded);
     mf_free(s);
 }
 
@@ -178,6 +211,9 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
     const mf_kctx x = mf_device_context(d);
     const int64_t dense[4] = {0, 0, 0, 1};
     const int sums = sums_of(&s->plan, leaf);
+    for (int j = 0; j < s->n_rounded; j++)
+        mf_gradient_round(d, mf_store_grads(s->store) + s->rounded[j].first,
+                          s->rounded[j].end - s->rounded[j].first, s->bf16);
     for (int j = 0; j < s->n_spans; j++) {
         const span *at = &s->spans[j];
         const int64_t dim[4] = {1, 1, 1, at->end - at->first};
@@ -203,9 +239,21 @@ void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end)
     const mf_kctx x = mf_device_context(NULL);
     const int64_t dim[4] = {1, 1, 1, end - first}, dense[4] = {0, 0, 0, 1};
     float *now = mf_store_grads(s->store) + first;
+    /* If the graph runs on, the last leaf was added before. */
+    if (s->bf16 && !s->plan.runs_on) mf_gradient_round(NULL, now, end - first, s->bf16);
     for (int i = s->sums; i-- > 0;)
         k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[s->top + i] + first,
                 now, now);
+}
+
+bool mf_gradient_sum_rounds(const mf_gradient_sum *s)
+{
+    return s->bf16 != NULL;
+}
+
+void mf_gradient_sum_pack(const mf_gradient_sum *s, float *x, int64_t n)
+{
+    mf_gradient_pack(x, n, s->bf16);
 }
 
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES])

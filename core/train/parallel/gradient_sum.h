@@ -11,6 +11,7 @@
 
 #include "graph/graph.h"
 #include "train/parallel/tree.h"
+#include "train/train_config.h"
 
 typedef struct mf_gradient_sum mf_gradient_sum;
 
@@ -21,17 +22,27 @@ typedef enum mf_sum_of {
     MF_SUM_APART /* the others; nothing is added, each leaf is a piece of its own */
 } mf_sum_of;
 
+/* Which gradients are rounded to bf16 before they are added (gradient_bf16.h). */
+typedef enum mf_sum_rounds {
+    MF_ROUND_NONE,
+    MF_ROUND_ALL,
+    MF_ROUND_SHARED /* all but those of experts, which do not travel where ranks share them */
+} mf_sum_rounds;
+
 typedef struct mf_sum_plan {
     mf_sum_of of;
+    mf_sum_rounds rounds;
     int64_t leaves; /* of the tree */
     mf_piece share; /* of this process; apart: leaves share.first, share.first + stride, .. */
     int64_t stride; /* 1, except apart */
     bool runs_on;   /* apart: the graph runs once more after the last leaf, for others */
 } mf_sum_plan;
 
+/* What parallel.gradient and parallel.expert say. */
+mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c);
 /* Where ranks share the experts, they take turns with the micro-batches: the plans of a rank
  * for what all ranks have, and for its experts, whose leaves are the turns. */
-void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_plan *ret_own,
+void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_rounds rounds, mf_sum_plan *ret_own,
               mf_sum_plan *ret_experts);
 /* Allocates the copies on the store's device. */
 int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_sum **ret);
@@ -47,6 +58,10 @@ void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end);
 /* After the last leaf: the sums of the pieces of this share, in order; returns their number.
  * They are overwritten by whoever adds them further. */
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES]);
+/* Whether gradients are rounded to bf16; then x[n], which a piece of one leaf has, can be
+ * written as bf16 to the first half of its own memory. */
+bool mf_gradient_sum_rounds(const mf_gradient_sum *s);
+void mf_gradient_sum_pack(const mf_gradient_sum *s, float *x, int64_t n);
 /* Bytes of the copies that such sums need. */
 size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan);
 

@@ -3,16 +3,29 @@
 #include "check_main.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "kernels/kernel.h"
+#include "train/parallel/gradient_bf16.h"
 #include "train/parallel/gradient_sum.h"
 
 enum { MOST = 40, COUNT = 37 };
 
+/* Whether leaves are rounded to bf16 (parallel.gradient). */
+static bool rounds;
+
 /* The value of element i of the gradient of leaf j: sums of such values round. */
-static float leaf_value(int64_t j, int i)
+static float raw_value(int64_t j, int i)
 {
     return sinf((float)(j * 131 + i * 17 + 1)) * exp2f((float)((j * 7 + i) % 20));
+}
+
+/* 8 bits of it, to the nearest, of two to the even one. */
+static float leaf_value(int64_t j, int i)
+{
+    int exponent;
+    const float part = frexpf(raw_value(j, i), &exponent);
+    return rounds ? ldexpf(rintf(ldexpf(part, 8)), exponent - 8) : raw_value(j, i);
 }
 
 static float tree_value(int64_t first, int64_t end, int i)
@@ -93,12 +106,15 @@ static void add_leaves(int64_t n, mf_piece share)
     mf_gradient_sum *sum;
     mf_piece piece[MF_TREE_PIECES];
     const int k = mf_tree_pieces(n, share.first, share.end, piece);
-    const mf_sum_plan plan = {.leaves = n, .share = share, .stride = 1};
+    const mf_sum_plan plan = {.rounds = rounds ? MF_ROUND_ALL : MF_ROUND_NONE,
+                              .leaves = n,
+                              .share = share,
+                              .stride = 1};
     ck_assert_int_eq(mf_gradient_sum_new(store, &plan, &sum), MF_OK);
     mf_gradient_sum_begin(sum);
     for (int64_t j = share.first; j < share.end; j++) {
         for (int i = 0; i < COUNT; i++)
-            p->grad[i] = leaf_value(j, i);
+            p->grad[i] = raw_value(j, i);
         mf_gradient_sum_add(sum, j, false);
     }
     for (int i = 0; i < COUNT; i++)
@@ -109,12 +125,42 @@ static void add_leaves(int64_t n, mf_piece share)
     mf_store_free(store);
 }
 
-START_TEST(gradients_are_summed_in_the_tree)
+static void add_all(void)
 {
     for (int64_t n = 1; n <= 9; n++)
         for (int ranks = 1; ranks <= n; ranks++)
             for (int r = 0; r < ranks; r++)
                 add_leaves(n, mf_tree_share(n, r, ranks));
+}
+
+START_TEST(gradients_are_summed_in_the_tree)
+{
+    add_all();
+}
+END_TEST
+
+/* More elements than are converted at a time. */
+START_TEST(leaves_are_rounded_to_bf16)
+{
+    enum { MANY = MF_GRADIENT_CHUNK + 999 };
+    float *x = calloc(MANY, sizeof *x), *back = calloc(MANY, sizeof *back);
+    uint16_t *room = calloc(MF_GRADIENT_CHUNK, sizeof *room);
+    ck_assert(x && back && room);
+    rounds = true;
+    add_all();
+    for (int i = 0; i < MANY; i++)
+        x[i] = raw_value(i, i);
+    mf_gradient_round(NULL, x, MANY, room);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_msg(x[i] == leaf_value(i, i), "element %d", i);
+    mf_gradient_pack(x, MANY, room);
+    mf_gradient_unpack(x, MANY, back);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_msg(back[i] == leaf_value(i, i), "element %d, unpacked", i);
+    rounds = false;
+    free(room);
+    free(back);
+    free(x);
 }
 END_TEST
 
@@ -145,6 +191,7 @@ static Suite *suite(void)
     tcase_add_test(c, shares_are_contiguous_and_complete);
     tcase_add_test(c, pieces_of_any_ranks_sum_to_the_tree);
     tcase_add_test(c, gradients_are_summed_in_the_tree);
+    tcase_add_test(c, leaves_are_rounded_to_bf16);
     tcase_add_test(c, copies_grow_with_the_logarithm);
     suite_add_tcase(s, c);
     return s;

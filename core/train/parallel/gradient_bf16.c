@@ -1,0 +1,38 @@
+/* train/parallel/gradient_bf16.c: conversions in chunks that stay in the cache, so that no
+ * second copy of the gradients is needed. */
+#include "train/parallel/gradient_bf16.h"
+#include <string.h>
+#include "kernels/kernel.h"
+
+static int64_t chunk_at(int64_t at, int64_t n)
+{
+    return n - at < MF_GRADIENT_CHUNK ? n - at : MF_GRADIENT_CHUNK;
+}
+
+void mf_gradient_round(mf_device *d, float *x, int64_t n, uint16_t *room)
+{
+    const mf_kernels *k = mf_device_kernels(d, NULL);
+    const mf_kctx c = mf_device_context(d);
+    for (int64_t at = 0; at < n; at += MF_GRADIENT_CHUNK) {
+        const int64_t size = chunk_at(at, n);
+        k->cast(&c, size, MF_CAST_F32, MF_CAST_BF16, x + at, room);
+        k->cast(&c, size, MF_CAST_BF16, MF_CAST_F32, room, x + at);
+    }
+}
+
+void mf_gradient_pack(float *x, int64_t n, uint16_t *room)
+{
+    const mf_kernels *k = mf_device_kernels(NULL, NULL);
+    const mf_kctx c = mf_device_context(NULL);
+    for (int64_t at = 0; at < n; at += MF_GRADIENT_CHUNK) {
+        const int64_t size = chunk_at(at, n);
+        k->cast(&c, size, MF_CAST_F32, MF_CAST_BF16, x + at, room);
+        memcpy((uint16_t *)(void *)x + at, room, (size_t)size * sizeof *room);
+    }
+}
+
+void mf_gradient_unpack(const void *x, int64_t n, float *to)
+{
+    const mf_kctx c = mf_device_context(NULL);
+    mf_device_kernels(NULL, NULL)->cast(&c, n, MF_CAST_BF16, MF_CAST_F32, x, to);
+}
