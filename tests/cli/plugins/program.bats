@@ -56,7 +56,7 @@ fails() {
 }
 
 @test "out of memory names the op that asks for it" {
-
+    export ASAN_OPTIONS="allocator_may_return_null=1:$ASAN_OPTIONS"
     fails 1 op_memory "out of memory" "op greedy (layers.0.router bad) asks for most, 4398046511"
 }
 
