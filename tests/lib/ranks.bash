@@ -15,6 +15,7 @@ ranks_setup() {
     done
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY=passive
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI keeps memory until the process ends
     export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
 }
 

@@ -1,5 +1,6 @@
 /* omp_musl.c: the part of an OpenMP runtime that moefw uses, for musl.sh: GCC's own is built
- * against the C library of the system. Threads are made anew for each parallel region. */
+ * against the C library of the system. A thread that has done its part waits for another one; a
+ * child of fork has none of them. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,12 +24,38 @@ typedef struct part {
 static _Thread_local part now = {.team = 1};
 static _Thread_local int wanted; /* 0: nothing is set */
 
-static void *body(void *arg)
+typedef struct worker worker;
+struct worker {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    const part *todo; /* NULL: it waits */
+    worker *next;     /* in the list of those that wait */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static worker *waiting;
+
+static void run_part(const part *todo)
 {
     const part before = now;
-    now = *(const part *)arg;
+    now = *todo;
     now.fn(now.arg);
     now = before;
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        while (!w->todo)
+            pthread_cond_wait(&w->changed, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+        run_part(w->todo);
+        pthread_mutex_lock(&w->lock);
+        w->todo = NULL;
+        pthread_cond_broadcast(&w->changed);
+    }
     return NULL;
 }
 
@@ -72,22 +99,71 @@ static size_t stack_size(void)
                                                  : n * 1024);
 }
 
+static void forget(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    waiting = NULL;
+}
+
+static worker *new_worker(void)
+{
+    worker *w = calloc(1, sizeof *w);
+    pthread_attr_t how;
+    pthread_t thread;
+    pthread_attr_init(&how);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    if (stack_size() > 0) pthread_attr_setstacksize(&how, stack_size());
+    if (!w || pthread_mutex_init(&w->lock, NULL) != 0 ||
+        pthread_cond_init(&w->changed, NULL) != 0 ||
+        pthread_create(&thread, &how, work, w) != 0)
+        abort();
+    pthread_attr_destroy(&how);
+    return w;
+}
+
+static worker *take_worker(void)
+{
+    static bool registered;
+    pthread_mutex_lock(&lock);
+    if (!registered) registered = pthread_atfork(NULL, NULL, forget) == 0;
+    worker *w = waiting;
+    if (w) waiting = w->next;
+    pthread_mutex_unlock(&lock);
+    return w ? w : new_worker();
+}
+
+static void give(worker *w, const part *todo)
+{
+    pthread_mutex_lock(&w->lock);
+    w->todo = todo;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void wait_for(worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->todo)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_lock(&lock);
+    w->next = waiting;
+    waiting = w;
+    pthread_mutex_unlock(&lock);
+}
+
 void GOMP_parallel(void (*fn)(void *), void *arg, unsigned n, unsigned flags)
 {
     part parts[TEAM];
-    pthread_t threads[TEAM];
-    pthread_attr_t how;
+    worker *workers[TEAM];
     int team = now.team > 1 ? 1 : n > 0 ? (int)n : omp_get_max_threads();
     (void)flags;
     if (team > TEAM) team = TEAM;
-    pthread_attr_init(&how);
-    if (stack_size() > 0) pthread_attr_setstacksize(&how, stack_size());
     for (int i = 0; i < team; i++) {
         parts[i] = (part){fn, arg, i, team};
-        if (i > 0 && pthread_create(&threads[i], &how, body, &parts[i]) != 0) abort();
+        if (i > 0) give(workers[i] = take_worker(), &parts[i]);
     }
-    body(&parts[0]);
+    run_part(&parts[0]);
     for (int i = 1; i < team; i++)
-        pthread_join(threads[i], NULL);
-    pthread_attr_destroy(&how);
+        wait_for(workers[i]);
 }
