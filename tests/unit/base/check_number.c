@@ -198,19 +198,24 @@ START_TEST(round_trips)
 }
 END_TEST
 
+static bool has_comma(const char *name)
+{
+    return setlocale(LC_ALL, name) && strcmp(localeconv()->decimal_point, ",") == 0;
+}
+
 /* Sets a locale with a decimal comma, which it creates if the system has none. False if
- * that fails. */
+ * that fails: musl has points alone, whatever the name. */
 static bool enter_comma_locale(void)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     for (size_t i = 0; i < 4; i++)
-        if (setlocale(LC_ALL, names[i])) return true;
+        if (has_comma(names[i])) return true;
     char command[1200];
     snprintf(command, sizeof command,
              "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", scratch_dir());
     if (system(command) != 0) return false;
     setenv("LOCPATH", scratch_dir(), 1);
-    return setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+    return has_comma("de_DE.UTF-8");
 }
 
 START_TEST(decimal_comma)
