@@ -23,7 +23,7 @@ block() {
     # The commands themselves stay; options at their ends make training short.
     small='--steps 2 --set model.layers=1 --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 --set train.eval_context=0'
     sed -E "s/ +#.*//; s/^moefw --plugin.*/& $small/; s/^moefw compare.*/& $small --seeds 2/
-        s/^moefw bench.*/& --repetitions 1/" walk >short
+        s/^moefw bench.*/& --repetitions 1 --seeds 2 --dim 64/" walk >short
     EDITOR=true run bash -euc '. ./short' </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
