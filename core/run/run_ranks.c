@@ -2,7 +2,6 @@
  * others learn that there is one. */
 #include "run/run_internal.h"
 
-#include <stdlib.h>
 #include "base/error.h"
 #include "base/parallel.h"
 #include "train/parallel/launch_check.h"
@@ -18,9 +17,6 @@ int mf_run_join(moefw_run *run, int rc)
     if (joined != MF_OK) return rc == MF_OK ? joined : rc;
     rc = mf_world_agree(run->world, rc);
     if (rc == MF_OK && run->world) rc = mf_launch_check(run->world, run->session);
-    /* Plugins that use rand then differ between ranks, which is noticed; with equal numbers
-     * everywhere it would not be. */
-    if (run->world) srand(1u + (unsigned)mf_world_rank(run->world));
     int threads = 0;
     if (rc == MF_OK) rc = mf_launch_threads(run->world, &threads);
     if (rc != MF_OK || run->threads != 0) return rc;

@@ -371,3 +371,9 @@ END
     [ "$(awk 'length > 79' list)" = "" ]
     [ "$(grep -cE '^  [a-z]' list)" -gt 30 ]
 }
+
+@test "help of train names every section of the configuration" {
+    help=$("$MOEFW" train --help | tr '\n' ' ' | sed 's/.*The sections are \([^.]*\)\..*/\1/; s/ and /, /')
+    sections=$("$MOEFW" config show --template | sed -n 's/^;*\[\([a-z]*\).*\].*/\1/p' | sort -u)
+    [ "$(sed 's/ NAME//g; s/, */\n/g' <<<"$help" | sort)" = "$sections" ]
+}

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -242,6 +243,9 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
     watcher w = {0};
+    /* Plugins that use rand then differ between ranks, which is noticed; with equal numbers
+     * everywhere it would not be. Only here: a program that uses the library has its own. */
+    if (run->world) srand(1u + (unsigned)mf_world_rank(run->world));
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);
     if (rc != MF_OK) return rc;
@@ -326,7 +330,7 @@ const mf_verb mf_verb_train = {
              "  moefw train --set train.lr=1e-4 --set model.layers=2 --set "
              "moe.experts=16\n"
              "The sections are model, moe, router, expert, adapter NAME, "
-             "regularizer NAME, controller NAME, data, train, report, log and "
-             "trace. 'moefw config show --template' prints all keys with "
-             "their defaults, 'moefw presets' lists presets, "
+             "regularizer NAME, controller NAME, task NAME, data, train, device, "
+             "report, log, trace, parallel and plugin. 'moefw config show "
+             "--template' prints all keys with their defaults, 'moefw presets' lists presets, "
              "moefw.ini(5) explains."};

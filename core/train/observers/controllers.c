@@ -144,8 +144,8 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return 0;
 }
 
-/* Calls after_step of routers and experts. Layers that share theirs have one set of buffers,
- * which is updated once, by the statistics of all these layers together. */
+/* Calls after_step of routers and of all experts. Layers that share theirs have one set of
+ * buffers, which is updated once, by the statistics of all these layers together. */
 static int call_layers(const mf_model *m, const mf_step *s, const mf_layer_stats *shared)
 {
     mf_step of_all = *s;
@@ -158,6 +158,8 @@ static int call_layers(const mf_model *m, const mf_step *s, const mf_layer_stats
     for (int32_t i = 0; rc == MF_OK && i < (shared ? 1 : m->n_moe); i++) {
         rc = mf_instance_after_step(m->moe[i].router, s);
         if (rc == MF_OK) rc = mf_instance_after_step(m->moe[i].expert, s);
+        if (rc == MF_OK && m->moe[i].shared)
+            rc = mf_instance_after_step(m->moe[i].shared, s);
     }
     return rc;
 }

@@ -55,6 +55,25 @@ fails() {
     fails 4 fail_and_ok "expected a colder day" "route of plugin bad returned MF_OK after that"
 }
 
+@test "after_step is called for shared experts, too" {
+    sed 's/"mlp"/"steps"/; s/mf->param(ctx, "b2"/mf->buffer(ctx, "seen", mf_shape1(E), MF_ZEROS);\n    if (rc == MF_OK \&\& c->bias) rc = &/
+        s/, forward, NULL};/, forward, after_step};/; /^static const mf_option/i\
+static int after_step(void *self, mf_ctx *ctx, const mf_step *step)\
+{\
+    int64_t n;\
+    (void)self, (void)step;\
+    mf->data(ctx, "seen", \&n);\
+    return n == 3 ? mf->fail(ctx, MF_EPLUGIN, "3 experts saw a step") : MF_OK;\
+}' "$srcdir/plugins/experts/mlp.c" >steps.c
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o steps.so steps.c -lm
+    BAD=$PWD small steps
+    run "$MOEFW" train small.ini -t 1 --steps 3 --plugin "$PWD/steps.so" --set moe.shared_experts=3
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"layers.0.shared "*"3 experts saw a step"* ]]
+}
+
 @test "out of memory names the op that asks for it" {
     export ASAN_OPTIONS="allocator_may_return_null=1:$ASAN_OPTIONS"
     fails 1 op_memory "out of memory" "op greedy (layers.0.router bad) asks for most, 4398046511"
