@@ -320,7 +320,7 @@ zpty -w shell "print READY >$PWD/ready"
 for ((i = 0; i < 100; i++)); do [[ -s ready ]] && break; sleep 0.1; done
 : >hits
 zpty -w -n shell "$1"$'\t'
-for ((i = 0; i < 50; i++)); do sleep 0.1; [[ -s hits ]] && break; done
+for ((i = 0; i < 200; i++)); do sleep 0.1; [[ -s hits ]] && break; done
 sleep 0.2
 zpty -d shell
 sort -u hits
