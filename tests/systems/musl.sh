@@ -100,7 +100,8 @@ rm -rf "$root/moefw"
 mkdir -p "$root/moefw"
 git -C "$source" archive HEAD | tar -x -C "$root/moefw" || exit 1
 # Threads of musl have 128 KiB of stack if the program does not ask for more. The command asks by itself.
-export PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" MOEFW_CHECK_SECONDS=3600
+# There is no C++ compiler for musl, so that tests of the CUDA emulator are skipped.
+export CXX=musl-g++ PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" MOEFW_CHECK_SECONDS=3600
 cd "$root/moefw" && autoreconf -i && mkdir -p build && cd build &&
     ../configure -q --enable-werror CC=musl-gcc CPPFLAGS="-I$prefix/include" \
         LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib -Wl,-z,stack-size=4194304" \
