@@ -90,9 +90,10 @@ static double *values_of(const mf_st_file *f, const char *name, uint64_t *ret_n)
 static double largest(const golden *g, const mf_st_file *ours, const char *name)
 {
     uint64_t n = 0, m = 0, tokens = 0;
-    double *a = values_of(g->file, name, &n), *b = values_of(ours, name, &m), most = 0;
-    double *mask = values_of(g->file, "attention_mask", &tokens);
+    double *a = values_of(g->file, name, &n), most = 0;
     if (!a) return -1;
+    double *b = values_of(ours, name, &m);
+    double *mask = values_of(g->file, "attention_mask", &tokens);
     ck_assert_msg(b != NULL, "%s: no tensor %s", mf_st_path(ours), name);
     ck_assert_msg(n == m, "%s: sizes", name);
     /* Tensors with less than a number for each token have no padding. */
