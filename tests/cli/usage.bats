@@ -315,13 +315,14 @@ zpty -w shell "fpath=($PWD/functions \$fpath); autoload -U compinit; compinit -D
 zpty -w shell "zstyle ':completion:*' insert-tab false; zstyle ':completion:*' verbose no"
 zpty -w shell "compadd() { if [[ \$* != *-[OAD]\ * ]]; then local -a hits; builtin compadd -A hits \"\$@\"
     print -rl -- \$hits >>$PWD/hits; fi; builtin compadd \"\$@\"; }"
-rm -f ready
+# The key after the completion tells that it has ended.
+zpty -w shell "mark() { : >$PWD/done }; zle -N mark; bindkey '^X' mark"
+rm -f ready done
 zpty -w shell "print READY >$PWD/ready"
 for ((i = 0; i < 100; i++)); do [[ -s ready ]] && break; sleep 0.1; done
 : >hits
-zpty -w -n shell "$1"$'\t'
-for ((i = 0; i < 200; i++)); do sleep 0.1; [[ -s hits ]] && break; done
-sleep 0.2
+zpty -w -n shell "$1"$'\t\x18'
+for ((i = 0; i < 300; i++)); do sleep 0.1; [[ -e done ]] && break; done
 zpty -d shell
 sort -u hits
 END
