@@ -322,7 +322,16 @@ static int judge_operands(mf_cli *cli)
     return judge_applies(cli);
 }
 
-static int read_options(int argc, char **argv, mf_cli *cli)
+/* The word behind `word` as the user gave them: some C libraries have moved operands by the time
+ * that an option turns out to be unknown. */
+static const char *next_of(char *const *given, const char *word)
+{
+    while (*given && *given != word)
+        given++;
+    return *given ? given[1] : NULL;
+}
+
+static int read_options(int argc, char **argv, char *const *given, mf_cli *cli)
 {
     table t;
     make_table(&t, cli->verb ? cli->verb : find_verb("train"), ":");
@@ -330,7 +339,8 @@ static int read_options(int argc, char **argv, mf_cli *cli)
     int code;
     while ((code = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
         if (code == '?')
-            return bad_option(&t, cli->verb, argv[optind - 1], argv[optind], optopt);
+            return bad_option(&t, cli->verb, argv[optind - 1], next_of(given, argv[optind - 1]),
+                              optopt);
         const mf_cli_option *o = by_code(&t, code == ':' ? optopt : code);
         if (code == ':') {
             char name[64];
@@ -358,7 +368,11 @@ int mf_cli_parse(int argc, char **argv, mf_cli *cli)
     cli->given = mf_alloc((size_t)argc * 2 + 64, sizeof *cli->given);
     if (!cli->given) return MF_ENOMEM;
     int rc = take_verb(&argc, argv, cli);
-    if (rc == MF_OK) rc = read_options(argc, argv, cli);
+    char **given = mf_alloc((size_t)argc + 1, sizeof *given);
+    if (!given) return MF_ENOMEM;
+    memcpy(given, argv, (size_t)argc * sizeof *given);
+    if (rc == MF_OK) rc = read_options(argc, argv, given, cli);
+    mf_free(given);
     if (rc != MF_OK || cli->help || cli->version) return rc;
     if (!cli->verb) cli->verb = find_verb("train");
     if (!cli->verb) return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");

@@ -103,8 +103,11 @@ export MOEFW_ISA MOEFW_GEMM OMP_WAIT_POLICY HOME XDG_CONFIG_HOME XDG_DATA_HOME
 # ---- what is printed ----
 
 compiler() {
-    echo '__clang_major__ __clang_minor__ __GNUC__ __GNUC_MINOR__' | ${CC:-cc} -E -P - 2>/dev/null |
-        awk 'NF { if ($1 ~ /^[0-9]/) print "clang", $1 "." $2; else print "gcc", $3 "." $4; exit }'
+    # With another C library than GNU's it is another compiler.
+    printf '#include <stdlib.h>\n__clang_major__ __clang_minor__ __GNUC__ __GNUC_MINOR__ __GLIBC__\n' |
+        ${CC:-cc} -E -P - 2>/dev/null | awk 'NF { line = $0 }
+            END { split(line, m); name = m[5] ~ /^[0-9]/ ? "" : "other"
+                if (m[1] ~ /^[0-9]/) print name "clang", m[1] "." m[2]; else print name "gcc", m[3] "." m[4] }'
 }
 
 # traced FILE: step, split and loss of each line of metrics.jsonl that has one
