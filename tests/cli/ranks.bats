@@ -228,6 +228,7 @@ ids() {
 }
 
 @test "plan: memory of a rank, and what is wrong with the file of a cluster" {
+    ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer's own memory comes on top"
     sized=(default -t 1 --set model.dim=192 --set expert.hidden=1024 --set train.accumulate=4 --set train.batch=2
         --set "data.path=builtin:topics?bytes=60000")
     for n in 1 2 3 4; do
