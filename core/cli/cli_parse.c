@@ -321,9 +321,9 @@ static int judge_operands(mf_cli *cli)
                        action, cli->operand[form->max]);
     return judge_applies(cli);
 }
+
 /* The word behind `word` as the user gave them: some C libraries have moved operands by the
  * time that an option turns out to be unknown. */
- * that an option turns out to be unknown. */
 static const char *next_of(char *const *given, const char *word)
 {
     while (*given && *given != word)
