@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "kernel_case.h"
+#include "kernels/ref/ref.h"
 #include "amx_emulated.h"
 #include "tests/lib/device.h"
 
@@ -419,6 +420,126 @@ START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
 }
 END_TEST
 
+/* ---- rows of bf16 times GPTQ weights, which may be rounded (kernels/stored.h) ---- */
+
+enum { BF16_GROUPS = 3, BF16_ROWS = 86, BF16_OUT = 1096, BF16_IN = 264, BF16_SIZE = 64 };
+/* the second group is empty; the first has more rows than a kernel takes at once */
+static const int32_t bf16_offset[] = {0, 71, 71, BF16_ROWS};
+
+/* Numbers of very different size. */
+static uint16_t bf16_number(int i)
+{
+    const double u = mf_rng_uniform(6, 1, 0, (uint64_t)i),
+                 v = mf_rng_uniform(6, 2, 0, (uint64_t)i);
+    return mf_bf16_from_f32((float)((u - 0.5) * exp(-8 * v)));
+}
+
+/* Row r of x, rounded as kernels may or not. */
+static void bf16_row(const uint16_t *x, bool rounded, double *to)
+{
+    for (int i = 0; i < BF16_IN; i += 128) {
+        const int end = i + 128 < BF16_IN ? i + 128 : BF16_IN;
+        double largest = 0, s = 1;
+        for (int k = i; k < end; k++) {
+            to[k] = (double)mf_bf16_to_f32(x[k]);
+            largest = fmax(largest, fabs(to[k]));
+        }
+        while (largest > MF_STORED_MOST * s)
+            s *= 2;
+        while (largest > 0 && 2 * largest <= MF_STORED_MOST * s)
+            s /= 2;
+        for (int k = i; rounded && k < end; k++)
+            to[k] = s * rint(to[k] / s);
+    }
+}
+
+static void bf16_run(const mf_kernels *k, const mf_stored *w, int groups, int first, int rows,
+                     const uint16_t *x, float *y)
+{
+    const mf_kctx c = {.parallel = mf_parallel};
+    const mf_stored all = {groups, w->out, w->in, 1, w->part + (groups > 1 ? 0 : first)};
+    const mf_stored_gemm_args g = {.w = &all,
+                                   .rows = rows,
+                                   .x = x,
+                                   .bf16 = true,
+                                   .ldx = w->in,
+                                   .offset = groups > 1 ? bf16_offset : NULL,
+                                   .alpha = 1,
+                                   .y = y,
+                                   .ldy = w->out};
+    k->stored_gemm(&c, &g);
+}
+
+/* Largest distance of row r of y from the formula, as a share of the row's largest number. */
+static double bf16_distance(const mf_stored *w, int r, const uint16_t *x, const float *y,
+                            bool rounded)
+{
+    double row[BF16_IN], most = 0, off = 0;
+    bf16_row(x + r * BF16_IN, rounded, row);
+    for (int j = 0; j < BF16_OUT; j++) {
+        double sum = 0;
+        for (int i = 0; i < BF16_IN; i++)
+            sum += row[i] * mf_ref_stored_weight(w, r < bf16_offset[1] ? 0 : 2, j, i);
+        most = fmax(most, fabs(sum));
+        off = fmax(off, fabs(sum - (double)y[r * BF16_OUT + j]));
+    }
+    return off / most;
+}
+
+START_TEST(rows_of_bf16_are_rounded_as_promised)
+{
+    enum { WORDS = BF16_IN / 8 * BF16_OUT, SIZES = (BF16_IN + BF16_SIZE - 1) / BF16_SIZE };
+    uint32_t *words = malloc(BF16_GROUPS * WORDS * sizeof *words);
+    uint32_t *zeros = malloc(SIZES * BF16_OUT / 8 * sizeof *zeros);
+    uint16_t *scales = malloc(SIZES * BF16_OUT * sizeof *scales),
+             *x = malloc(BF16_ROWS * BF16_IN * sizeof *x);
+    float *y = malloc(2 * BF16_ROWS * BF16_OUT * sizeof *y), *alone = y + BF16_ROWS * BF16_OUT;
+    mf_stored_part part[BF16_GROUPS];
+    const mf_stored w = {BF16_GROUPS, BF16_OUT, BF16_IN, 1, part};
+    for (int i = 0; i < BF16_GROUPS * WORDS; i++)
+        words[i] = (uint32_t)mf_rng_below(6, 3, 0, (uint64_t)i, 1u << 31) << 1;
+    for (int i = 0; i < SIZES * BF16_OUT / 8; i++)
+        zeros[i] = (uint32_t)mf_rng_below(6, 4, 0, (uint64_t)i, 1u << 31) << 1;
+    for (int i = 0; i < SIZES * BF16_OUT; i++) /* f16 from 1/256 to 1/64 */
+        scales[i] = (uint16_t)(0x1c00 + mf_rng_below(6, 5, 0, (uint64_t)i, 0x800));
+    for (int i = 0; i < BF16_ROWS * BF16_IN; i++)
+        x[i] = bf16_number(i);
+    for (int e = 0; e < BF16_GROUPS; e++)
+        part[e] = (mf_stored_part){.type = MF_STORED_GPTQ4,
+                                   .rows = BF16_OUT,
+                                   .data = words + e * WORDS,
+                                   .zeros = zeros,
+                                   .scales = scales,
+                                   .groups = SIZES,
+                                   .group_size = BF16_SIZE};
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
+        const mf_kernels *k = mf_kernels_cpu_for(*isa);
+        bf16_run(k, &w, BF16_GROUPS, 0, BF16_ROWS, x, y);
+        for (int r = 0; r < BF16_ROWS; r += 5) {
+            const double exact = bf16_distance(&w, r, x, y, false),
+                         rounded = bf16_distance(&w, r, x, y, true);
+            ck_assert_msg(fmin(exact, rounded) < 2e-6, "%s, row %d: off by %g and %g", *isa, r,
+                          exact, rounded);
+        }
+        /* the last group, and 14 rows of the first one, have the same bits alone */
+        bf16_run(k, &w, 1, 2, BF16_ROWS - 71, x + 71 * BF16_IN, alone);
+        ck_assert_mem_eq(alone, y + 71 * BF16_OUT, 15 * BF16_OUT * sizeof *y);
+        bf16_run(k, &w, 1, 0, 14, x + 50 * BF16_IN, alone);
+        ck_assert_mem_eq(alone, y + 50 * BF16_OUT, 14 * BF16_OUT * sizeof *y);
+        /* a number that is not finite reaches its row only */
+        const uint16_t before = x[60 * BF16_IN + 200];
+        x[60 * BF16_IN + 200] = 0x7f80;
+        bf16_run(k, &w, BF16_GROUPS, 0, BF16_ROWS, x, alone);
+        x[60 * BF16_IN + 200] = before;
+        for (int j = 0; j < BF16_OUT; j++)
+            ck_assert(!isfinite(alone[60 * BF16_OUT + j]));
+        memcpy(alone + 60 * BF16_OUT, y + 60 * BF16_OUT, BF16_OUT * sizeof *y);
+        ck_assert_mem_eq(alone, y, BF16_ROWS * BF16_OUT * sizeof *y);
+    }
+    free(words), free(zeros), free(scales), free(x), free(y);
+}
+END_TEST
+
 /* Packed and unpacked weights give the same bits, with few rows and with many. */
 START_TEST(packing_changes_no_bit)
 {
@@ -489,6 +610,7 @@ static Suite *suite(void)
     tcase_add_test(c, libraries_are_chosen_by_name);
     tcase_add_test(c, packing_changes_no_bit);
     tcase_add_test(c, stored_rows_have_the_same_bits_wherever_they_lie);
+    tcase_add_test(c, rows_of_bf16_are_rounded_as_promised);
     tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
     suite_add_tcase(s, c);
     c = tcase_create("gemms of others");

@@ -52,14 +52,6 @@ static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, 
 #else
 #define CHOOSE(name) name
 #endif
-
-/* Whether spans consist of whole groups, or groups of whole spans. */
-static bool gptq_has_units(const mf_stored_part *p)
-{
-    const int64_t size = p->group_size;
-    return !p->group_of &&
-           (p->groups == 1 || size % SPAN == 0 || (size % 32 == 0 && SPAN % size == 0));
-}
 #endif
 
 int64_t MF_SIMD(stored_digits_size)(int64_t in)
@@ -174,7 +166,7 @@ void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, 
                                float *y, int64_t ldy)
 {
 #if VL > 4
-    if (gptq_has_units(p)) {
+    if (stored_gptq4_has_spans(p)) {
         few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, x, ldx, digits, y, ldy);
         return;
     }

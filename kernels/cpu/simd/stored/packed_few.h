@@ -9,8 +9,8 @@
 typedef void packed_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                         int64_t rows, const span *x, float *y, int64_t ldy);
 
-/* Only on processors with AVX-512 VNNI, where MF_HAVE_AVX512BF16 is defined. GPTQ4: as
- * gptq_has_units of packed.c requires. */
+/* Only on processors with AVX-512 VNNI, where MF_HAVE_AVX512BF16 is defined. GPTQ4:
+ * only parts that stored_gptq4_has_spans. */
 packed_few MF_SIMD(gptq_few_vnni), MF_SIMD(mx_few_vnni);
 
 #endif

@@ -1,19 +1,20 @@
 /* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of the
  * weight, in every group that has rows of x (forward), or a block of inputs (back), so each
  * weight is read by one tile. With few rows of x reading takes most of the time, and the types
- * multiply from memory; with more, the f32 engine takes bf16 and f32 as they lie, and other
- * types from blocks that are unpacked first. Tiling does not change results. */
+ * multiply from memory, as GPTQ does for many rows of bf16; else, with more rows, the f32
+ * engine takes bf16 and f32 as they lie, and other types from blocks that are unpacked first.
+ * Tiling does not change results. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define UNIT   32
-#define FEW    12  /* up to this many rows of x in a group, weights are not packed */
-#define BLOCK  64  /* rows of a part per tile with more rows of x, at least */
-#define MOST   256 /* and at most */
+#define FEW    12   /* up to this many rows of x in a group, weights are not packed */
+#define BLOCK  64   /* rows of a part per tile with more rows of x, at least */
+#define MOST   256  /* and at most */
 #define WIDE   1024 /* at most with few rows, for parts whose outputs are neighbours */
-#define INPUTS 512 /* inputs that are unpacked at once */
-#define ROWS   128 /* rows of a part that are unpacked at once */
+#define INPUTS 512  /* inputs that are unpacked at once */
+#define ROWS   128  /* rows of a part that are unpacked at once */
 
 typedef struct cut {
     const mf_stored_gemm_args *g;
@@ -361,6 +362,111 @@ static void run_few(const mf_kctx *x, few_cut *c)
     x->parallel(c->active * c->each, few_tile, c);
 }
 
+/* ---- y = x W^T, many rows of bf16, GPTQ ---- */
+
+#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+#define WIDEST 1024 /* outputs of a piece; their sums stay in the second cache */
+
+/* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces go
+ * to tiles in turn, since groups differ in size. */
+typedef struct many_cut {
+    const mf_stored_gemm_args *g;
+    int64_t widest, tiles;
+} many_cut;
+
+static bool all_have_spans(const mf_stored *w)
+{
+    for (int64_t i = 0; i < w->groups * w->parts; i++)
+        if (w->part[i].type != MF_STORED_GPTQ4 || !stored_gptq4_has_spans(&w->part[i]))
+            return false;
+    return true;
+}
+
+/* sum: as stored_many_gptq4 writes it. */
+static void put_many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
+                     int64_t r0, int64_t rows, int64_t o0, int64_t o1, const float *sum)
+{
+    const float *bias = g->bias ? g->bias + e * g->w->out + p->first : NULL;
+    for (int64_t o = o0; o < o1; o += STORED_COLUMNS)
+        for (int64_t r = r0; r < r0 + rows; r++, sum += STORED_COLUMNS) {
+            const int64_t end = min64(o + STORED_COLUMNS, o1);
+            float *y = g->y + r * g->ldy + p->first;
+            if (p->pairs) {
+                put(g, p, e, r, o, end, sum);
+                continue;
+            }
+            for (int64_t j = o; j < end; j += VL) {
+                const int64_t n = min64(VL, end - j);
+                vf v = g->alpha * v_load(sum + j - o);
+                if (bias) v += v_load_to(bias + j, n);
+                v_store_to(y + j, v, n);
+            }
+        }
+}
+
+/* Apart, for the reason of many(). */
+static void __attribute__((noinline))
+many_piece(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
+           int64_t rows, int64_t o0, int64_t o1)
+{
+    float sum[STORED_MANY * WIDEST] __attribute__((aligned(64)));
+    MF_SIMD(stored_many_gptq4)
+    (p, g->w->in, o0, o1, rows, x_from(g, r0 * g->ldx), g->ldx, sum);
+    put_many(g, p, e, r0, rows, o0, o1, sum);
+}
+
+/* Computes the pieces of `rows` rows of group e of which tile t has its turn; *piece counts all
+ * pieces. Ranges of outputs are multiples of UNIT and nearly equal. */
+static void many_outputs(const many_cut *c, int64_t t, int64_t e, int64_t r0, int64_t rows,
+                         int64_t *piece)
+{
+    for (int64_t q = 0; q < c->g->w->parts; q++) {
+        const mf_stored_part *p = &c->g->w->part[e * c->g->w->parts + q];
+        const int64_t units = (p->rows + UNIT - 1) / UNIT,
+                      ranges = (units * UNIT + c->widest - 1) / c->widest;
+        for (int64_t k = 0; k < ranges; k++, ++*piece)
+            if (*piece % c->tiles == t)
+                many_piece(c->g, p, e, r0, rows, units * k / ranges * UNIT,
+                           min64(units * (k + 1) / ranges * UNIT, p->rows));
+    }
+}
+
+static void many_tile(void *arg, int64_t t)
+{
+    const many_cut *c = arg;
+    int64_t piece = 0;
+    for (int64_t e = 0; e < c->g->w->groups; e++) {
+        int64_t end, r = rows_of(c->g, e, &end);
+        for (int64_t left = (end - r + STORED_MANY - 1) / STORED_MANY; left > 0; left--) {
+            const int64_t rows = (end - r + left - 1) / left;
+            many_outputs(c, t, e, r, rows, &piece);
+            r += rows;
+        }
+    }
+}
+
+/* Whether the gemm was computed. With more threads outputs are cut more finely. */
+static bool run_many(const mf_kctx *x, const mf_stored_gemm_args *g, int64_t threads)
+{
+    many_cut c = {.g = g, .widest = WIDEST, .tiles = threads};
+    const int64_t work = g->w->out * ((g->rows + STORED_MANY - 1) / STORED_MANY);
+    if (g->back || !g->bf16 || g->row || !__builtin_cpu_supports("avx512vnni") ||
+        !all_have_spans(g->w))
+        return false;
+    while (c.widest > BLOCK && work / c.widest < 6 * threads)
+        c.widest /= 2;
+    zero_rest(g, 0, g->w->out);
+    x->parallel(c.tiles, many_tile, &c);
+    return true;
+}
+#else
+static bool run_many(const mf_kctx *x, const mf_stored_gemm_args *g, int64_t threads)
+{
+    (void)x, (void)g, (void)threads;
+    return false;
+}
+#endif
+
 /* ---- y = x W ---- */
 
 static void add_back(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t r0,
@@ -420,6 +526,7 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
         run_few(x, &f);
         return;
     }
+    if (run_many(x, g, threads)) return;
     cut c = {.g = g, .unit = n / (6 * threads) / UNIT * UNIT};
     if (c.unit < BLOCK) c.unit = n / threads >= BLOCK ? BLOCK : UNIT;
     if (c.unit > MOST) c.unit = MOST;

@@ -1,0 +1,300 @@
+/* gptq_many.c: GPTQ weights times many rows of bf16, for processors that multiply and add four
+ * bytes in one instruction.
+ *
+ * Weights stay integers: a shift and a mask take them from the words of the file. SPAN numbers
+ * of a row at a time become integers of nearly 12 bits, so bf16 numbers down to 1/6 of the
+ * largest of a span keep all bits. Sums over a span, or over a group of weights if it is
+ * shorter, are exact in 32 bits; they are scaled and added in f32, span by span. So bits depend
+ * neither on the tiling nor on the other rows.
+ *
+ * An instruction multiplies bytes, and a byte of a word is two weights, a + 16 b. The sum of
+ * a X + b Y takes two of them if X and Y have 8 bits, and four with 16 bits in two digits.
+ * Three are enough for 12 bits: a X + b Y = a p + (a + 16 b) u + (16 a + b) v, where
+ * X = p + u + 16 v and Y = 16 u + v, since p, u and v of 8 bits can be chosen for all
+ * |X|, |Y| <= MOST. */
+#include "kernels/cpu/simd/stored/four_bits.h"
+#include "kernels/cpu/simd/stored/stored.h"
+
+#define SPAN    128
+#define QUARTER 32 /* groups are whole spans, or whole quarters of one */
+#define WORDS   (SPAN / 8)
+#define COLUMNS STORED_COLUMNS
+#define MR      12 /* rows at once: their sums of two vectors of outputs stay in registers */
+#define MOST    MF_STORED_MOST
+
+/* SPAN numbers of a row, two neighbours in each byte. */
+typedef struct __attribute__((aligned(64))) terms {
+    int8_t p[SPAN / 2], u[SPAN / 2], v[SPAN / 2];
+} terms;
+
+/* A span of all rows. Scales are powers of two. */
+typedef struct rows_span {
+    terms x[STORED_MANY];
+    float scale[STORED_MANY]; /* x = scale X; NaN if a number of the span is not finite */
+    int32_t sum[SPAN / QUARTER][STORED_MANY]; /* of X over a quarter */
+    int32_t sum_all[STORED_MANY];
+} rows_span;
+
+/* The numbers of a group, of COLUMNS outputs: W = scale (q - zero). */
+typedef struct columns_group {
+    vf scale[2];
+    vi zero[2];
+} columns_group;
+
+/* ---- rows as integers ---- */
+
+/* 1 / scale of a span, 0 if a number is not finite. largest: bits of the largest |x|. */
+static float inverse_of(uint32_t largest, float *ret_scale)
+{
+    const uint32_t least = 0x1000; /* 2^-95: with it both scales are normal numbers */
+    const uint32_t bits = largest < least ? least : largest, part = bits & 0x7f;
+    /* the greatest power of two with which the largest is at most MOST */
+    const uint32_t power = 127 + 127 + 10 - (bits >> 7) - (1024 + 8 * part > MOST);
+    const uint32_t as_float = power << 23;
+    float inverse;
+    memcpy(&inverse, &as_float, sizeof inverse);
+    *ret_scale = largest < 0x7f80 ? 1 / inverse : NAN;
+    return largest < 0x7f80 ? inverse : 0;
+}
+
+V_INLINE void store_bytes(int8_t *to, vi x)
+{
+    _mm_store_si128((void *)to, _mm512_cvtepi32_epi8((__m512i)x));
+}
+
+/* v = v0 + 16 k is Y modulo 16, v0 in -8 .. 7, and k is such that |p| <= 127. |k| <= 7, since
+ * |X - u0 - 16 v0| <= MOST + (MOST + 8) / 16 + 128 < 7.5 * 255; so |v| <= 120, |u| <= 112. */
+V_INLINE void store_terms(int at, vi x, vi y, terms *to)
+{
+    const vi v0 = ((y + 8) & 15) - 8, u0 = (y - v0) >> 4, rest = x - u0 - 16 * v0;
+    const vf part = __builtin_convertvector(rest, vf) * (1 / 255.0f);
+    const vi k = (vi)_mm512_cvtps_epi32(part);
+    store_bytes(to->p + at, rest - 255 * k);
+    store_bytes(to->u + at, u0 - k);
+    store_bytes(to->v + at, v0 + 16 * k);
+}
+
+/* Writes the n numbers of x, at most SPAN, as row r. */
+static void row_terms(const uint16_t *x, int64_t n, int64_t r, rows_span *to)
+{
+    const vi low = v_seti(0xffff), size = v_seti(0x7fff7fff);
+    uint16_t padded[SPAN];
+    vi most = {0}, all = {0};
+    if (n < SPAN) {
+        memset(padded, 0, sizeof padded);
+        memcpy(padded, x, (size_t)n * sizeof *x);
+        x = padded;
+    }
+    for (int i = 0; i < SPAN; i += 2 * VL)
+        most = (vi)_mm512_max_epu16((__m512i)most,
+                                    (__m512i)(v_loadi((const void *)(x + i)) & size));
+    most = (vi)_mm512_max_epu32((__m512i)(most & low), (__m512i)((vu)most >> 16));
+    const float inverse = inverse_of(_mm512_reduce_max_epu32((__m512i)most), &to->scale[r]);
+    for (int i = 0; i < SPAN / 2; i += VL) {
+        const vi pairs = inverse == 0 ? (vi){0} : v_loadi((const void *)(x + 2 * i)),
+                 even = (vi)_mm512_cvtps_epi32((vf)(pairs << 16) * inverse),
+                 odd = (vi)_mm512_cvtps_epi32((vf)(pairs & ~low) * inverse), both = even + odd;
+        store_terms(i, even, odd, &to->x[r]);
+        to->sum[2 * i / QUARTER][r] = _mm512_reduce_add_epi32((__m512i)both);
+        all += both;
+    }
+    to->sum_all[r] = _mm512_reduce_add_epi32((__m512i)all);
+}
+
+/* ---- sums ---- */
+
+/* The four bytes at p in each lane. */
+V_INLINE vi four_bytes(const int8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return v_seti(word);
+}
+
+V_INLINE vi add_dots(vi sum, vi u, vi s)
+{
+    return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)s);
+}
+
+/* Adds to the sums of mr rows what `words` words give. x: the bytes p of the first row. */
+V_INLINE void add_words(int mr, int64_t words, const uint32_t *word, const int8_t *x,
+                        vi sum[MR][2])
+{
+    const vi mask = v_seti(0x0f0f0f0f);
+    for (int64_t i = 0; i < words; i++, word += COLUMNS, x += 4) {
+        vi both[2], low[2], turned[2]; /* a + 16 b, a, 16 a + b */
+        V_UNROLL
+        for (int v = 0; v < 2; v++) {
+            both[v] = v_loadi((const void *)(word + v * VL));
+            low[v] = both[v] & mask;
+            turned[v] = (low[v] << 4) | ((vi)((vu)both[v] >> 4) & mask);
+        }
+        V_UNROLL
+        for (int r = 0; r < mr; r++) {
+            const int8_t *at = x + r * (int64_t)sizeof(terms);
+            const vi p = four_bytes(at + offsetof(terms, p)),
+                     u = four_bytes(at + offsetof(terms, u)),
+                     w = four_bytes(at + offsetof(terms, v));
+            sum[r][0] = add_dots(sum[r][0], low[0], p);
+            sum[r][1] = add_dots(sum[r][1], low[1], p);
+            sum[r][0] = add_dots(sum[r][0], both[0], u);
+            sum[r][1] = add_dots(sum[r][1], both[1], u);
+            sum[r][0] = add_dots(sum[r][0], turned[0], w);
+            sum[r][1] = add_dots(sum[r][1], turned[1], w);
+        }
+    }
+}
+
+/* What is multiplied: words of a group and of a span, of COLUMNS outputs, with the rows from
+ * the first of each array on. */
+typedef struct step {
+    const uint32_t *word; /* [words,COLUMNS] */
+    int64_t words;
+    const columns_group *group;
+    const int8_t *x; /* bytes p of the first row, from the first word on */
+    const float *scale;
+    const int32_t *sum; /* of X over the words */
+    float *y;           /* [rows,COLUMNS] */
+    bool first;         /* y is written, else added to */
+} step;
+
+V_INLINE void run_rows(int mr, int64_t words, const step *s)
+{
+    vi sum[MR][2];
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        V_UNROLL
+        for (int v = 0; v < 2; v++)
+            sum[r][v] = (vi){0};
+    }
+    add_words(mr, words, s->word, s->x, sum);
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        V_UNROLL
+        for (int v = 0; v < 2; v++) {
+            float *to = s->y + r * COLUMNS + v * VL;
+            const vi exact = sum[r][v] - s->group->zero[v] * s->sum[r];
+            const vf scaled = __builtin_convertvector(exact, vf) * s->group->scale[v],
+                     before = s->first ? (vf){0} : v_load(to);
+            v_store(to, v_fma(scaled, v_set(s->scale[r]), before));
+        }
+    }
+}
+
+/* For all words of a span, and for any number. */
+#define ROWS_OF(mr)                                                                            \
+    static void rows_##mr(const step *s)                                                       \
+    {                                                                                          \
+        if (s->words == WORDS)                                                                 \
+            run_rows(mr, WORDS, s);                                                            \
+        else                                                                                   \
+            run_rows(mr, s->words, s);                                                         \
+    }
+ROWS_OF(1)
+ROWS_OF(2)
+ROWS_OF(3)
+ROWS_OF(4)
+ROWS_OF(5)
+ROWS_OF(6)
+ROWS_OF(7)
+ROWS_OF(8)
+ROWS_OF(9)
+ROWS_OF(10)
+ROWS_OF(11)
+ROWS_OF(12)
+static void (*const rows_of_number[MR])(const step *) = {rows_1, rows_2,  rows_3,  rows_4,
+                                                         rows_5, rows_6,  rows_7,  rows_8,
+                                                         rows_9, rows_10, rows_11, rows_12};
+
+/* ---- columns ---- */
+
+/* The words of a span, from input i on, of n outputs from o on, with zeros up to COLUMNS. Files
+ * align words to 4 or 8 bytes, and all rows need them, so they are copied. */
+static void copy_words(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
+                       uint32_t *to)
+{
+    const uint32_t *from = (const uint32_t *)p->data + i / 8 * p->rows + o;
+    if (n < COLUMNS) memset(to, 0, (size_t)words * COLUMNS * sizeof *to);
+    for (int64_t w = 0; w < words; w++) {
+        if (n == COLUMNS)
+            memcpy(to + w * COLUMNS, from + w * p->rows, COLUMNS * sizeof *to);
+        else
+            memcpy(to + w * COLUMNS, from + w * p->rows, (size_t)n * sizeof *to);
+    }
+    /* neighbouring outputs come next, for which the first cache has room, then the next span */
+    for (int64_t w = 0; w < words; w++)
+        for (int64_t v = 0; v < COLUMNS; v += VL) {
+            __builtin_prefetch(from + w * p->rows + COLUMNS + v, 0, 3);
+            __builtin_prefetch(from + (w + WORDS) * p->rows + v, 0, 2);
+        }
+}
+
+static columns_group group_of(const mf_stored_part *p, int64_t g, int64_t o, int64_t n)
+{
+    const uint32_t *zeros = (const uint32_t *)p->zeros + g * (p->rows / 8);
+    const uint16_t *scales = (const uint16_t *)p->scales + g * p->rows;
+    columns_group c = {{{0}, {0}}, {{0}, {0}}};
+    for (int64_t v = 0; v * VL < n; v++) {
+        const int64_t at = o + v * VL, some = n - v * VL < VL ? n - v * VL : VL;
+        c.scale[v] = v_load_f16(scales + at, some);
+        c.zero[v] = __builtin_convertvector(gptq_zeros(zeros, at, some), vi);
+    }
+    return c;
+}
+
+/* Sums of X over quarters q to end - 1. */
+static const int32_t *sum_quarters(const rows_span *x, int64_t rows, int64_t q, int64_t end,
+                                   int32_t *to)
+{
+    if (end - q == 1) return x->sum[q];
+    for (int64_t r = 0; r < rows; r++) {
+        to[r] = 0;
+        for (int64_t k = q; k < end; k++)
+            to[r] += x->sum[k][r];
+    }
+    return to;
+}
+
+/* A span of n outputs from o on, at most COLUMNS. */
+static void multiply(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
+                     int64_t rows, const rows_span *x, float *y)
+{
+    const bool parts = p->groups > 1 && p->group_size < SPAN;
+    const int64_t size = parts ? p->group_size / 8 : WORDS, panels = (rows + MR - 1) / MR;
+    uint32_t word[SPAN / 8 * COLUMNS] __attribute__((aligned(64)));
+    int32_t some[STORED_MANY];
+    copy_words(p, i, words, o, n, word);
+    for (int64_t w = 0; w < words; w += size) {
+        const int64_t end = w + size < words ? w + size : words;
+        const columns_group group = group_of(p, (i + 8 * w) / p->group_size, o, n);
+        const int32_t *sum =
+            parts ? sum_quarters(x, rows, w / 4, (end + 3) / 4, some) : x->sum_all;
+        for (int64_t k = 0, r = 0; k < panels; k++) {
+            const int64_t mr = (rows - r + panels - k - 1) / (panels - k);
+            const step s = {.word = word + w * COLUMNS,
+                            .words = end - w,
+                            .group = &group,
+                            .x = x->x[r].p + 4 * w,
+                            .scale = x->scale + r,
+                            .sum = sum + r,
+                            .y = y + r * COLUMNS,
+                            .first = i + w == 0};
+            rows_of_number[mr - 1](&s);
+            r += mr;
+        }
+    }
+}
+
+void MF_SIMD(stored_many_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                                int64_t rows, const uint16_t *x, int64_t ldx, float *y)
+{
+    rows_span span;
+    for (int64_t i = 0; i < in; i += SPAN) {
+        const int64_t n = in - i < SPAN ? in - i : SPAN;
+        for (int64_t r = 0; r < rows; r++)
+            row_terms(x + r * ldx + i, n, r, &span);
+        for (int64_t o = o0; o < o1; o += COLUMNS)
+            multiply(p, i, n / 8, o, o1 - o < COLUMNS ? o1 - o : COLUMNS, rows, &span,
+                     y + (o - o0) * rows);
+    }
+}
