@@ -159,6 +159,22 @@ judged() {
     equal "3" "${wide[@]}" --set train.recompute=block --set parallel.optimizer=whole
 }
 
+@test "8 ranks: shards of several buckets, and a run that goes on elsewhere" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    wide=(default --set model.dim=128 --set expert.hidden=512 --set parallel.bucket=1 --set train.steps=3
+        --set train.accumulate=8 --set train.clip=0.1)
+    for optimizer in adamw lion muon; do
+        equal "8" "${wide[@]}" --set train.optimizer=$optimizer
+    done
+    equal "8" "${wide[@]}" --set parallel.gradient=bf16 --set train.dtype=bf16
+    RANKS=8 every=2 begin cut "${wide[@]}"
+    kill -KILL "$(ranks_of cut | sed -n 5p)"
+    ended >/dev/null
+    [ "$status" -ne 0 ]
+    gone cut
+    goes_on cut 5
+}
+
 @test "a run is resumed on another number of ranks: 2, 3, 1" {
     thin one default --set train.save_every=2
     "$MOEFW" "${words[@]}"
@@ -402,45 +418,6 @@ big() {
     "$MOEFW" ckpt verify "x/ckpt/$(cat x/ckpt/latest)"
 }
 
-# begin OUT WORDS...: starts an endless run on 2 ranks, and waits for its first checkpoint; every: save_every
-begin() {
-    local i out=$1 first=ckpt/latest
-    thin "$@"
-    [ "${every:-5}" -gt 0 ] || first=metrics.jsonl
-    words+=(--set train.save_every="${every:-5}" --set train.eval_every=0 --set train.schedule=constant
-        --set train.steps=1000000)
-    timeout -k 5 120 "$mpirun" -n 2 "$MOEFW" "${words[@]}" >log 2>&1 3>&- &
-    job=$!
-    for i in $(seq 300); do
-        [ -s "$out/$first" ] && return
-        sleep 0.1
-    done
-    cat log
-    return 1
-}
-
-# ranks_of OUT: the processes of the run, without the launcher
-ranks_of() {
-    pgrep -f -- "^$MOEFW train .*--out $1 "
-}
-
-# gone OUT: no process of the run is left, after ten seconds at most
-gone() {
-    local i
-    for i in $(seq 100); do
-        ranks_of "$1" >/dev/null || return 0
-        sleep 0.1
-    done
-    return 1
-}
-
-# ended: the launcher ends; its status is in `status`
-ended() {
-    status=0
-    wait "$job" || status=$?
-    cat log
-}
-
 @test "an error of one rank, after steps that were skipped" {
     command -v prlimit >/dev/null || skip "no prlimit"
     big
@@ -512,19 +489,6 @@ END
     PATH=$PWD/bin:$PATH PBS_NODEFILE=nodes CONFIG=long.ini RUN=three LIMIT=1 MPIRUN=$mpirun \
         sh "$folder/pbs.sh" || true
     [ "$(find three/ckpt -name 'step-*' | wc -l)" -ge 2 ]
-}
-
-# goes_on OUT: continued on 3 ranks, the run has the bits of one process that was never stopped
-goes_on() {
-    local newest
-    newest=$1/ckpt/$(cat "$1/ckpt/latest")
-    "$MOEFW" ckpt verify "$newest"
-    steps=$((${newest##*step-} + 7))
-    sed -i "s/^steps = .*/steps = $steps/" "$1/config.ini"
-    ranks 3 train "$1" --resume -q -t 1
-    "$MOEFW" train "$1/config.ini" -q -t 1 --out whole
-    cmp "$1/ckpt/step-$steps/model.safetensors" "whole/ckpt/step-$steps/model.safetensors"
-    cmp "$1/ckpt/step-$steps/state.safetensors" "whole/ckpt/step-$steps/state.safetensors"
 }
 
 @test "a rank is killed: the others end, and the run goes on from its checkpoint" {

@@ -94,3 +94,34 @@ shared() {
     done
     shared 8 default --set train.accumulate=9
 }
+
+# killed RANKS OTHERS: ends one of so many ranks at a random time, goes on with others
+killed() {
+    rm -rf cut whole
+    RANKS=$1 every=$((1 + RANDOM % 3)) begin cut default --set parallel.expert=4
+    sleep "0.0$((RANDOM % 10))"
+    ranks_of cut >pids
+    kill -KILL "$(sed -n "$((1 + RANDOM % $1))p" pids)"
+    ended >/dev/null
+    [ "$status" -ne 0 ]
+    gone cut
+    goes_on cut "$2"
+}
+
+@test "shared experts: 12 kills of a random rank, then other numbers of ranks" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    for turn in 1 2; do
+        for others in 1 2 4; do
+            killed 2 $others
+            killed 4 $others
+        done
+    done
+}
+
+@test "shared experts: MPICH gives the same bits, also after a kill" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    RANKS_MPI=mpich ranks_setup
+    shared "2 4" default --set train.dropout=0.1 --set train.clip=0.5 --set train.accumulate=5
+    killed 2 4
+    killed 4 1
+}

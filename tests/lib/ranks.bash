@@ -91,3 +91,56 @@ equal() {
         rm -rf many
     done
 }
+
+# begin OUT WORDS...: starts an endless run on 2 ranks (or as many as RANKS says), and waits for its first
+# checkpoint; every: save_every
+begin() {
+    local i out=$1 first=ckpt/latest
+    thin "$@"
+    [ "${every:-5}" -gt 0 ] || first=metrics.jsonl
+    words+=(--set train.save_every="${every:-5}" --set train.eval_every=0 --set train.schedule=constant
+        --set train.steps=1000000)
+    timeout -k 5 120 "$mpirun" -n "${RANKS:-2}" "$MOEFW" "${words[@]}" >log 2>&1 3>&- &
+    job=$!
+    for i in $(seq 300); do
+        [ -s "$out/$first" ] && return
+        sleep 0.1
+    done
+    cat log
+    return 1
+}
+
+# ranks_of OUT: the processes of the run, without the launcher
+ranks_of() {
+    pgrep -f -- "^$MOEFW train .*--out $1 "
+}
+
+# gone OUT: no process of the run is left, after ten seconds at most
+gone() {
+    local i
+    for i in $(seq 100); do
+        ranks_of "$1" >/dev/null || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+# ended: the launcher ends; its status is in `status`
+ended() {
+    status=0
+    wait "$job" || status=$?
+    cat log
+}
+
+# goes_on OUT [RANKS]: continued on 3 ranks or so many, the run has the bits of one process that was never stopped
+goes_on() {
+    local newest
+    newest=$1/ckpt/$(cat "$1/ckpt/latest")
+    "$MOEFW" ckpt verify "$newest"
+    steps=$((${newest##*step-} + 7))
+    sed -i "s/^steps = .*/steps = $steps/" "$1/config.ini"
+    ranks "${2:-3}" train "$1" --resume -q -t 1
+    "$MOEFW" train "$1/config.ini" -q -t 1 --out whole
+    cmp "$1/ckpt/step-$steps/model.safetensors" "whole/ckpt/step-$steps/model.safetensors"
+    cmp "$1/ckpt/step-$steps/state.safetensors" "whole/ckpt/step-$steps/state.safetensors"
+}
