@@ -11,6 +11,7 @@ EXTRA_DIST += bench/lamoe.ini
 EXTRA_DIST += bench/limits.c
 EXTRA_DIST += bench/lora_peft.py
 EXTRA_DIST += bench/notes.md
+EXTRA_DIST += bench/ranks.sh
 EXTRA_DIST += bench/read_events.py
 EXTRA_DIST += bench/random_folder.py
 EXTRA_DIST += bench/run.py
