@@ -1,6 +1,7 @@
 /* train/parallel/gradient_exchange.c: all ranks know tree and partition, so no message says
  * what it is: buckets travel in their order, and pieces in that of their leaves. */
 #include "train/parallel/gradient_exchange.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -33,6 +34,7 @@ struct mf_gradient_exchange {
     int begun, done; /* buckets that were begun; that are done, of those */
     int end;         /* the node that finishes the last bucket */
     int64_t early, all; /* buckets of all steps that were begun before that node; all of them */
+    double waited;      /* seconds of all steps in finish, without sums */
     int rc;          /* the first error between begin and finish */
 };
 
@@ -146,8 +148,10 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x)
 {
     if (!x) return;
     if (mf_world_rank(x->world) == 0)
-        mf_log(MF_LOG_DEBUG, "rank 0 has sent %lld of %lld buckets before the last was ready",
-               (long long)x->early, (long long)x->all);
+        mf_log(MF_LOG_DEBUG,
+               "rank 0 has sent %lld of %lld buckets before the last was ready, and waited "
+               "%.3f s for gradients",
+               (long long)x->early, (long long)x->all, x->waited);
     mf_free(x->pieces);
     mf_free(x->owner);
     mf_free(x->received);
@@ -287,7 +291,9 @@ int mf_gradient_exchange_finish(mf_gradient_exchange *x)
 {
     int rc = x->rc;
     for (int b = 0; rc == MF_OK && b < x->parts->buckets; b++) {
+        const double began = mf_clock();
         rc = mf_world_finish(x->world, what, &x->wait[b]);
+        x->waited += mf_clock() - began;
         if (rc == MF_OK) add(x, b);
     }
     return rc;
