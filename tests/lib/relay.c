@@ -2,9 +2,9 @@
  *
  *     relay NAMESPACE NAMESPACE MILLISECONDS PER_MILLE
  *
- * makes the interface `wire` (TAP) in both, prints a line when it is ready, and passes on frames
- * until it is killed: each after the same time, except those that it loses. For kernels without
- * netem. What does not fit the queue is lost, too.
+ * makes the interface `wire` (TAP) in both, prints a line when it is ready, and passes on
+ * frames until it is killed: each after the same time, except those that it loses. For kernels
+ * without netem. What does not fit the queue is lost, too.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

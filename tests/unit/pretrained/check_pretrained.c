@@ -155,8 +155,7 @@ static double from_exact(const mf_st_file *exact, const mf_st_file *f)
  * values in memory are rounded to f32: 2.5e-5, for which others have LOGITS_BOUND. A gemm in
  * f32 rounds each partial sum of its chain of n multiply-adds. Partial sums are random walks:
  * their squares add up to n / 2 times that of the last one, so the error is sqrt(n / 2) times
- * that of one rounding. n is 64, but for one gemm of each block. Transformers must keep the
- * bound, too. */
+ * that of one rounding. n is 64, but for one gemm of a block. Transformers must keep it. */
 #define EXACT_BOUND (2.5e-5 * 5.66) /* sqrt(64 / 2) */
 
 static void compare_exact(const golden *g, const mf_st_file *ours)
