@@ -5,11 +5,23 @@
 #include "config/section.h"
 
 #define FIELD(part, field, def, lo, hi, help)                                                  \
-    {#field, help, def, MF_OPT_REAL, 0,                                                        \
-     offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_REAL, 0,                                                     \
+            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi,   \
+            NULL                                                                               \
+    }
 #define WHOLE(part, field, def, lo, hi, help)                                                  \
-    {#field, help, def, MF_OPT_INT, 0,                                                         \
-     offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_INT, 0,                                                      \
+            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi,   \
+            NULL                                                                               \
+    }
+#define YES_NO(part, field, help)                                                              \
+    {                                                                                          \
+#field, help, "no", MF_OPT_BOOL, 0,                                                    \
+            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), 0, 1,     \
+            NULL                                                                               \
+    }
 
 static const mf_option cluster_options[] = {
     WHOLE(cluster, ranks, NULL, 1, 1e6, "ranks in all"),
@@ -29,36 +41,48 @@ static const mf_option network_options[] = {
     FIELD(network, us, "0", 0, 1e6, "latency between nodes"),
     FIELD(network, gb_per_s, "1", 1e-6, 1e6, "bandwidth of a rank between nodes"),
     MF_END_OPTIONS};
+static const mf_option software_options[] = {
+    YES_NO(software, overlap, "rows travel while another micro-batch computes"),
+    YES_NO(software, once_per_node, "a row is sent once to each node, not to each expert"),
+    FIELD(software, recompute, "0", 0, 1, "share of the forward pass that runs again"),
+    FIELD(software, imbalance, "1", 1, 1e3, "rows of the rank that has most, by the mean"),
+    MF_END_OPTIONS};
 static const mf_option fit_options[] = {
-    FIELD(fit, efficiency, "0.796", 0.01, 1, "share of tflops that large gemms reach"),
-    FIELD(fit, half_rows, "114", 0, 1e5, "rows at which a gemm has half of it"),
-    FIELD(fit, half_expert_rows, "216", 0, 1e5, "the same of an expert"),
-    FIELD(fit, attention, "0.483", 0.01, 1, "share of attention_tflops"),
-    FIELD(fit, block_bytes, "200", 0, 1e5, "elements moved for a token and channel"),
-    FIELD(fit, token_bytes, "73.1", 0, 1e5, "elements moved for a token of an expert"),
-    FIELD(fit, host_us, "62.6", 0, 1e6, "launching a layer"),
-    FIELD(fit, host_expert_us, "181", 0, 1e6, "launching an expert"),
-    FIELD(fit, overlap_node, "0.184", 0, 1, "share of exchanges in a node that is hidden"),
-    FIELD(fit, overlap_network, "0.95", 0, 1, "share of those between nodes"),
+    FIELD(fit, efficiency, "0.8", 0.01, 1, "share of the peak that gemms in bf16 reach"),
+    FIELD(fit, efficiency_fp8, "0.54", 0.01, 1, "the same in FP8, with all casts"),
+    FIELD(fit, half_expert_rows, "321", 0, 1e5, "rows at which an expert has half of it"),
+    FIELD(fit, attention, "0.294", 0.01, 1, "share of the peak of bf16 in attention"),
+    FIELD(fit, block_bytes, "45", 0, 1e5, "elements moved for a token and channel"),
+    FIELD(fit, token_bytes, "15", 0, 1e5, "the same for each copy of an expert"),
+    FIELD(fit, quantize, "1.5", 1, 10, "factor of both where gemms are in FP8"),
+    FIELD(fit, host_us, "900", 0, 1e6, "time of the host for a pass of a layer"),
+    FIELD(fit, host_expert_us, "105", 0, 1e6, "more for each expert of a rank"),
+    FIELD(fit, overlap_tensor, "0.5", 0, 1, "share of tensor exchanges that is hidden"),
+    FIELD(fit, overlap_stages, "0.8", 0, 1, "the same between stages"),
+    FIELD(fit, overlap_gradients, "0.95", 0, 1, "the same of gradients and values"),
+    FIELD(fit, reserved, "1.18", 1, 10, "gemms last longer while rows travel"),
+    FIELD(fit, node_share, "0.77", 0.01, 1, "share of a node's bandwidth that is reached"),
+    FIELD(fit, network_share, "0.86", 0.01, 1, "the same of the network"),
     FIELD(fit, optimizer_bytes, "30", 0, 1e3, "bytes that the optimizer moves a parameter"),
     MF_END_OPTIONS};
 
 #define SECTION(name_, help_)                                                                  \
-    static const mf_section name_##_section = {                                                \
-        .name = #name_,                                                                        \
-        .help = help_,                                                                         \
-        .options = name_##_options,                                                            \
-        .size = sizeof((mf_plan_cluster *)0)->name_}
+    static const mf_section name_##_section = {.name = #name_,                                 \
+                                               .help = help_,                                  \
+                                               .options = name_##_options,                     \
+                                               .size = sizeof((mf_plan_cluster *)0)->name_}
 SECTION(cluster, "the machine");
 SECTION(rank, "a device or process");
 SECTION(node, "inside of a node");
 SECTION(network, "between nodes");
+SECTION(software, "how the layouts run");
 SECTION(fit, "constants of the prediction");
 
 static const mf_section_at all[] = {{&cluster_section, offsetof(mf_plan_cluster, cluster), 0},
                                     {&rank_section, offsetof(mf_plan_cluster, rank), 0},
                                     {&node_section, offsetof(mf_plan_cluster, node), 0},
                                     {&network_section, offsetof(mf_plan_cluster, network), 0},
+                                    {&software_section, offsetof(mf_plan_cluster, software), 0},
                                     {&fit_section, offsetof(mf_plan_cluster, fit), 0},
                                     {NULL, 0, 0}};
 

@@ -15,8 +15,7 @@
 
 static bool is_by_expert(const mf_session *s, const mf_param *p)
 {
-    return (p->init.flags & MF_PARAM_BY_EXPERT) &&
-           p->shape.dim[0] == s->config->moe.experts;
+    return (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == s->config->moe.experts;
 }
 
 int mf_plan_describe(mf_session *s, mf_plan_model *ret)
@@ -114,8 +113,8 @@ static void add(list *a, mf_plan_layout l)
     if (a->rc != MF_OK) return;
     if (a->n == a->room) {
         const int room = 2 * a->room + 16;
-        mf_plan_choice *more = mf_realloc(a->choice, (size_t)a->room * sizeof *more,
-                                          (size_t)room * sizeof *more);
+        mf_plan_choice *more =
+            mf_realloc(a->choice, (size_t)a->room * sizeof *more, (size_t)room * sizeof *more);
         if (!more) {
             a->rc = MF_ENOMEM;
             return;
@@ -135,11 +134,11 @@ static void add(list *a, mf_plan_layout l)
         a->rc = MF_OK;
         x->runs = false;
     }
-    if (!x->runs && a->cost->memory > 0)
-        bytes = (size_t)divided_memory(a, &l);
+    if (!x->runs && a->cost->memory > 0) bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
     a->step.bytes = bytes_of(a, &l, x->runs, shares);
+    a->step.row_bytes = x->runs ? sizeof(float) : 0;
     mf_plan_predict(a->m, a->c, &l, &a->step, &x->time);
 }
 
@@ -151,7 +150,8 @@ static void add_experts(list *a, int64_t tensor, int64_t pipeline)
                         .tensor = tensor,
                         .pipeline = pipeline,
                         .context = 1,
-                        .stages = 1};
+                        .stages = 1,
+                        .expert_tensor = 1};
     if ((double)l.data > a->step.batch / a->step.micro) return;
     for (l.expert = 1; l.expert == 1 || l.expert <= experts; l.expert++)
         if (group % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0)) add(a, l);
@@ -186,7 +186,8 @@ int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
                                  .tensor = 1,
                                  .pipeline = 1,
                                  .context = 1,
-                                 .stages = 1});
+                                 .stages = 1,
+                                 .expert_tensor = 1});
     if (a.rc == MF_OK) qsort(a.choice, (size_t)a.n, sizeof *a.choice, by_time);
     if (a.rc != MF_OK) mf_free(a.choice);
     *ret = a.rc == MF_OK ? a.choice : NULL;

@@ -17,14 +17,15 @@ typedef struct mf_plan_model {
                        * window in every second layer */
     double seq;
     double experts, top_k;
-    double nodes;  /* nodes to which a token may go; 0: any number */
-    double dense;  /* parameters of gemms in the blocks that every token uses */
-    double expert; /* parameters of all experts of all layers */
-    double head;   /* of the output head */
-    double flops;  /* of a sequence, forward and backward; 0: from the numbers above */
+    double nodes;         /* nodes to which a token may go; 0: any number */
+    double stored_scores; /* heads whose attention scores go through memory; 0: fused kernels */
+    double dense;         /* parameters of gemms in the blocks that every token uses */
+    double expert;        /* parameters of all experts of all layers */
+    double head;          /* of the output head */
+    double flops;         /* of a sequence, forward and backward; 0: from the numbers above */
 } mf_plan_model;
 
-/* The INI file of a cluster: [cluster], [rank], [node], [network], [fit]. */
+/* The INI file of a cluster: [cluster], [rank], [node], [network], [software], [fit]. */
 typedef struct mf_plan_cluster {
     struct {
         int64_t ranks, per_node;
@@ -32,7 +33,7 @@ typedef struct mf_plan_cluster {
     } cluster;
     struct {
         double tflops;           /* peak of the type of the gemms */
-        double attention_tflops; /* of the type of attention; 0: the same */
+        double attention_tflops; /* of bf16, where gemms are in FP8; 0: they are in bf16 */
         double memory_gb_per_s;
         double measured_gflops; /* of training, all included; 0: not measured */
     } rank;
@@ -40,25 +41,36 @@ typedef struct mf_plan_cluster {
         double us, gb_per_s; /* latency and bandwidth of a rank, each way */
     } node, network;
     struct {
-        double efficiency, half_rows, half_expert_rows, attention, block_bytes, token_bytes,
-            host_us, host_expert_us, overlap_node, overlap_network, optimizer_bytes;
+        int64_t overlap;       /* 0, 1: rows travel while another micro-batch computes */
+        int64_t once_per_node; /* 0, 1: a row goes to each node once, not to each expert */
+        double recompute;      /* share of the forward pass that runs again */
+        double imbalance;      /* rows of the rank that has most, by the mean */
+    } software;
+    struct {
+        double efficiency, efficiency_fp8, half_expert_rows, attention, block_bytes,
+            token_bytes, quantize, host_us, host_expert_us, overlap_tensor, overlap_stages,
+            overlap_gradients, reserved, node_share, network_share, optimizer_bytes;
     } fit;
 } mf_plan_cluster;
 
 typedef struct mf_plan_layout {
     int64_t data, expert, tensor, pipeline;
-    int64_t context; /* ranks that share a sequence */
-    int64_t stages;  /* parts of the model on a rank of a pipeline; 1: one */
+    int64_t context;       /* ranks that share a sequence */
+    int64_t stages;        /* parts of the model on a rank of a pipeline; 1: one */
+    int64_t expert_tensor; /* ranks that divide each expert */
+    bool balanced;         /* stages take equally long, with the head */
+    double last;           /* otherwise layers of the last stage; 0: as many as others */
 } mf_plan_layout;
 
 /* How a step is made. */
 typedef struct mf_plan_step {
-    double batch;  /* sequences of a step */
-    double micro;  /* of a micro-batch */
+    double batch; /* sequences of a step */
+    double micro; /* of a micro-batch */
     /* bytes that moefw sends for a parameter: of the gradient, whose parts travel apart, and of
      * the value after the update; 0: 6, as other programs do */
     double bytes;
-    bool sharded;  /* parallel.optimizer */
+    double row_bytes; /* of an element of a row on its way to an expert; 0: 2 */
+    bool sharded;     /* parallel.optimizer */
 } mf_plan_step;
 
 typedef struct mf_plan_time {

@@ -1,25 +1,58 @@
 /* lab/plan/predict.c: the time of a step from the sizes of a model, of a cluster and a layout.
  *
- *     step  = (GA + (PP - 1) / stages) [smooth max(compute, host) + exposed exchanges] + update
- *     gemms = flops / (efficiency x peak) x (rows + half) / rows
- *     rows of an expert = tokens of a rank x expert ranks x top_k / experts
+ *     step   = turns x slowest stage + (PP - 1) / stages x mean stage + update
+ *     stage  = sqrt(compute^2 + host^2) + exchanges that nothing hides + head on the last stage
+ *     gemms  = flops / (efficiency x peak), of experts x (rows + half) / rows
+ *     rows of an expert = tokens of a rank x expert ranks x its parts x top_k / experts
  *
- * Blocks also move memory: block_bytes elements of bf16 for each token and channel, token_bytes
- * more for each copy of a token that an expert gets. A token goes once to each node and there
- * to each of its experts. The defaults of [fit] were found by random search over published
- * runs, with a penalty for leaving the neighbourhood of plausible values. */
+ * Blocks also move memory: block_bytes elements for each token and channel, and token_bytes
+ * for each channel and hidden value of each copy of a token that an expert gets. A copy goes to
+ * each expert; a dispatcher that sends once per node sends one to each node, from which the
+ * experts there get theirs. If the schedule hides these exchanges behind another micro-batch,
+ * the longer of both counts, and gemms have less of the device. The constants are those of
+ * [fit]; moefw-parallel(7) says which are fitted, and from where the others come. */
 #include "lab/plan/plan.h"
 #include <math.h>
 
-enum { BF16 = 2, PASSES = 3, SMOOTH = 4 };
+enum { BF16 = 2, PASSES = 3, SENDS = 4 /* dispatch and combine, forward and backward */ };
 
 typedef struct parts {
-    double compute, host, node, network; /* seconds of a micro-batch on a rank */
+    double compute, host;           /* seconds of a micro-batch on a rank, without the head */
+    double head;                    /* of the last stage */
+    double rows_node, rows_network; /* exchanges of rows with experts */
+    double node, network;           /* others that are not hidden */
 } parts;
+
+/* What a rank reaches, in flops and bytes a second. */
+typedef struct rates {
+    double gemm, plain /* of the head, in bf16 */, attention, memory, node, network;
+    double quantize; /* elements that blocks move more where gemms are in FP8 */
+} rates;
 
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+static bool measured(const mf_plan_cluster *c)
+{
+    return c->rank.measured_gflops > 0;
+}
+
+static rates rates_of(const mf_plan_cluster *c)
+{
+    const bool fp8 = c->rank.attention_tflops > 0;
+    const double peak = 1e12 * c->rank.tflops,
+                 bf16 = fp8 ? 1e12 * c->rank.attention_tflops : peak;
+    /* Bandwidths of a cluster that was measured are what its ranks reached. */
+    return (rates){.gemm = peak * (fp8 ? c->fit.efficiency_fp8 : c->fit.efficiency),
+                   .plain = bf16 * c->fit.efficiency,
+                   .attention = bf16 * c->fit.attention,
+                   .memory = 1e9 * c->rank.memory_gb_per_s,
+                   .node = 1e9 * c->node.gb_per_s * (measured(c) ? 1 : c->fit.node_share),
+                   .network =
+                       1e9 * c->network.gb_per_s * (measured(c) ? 1 : c->fit.network_share),
+                   .quantize = fp8 ? c->fit.quantize : 1};
 }
 
 /* Attention is causal: half of the scores. */
@@ -28,71 +61,82 @@ static double attention_flops(const mf_plan_model *m, double tokens)
     return 6 * m->seq * m->attention * m->layers * tokens;
 }
 
-static double gemm_seconds(double flops, double rate, double rows, double half)
+/* One of three passes may run again. */
+static double repeated(const mf_plan_cluster *c)
 {
-    return flops / rate * (rows + half) / rows;
+    return 1 + c->software.recompute / PASSES;
 }
 
 static void add_blocks(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
-                       const mf_plan_layout *l, double group, double own)
+                       const mf_plan_layout *l, const rates *r, double own)
 {
-    const double peak = 1e12 * c->rank.tflops, rate = peak * c->fit.efficiency,
-                 memory = 1e9 * c->rank.memory_gb_per_s, pp = (double)l->pipeline,
-                 other = c->rank.attention_tflops > 0 ? 1e12 * c->rank.attention_tflops : peak;
-    p->compute += gemm_seconds(6 * (m->dense + m->head) / pp * own, rate, group,
-                               c->fit.half_rows) +
-                  attention_flops(m, own) / pp / (other * c->fit.attention) +
-                  c->fit.block_bytes * own * m->dim * m->layers / pp * BF16 / memory;
-    p->host += m->layers / pp * c->fit.host_us * 1e-6 * PASSES;
+    const double pp = (double)l->pipeline, layers = m->layers / pp;
+    p->compute +=
+        repeated(c) *
+            (6 * m->dense / pp * own / r->gemm + attention_flops(m, own) / pp / r->attention +
+             r->quantize * c->fit.block_bytes * own * m->dim * layers * BF16 / r->memory) +
+        /* Scores and their softmax are written and read in twelve passes. */
+        12 * BF16 * m->stored_scores * m->seq * own * layers / r->memory;
+    p->head = 6 * m->head * own / r->plain;
+    p->host += layers * c->fit.host_us * 1e-6 * PASSES;
 }
 
 static void add_experts(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
-                        const mf_plan_layout *l, double own)
+                        const mf_plan_layout *l, const rates *r, double own)
 {
-    const double rate = 1e12 * c->rank.tflops * c->fit.efficiency, ep = (double)l->expert,
-                 memory = 1e9 * c->rank.memory_gb_per_s, pp = (double)l->pipeline;
-    const double rows = own * ep * m->top_k / m->experts, layers = m->moe_layers / pp;
-    p->compute += gemm_seconds(6 * m->expert / pp * m->top_k / m->experts * own, rate, rows,
-                               c->fit.half_expert_rows) +
-                  c->fit.token_bytes * own * m->dim * m->top_k * layers * BF16 / memory;
+    const double ep = (double)l->expert, etp = (double)l->expert_tensor,
+                 layers = m->moe_layers / (double)l->pipeline,
+                 weights = m->expert / m->moe_layers / m->experts, /* of an expert */
+        hidden = weights / (3 * m->dim), rows = own * ep * etp * m->top_k / m->experts,
+                 loaded = repeated(c) * c->software.imbalance;
+    p->compute += loaded * (6 * weights * m->top_k * own * layers / r->gemm *
+                                (rows + c->fit.half_expert_rows) / rows +
+                            r->quantize * c->fit.token_bytes * own * (m->dim * etp + hidden) *
+                                m->top_k * layers * BF16 / r->memory);
     p->host += layers * c->fit.host_expert_us * 1e-6 * PASSES * m->experts / ep;
 }
 
-/* Dispatch and combine, forward and backward. */
-static void add_all_to_all(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
-                           const mf_plan_layout *l, double own)
+/* Dispatch and combine, forward and backward. Ranks that divide an expert are neighbours, and
+ * each of them gets the rows of all. */
+static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
+                     const mf_plan_layout *l, const mf_plan_step *s, const rates *r, double own)
 {
-    const double ep = (double)l->expert, per_node = (double)c->cluster.per_node,
-                 inside = ep < per_node ? ep : per_node, nodes = ep / per_node,
-                 layers = m->moe_layers / (double)l->pipeline;
+    const double ep = (double)l->expert, etp = (double)l->expert_tensor,
+                 bytes = (s->row_bytes > 0 ? s->row_bytes : BF16) * m->dim,
+                 nodes = larger(1, ep * etp / (double)c->cluster.per_node), inside = ep / nodes,
+                 sends = SENDS * m->moe_layers / (double)l->pipeline,
+                 copies = own * m->top_k * bytes * c->software.imbalance;
+    p->rows_node += sends * copies * (etp - 1) / r->node;
     if (l->expert == 1) return;
-    p->node += 4 * layers *
-               (own * m->top_k * m->dim * BF16 * (inside - 1) / inside /
-                    (1e9 * c->node.gb_per_s) +
-                1e-6 * c->node.us * (inside - 1));
-    if (nodes <= 1) return;
-    double hit = (nodes - 1) * (1 - pow(1 - 1 / nodes, m->top_k));
-    if (m->nodes > 0 && hit > m->nodes) hit = m->nodes;
-    p->network += 4 * layers *
-                  (own * m->dim * BF16 * hit / (1e9 * c->network.gb_per_s) +
-                   1e-6 * c->network.us * (nodes - 1));
+    if (c->software.once_per_node) {
+        double hit = (nodes - 1) * (1 - pow(1 - 1 / nodes, m->top_k));
+        if (m->nodes > 0 && hit > m->nodes * (nodes - 1) / nodes)
+            hit = m->nodes * (nodes - 1) / nodes;
+        p->rows_network += sends * own * bytes * hit / r->network;
+        p->rows_node += sends * larger(0, copies * (inside - 1) / inside) / r->node;
+    } else {
+        p->rows_network += sends * copies * (nodes - 1) / nodes / r->network;
+        p->rows_node += sends * copies * larger(0, inside - 1) / ep / r->node;
+    }
+    p->rows_node += sends * 1e-6 * c->node.us * larger(0, inside - 1);
+    p->rows_network += sends * 1e-6 * c->network.us * (nodes - 1);
 }
 
 /* What tensor, context and pipeline ranks tell each other. */
 static void add_links(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
-                      const mf_plan_layout *l, double group, double own)
+                      const mf_plan_layout *l, const rates *r, double group, double own)
 {
     const double tp = (double)l->tensor, cp = (double)l->context, pp = (double)l->pipeline,
-                 layers = m->layers / pp, node = 1e9 * c->node.gb_per_s;
+                 layers = m->layers / pp;
     const double divided = m->experts > 0 ? 1 : 2; /* attention, dense block */
-    p->node += layers * divided * 4 * group * m->dim * BF16 * (tp - 1) / tp / node;
-    p->node += layers * 3 * BF16 * own * m->dim * 0.25 * (cp - 1) / node;
+    p->node +=
+        (1 - c->fit.overlap_tensor) * layers * BF16 *
+        (divided * 4 * group * m->dim * (tp - 1) / tp + 3 * own * m->dim * 0.25 * (cp - 1)) /
+        r->node;
     if (l->pipeline == 1) return;
     const double bytes = 2 * BF16 * (double)l->stages * own * m->dim * BF16;
-    if (c->cluster.ranks > c->cluster.per_node)
-        p->network += bytes / (1e9 * c->network.gb_per_s);
-    else
-        p->node += bytes / node;
+    p->network += (1 - c->fit.overlap_stages) * bytes /
+                  (c->cluster.ranks > c->cluster.per_node ? r->network : r->node);
 }
 
 static double reduced(double params, double ranks, double bytes)
@@ -102,51 +146,63 @@ static double reduced(double params, double ranks, double bytes)
 
 /* Gradients, optimizer, values. */
 static double update_seconds(const mf_plan_model *m, const mf_plan_cluster *c,
-                             const mf_plan_layout *l, const mf_plan_step *s)
+                             const mf_plan_layout *l, const mf_plan_step *s, const rates *r)
 {
     const double pp = (double)l->pipeline, tp = (double)l->tensor,
-                 dp = (double)(l->data * l->context), ep = (double)l->expert,
-                 edp = larger(dp * tp / ep, 1);
+                 dp = (double)(l->data * l->context),
+                 ep = (double)(l->expert * l->expert_tensor), edp = larger(dp * tp / ep, 1);
     const bool far = c->cluster.ranks > c->cluster.per_node;
     const double own = (m->dense + 2 * m->head) / pp / tp, expert = m->expert / pp / ep,
-                 bytes = s->bytes > 0 ? s->bytes : 6,
-                 bandwidth = far ? c->network.gb_per_s : c->node.gb_per_s,
-                 us = far ? c->network.us : c->node.us,
+                 bytes = s->bytes > 0 ? s->bytes : 6, us = far ? c->network.us : c->node.us,
                  moved = reduced(own, dp, bytes) + reduced(expert, edp, bytes),
-                 seconds = moved / (1e9 * bandwidth) + 2e-6 * us * (dp - 1),
+                 seconds = moved / (far ? r->network : r->node) + 2e-6 * us * (dp - 1),
                  touched = s->sharded ? own / dp + expert / edp : own + expert,
                  /* Of ours, only gradients travel during the backward pass. */
-                 hidden = s->bytes > 0 ? (far ? c->fit.overlap_network / 2 : 0)
-                                 : c->fit.overlap_network;
-    return c->fit.optimizer_bytes * touched / (1e9 * c->rank.memory_gb_per_s) +
-           (1 - hidden) * seconds;
+        hidden =
+            s->bytes > 0 ? (far ? c->fit.overlap_gradients / 2 : 0) : c->fit.overlap_gradients;
+    return c->fit.optimizer_bytes * touched / r->memory + (1 - hidden) * seconds;
+}
+
+/* Seconds that the slowest stage takes longer than one without head. */
+static double longer(const mf_plan_model *m, const mf_plan_layout *l, double stage, double head)
+{
+    const double pp = (double)l->pipeline, even = m->layers / pp;
+    if (l->pipeline == 1) return head;
+    if (l->balanced) return head / pp;
+    const double last = l->last > 0 ? l->last : even, other = (m->layers - last) / (pp - 1);
+    return larger(other / even * stage, last / even * stage + head) - stage;
 }
 
 void mf_plan_predict(const mf_plan_model *m, const mf_plan_cluster *c, const mf_plan_layout *l,
                      const mf_plan_step *s, mf_plan_time *ret)
 {
+    const rates r = rates_of(c);
     const double group = s->micro * m->seq / (double)l->context,
                  own = group / (double)l->tensor, pp = (double)l->pipeline,
                  runs = s->batch / ((double)l->data * s->micro);
     parts p = {0};
-    if (c->rank.measured_gflops > 0) {
+    if (measured(c)) {
         p.compute = m->flops * s->micro / (pp * (double)(l->tensor * l->context)) /
                     (1e9 * c->rank.measured_gflops);
     } else {
-        add_blocks(&p, m, c, l, group, own);
-        if (m->experts > 0) add_experts(&p, m, c, l, own);
+        add_blocks(&p, m, c, l, &r, own);
+        if (m->experts > 0) add_experts(&p, m, c, l, &r, own);
     }
-    if (m->experts > 0) add_all_to_all(&p, m, c, l, own);
-    add_links(&p, m, c, l, group, own);
-    const double busy = pow(pow(p.compute, SMOOTH) + pow(p.host, SMOOTH), 1.0 / SMOOTH),
-                 exposed = (1 - c->fit.overlap_node) * p.node +
-                           (1 - c->fit.overlap_network) * p.network;
+    if (m->experts > 0) add_rows(&p, m, c, l, s, &r, own);
+    add_links(&p, m, c, l, &r, group, own);
+    const double rows = p.rows_node + p.rows_network,
+                 busy = sqrt(p.compute * p.compute + p.host * p.host),
+                 exposed = p.node + p.network +
+                           (c->software.overlap
+                                ? larger(p.compute * c->fit.reserved, rows) - p.compute
+                                : rows),
+                 head = longer(m, l, busy + exposed, p.head);
     const double turns = ceil(runs), waits = (pp - 1) / (double)l->stages;
-    *ret = (mf_plan_time){.compute = turns * p.compute,
+    *ret = (mf_plan_time){.compute = turns * (p.compute + head),
                           .host = turns * (busy - p.compute),
                           .exchange = turns * exposed,
-                          .bubble = waits * (busy + exposed),
-                          .update = update_seconds(m, c, l, s)};
+                          .bubble = waits * (busy + exposed + p.head / pp),
+                          .update = update_seconds(m, c, l, s, &r)};
     ret->step_s = ret->compute + ret->host + ret->exchange + ret->bubble + ret->update;
     ret->tokens_per_s = s->batch * m->seq / ret->step_s;
 }
