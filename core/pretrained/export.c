@@ -100,23 +100,6 @@ static int copy_files(const export *x)
     return rc;
 }
 
-static int copy_skipped(const export *x, mf_st_writer *w, const mf_st_tensor *t)
-{
-    enum { PIECE = 1 << 20 };
-    const mf_st_tensor *from;
-    int rc = mf_export_skipped(&x->run, t, &from);
-    if (rc != MF_OK) return rc;
-    char *room = mf_alloc_raw(PIECE);
-    if (!room) return MF_ENOMEM;
-    for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
-        const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
-        rc = mf_st_read_part(x->run.skipped, from, room, (size_t)n, at);
-        if (rc == MF_OK) rc = mf_st_writer_put(w, room, (size_t)n);
-    }
-    mf_free(room);
-    return rc;
-}
-
 static int declare_shard(const export *x, int32_t shard, mf_st_writer *w)
 {
     const mf_record *r = x->run.record;
@@ -164,10 +147,10 @@ static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due)
         const int rc = judge_packed(x, p, due);
         if (rc != MF_OK) return rc;
     }
-    if (!p->param || p->form != MF_FORM_PLAIN) return copy_skipped(x, w, due);
-    float *const values[2] = {mf_values_of(p->param), mf_values_of(p->other)};
-    if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
-    return mf_values_write(w, due, p, values);
+    if (!p->param || p->form != MF_FORM_PLAIN) return mf_export_copy(&x->run, due, w);
+    float *values[2];
+    const int rc = mf_export_values(&x->run, p, values);
+    return rc == MF_OK ? mf_values_write(w, due, p, values) : rc;
 }
 
 static int write_shard(const export *x, int32_t shard)

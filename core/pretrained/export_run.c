@@ -12,6 +12,7 @@
 #include "pretrained/weights/values.h"
 #include "train/run/load.h"
 #include "train/run/rundir.h"
+#include "train/run/stored_files.h"
 
 /* ---- settings ---- */
 
@@ -171,34 +172,92 @@ static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
     return same;
 }
 
-int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st_tensor **ret)
+int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t,
+                      const mf_st_file **ret_file, const mf_st_tensor **ret)
 {
-    *ret = x->skipped ? mf_st_find(x->skipped, t->name) : NULL;
-    if (*ret && alike(*ret, t)) return MF_OK;
+    const int32_t n = x->shards ? x->record->n_shards : 0;
+    for (int32_t i = -1; i < n; i++) {
+        *ret_file = i < 0 ? x->skipped : x->shards[i];
+        *ret = *ret_file ? mf_st_find(*ret_file, t->name) : NULL;
+        if (*ret && alike(*ret, t)) return MF_OK;
+    }
     return mf_fail(MF_EINPUT, "%s/" MF_PRETRAINED_SKIPPED ": tensor '%s' is missing",
                    x->record->folder, t->name);
+}
+
+int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *out)
+{
+    enum { PIECE = 1 << 20 };
+    const mf_st_file *file;
+    const mf_st_tensor *from;
+    int rc = mf_export_skipped(x, t, &file, &from);
+    if (rc != MF_OK) return rc;
+    char *room = mf_alloc_raw(PIECE);
+    if (!room) return MF_ENOMEM;
+    for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
+        const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
+        rc = mf_st_read_part(file, from, room, (size_t)n, at);
+        if (rc == MF_OK) rc = mf_st_writer_put(out, room, (size_t)n);
+    }
+    mf_free(room);
+    return rc;
 }
 
 int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
 {
     int rc = MF_OK;
     *ret = (mf_source){.form = p->form};
-    for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++) {
-        ret->file[j] = x->skipped;
-        rc = mf_export_skipped(x, x->record->tensors[p->parts[j]], &ret->tensor[j]);
-    }
+    for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++)
+        rc = mf_export_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j],
+                               &ret->tensor[j]);
     return rc;
 }
 
 int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_same)
 {
     mf_source s;
-    const int rc = mf_export_packed(x, p, &s);
-    if (rc != MF_OK) return rc;
-    float *const values[2] = {mf_values_of(p->param), mf_values_of(p->other)};
-    if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
-    return mf_values_compare(&s, p, values, ret_same);
+    float *values[2];
+    *ret_same = true;
+    if (p->param->stored) return MF_OK; /* its values are those of the file */
+    int rc = mf_export_packed(x, p, &s);
+    if (rc == MF_OK) rc = mf_export_values(x, p, values);
+    return rc == MF_OK ? mf_values_compare(&s, p, values, ret_same) : rc;
 }
+
+/* ---- copies of stored weights ---- */
+
+/* Tensors are sorted by name in model folders, so that those of the three or four matrices of
+ * experts alternate. */
+enum { COPIES = 4 };
+
+struct mf_export_copies {
+    mf_param *param[COPIES]; /* the last used first; NULL: none */
+};
+
+/* Puts p first, and forgets the copy that was used longest ago if there are too many. */
+static void use_copy(mf_export_copies *c, mf_param *p)
+{
+    int i = 0;
+    while (i < COPIES - 1 && c->param[i] && c->param[i] != p)
+        i++;
+    if (c->param[i] && c->param[i] != p) mf_param_forget(c->param[i]);
+    for (; i > 0; i--)
+        c->param[i] = c->param[i - 1];
+    c->param[0] = p;
+}
+
+int mf_export_values(const mf_export_run *x, const mf_place *p, float *values[2])
+{
+    mf_param *const both[2] = {p->param, p->other};
+    for (int i = 0; i < 2; i++) {
+        if (both[i] && both[i]->stored) use_copy(x->copies, both[i]);
+        values[i] = mf_values_of(both[i]);
+        if (both[i] && !values[i]) return MF_ENOMEM;
+    }
+    return MF_OK;
+}
+
+/* ---- files ---- */
 
 static int open_skipped(mf_export_run *x)
 {
@@ -206,6 +265,32 @@ static int open_skipped(mf_export_run *x)
     int rc = path ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(path)) rc = mf_st_open(path, &x->skipped);
     mf_free(path);
+    return rc;
+}
+
+/* Opens the files of the folder if weights of several tensors stay in them: the list is beside
+ * the record. */
+static int open_shards(mf_export_run *x)
+{
+    const mf_record *r = x->record;
+    mf_stored_files *files = NULL;
+    bool packed = false;
+    for (int64_t i = 0; i < r->n; i++)
+        packed =
+            packed || (r->ledger.places[i].param && r->ledger.places[i].form != MF_FORM_PLAIN);
+    char *list = packed ? mf_strf("%s/../" MF_STORED_FILES, r->folder) : NULL;
+    if (!packed || (list && !mf_exists(list))) {
+        mf_free(list);
+        return MF_OK;
+    }
+    x->shards = mf_alloc((size_t)r->n_shards + 1, sizeof *x->shards);
+    int rc = list && x->shards ? mf_stored_files_read(list, &files) : MF_ENOMEM;
+    for (int32_t i = 0; rc == MF_OK && i < r->n_shards; i++) {
+        const char *path = mf_stored_files_path(files, r->shards[i].file);
+        if (path) rc = mf_st_open(path, &x->shards[i]);
+    }
+    mf_stored_files_free(files);
+    mf_free(list);
     return rc;
 }
 
@@ -228,8 +313,8 @@ static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
     mf_session_options o = {.no_data = true, .bind = bind};
     const mf_load_change change = {.step = -1};
     int64_t step;
-    *ret = (mf_export_run){0};
-    int rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
+    *ret = (mf_export_run){.copies = mf_alloc(1, sizeof *ret->copies)};
+    int rc = ret->copies ? mf_load_run_as(run, &o, &change, &ret->session, &step) : MF_ENOMEM;
     /* weights to which changes are added must not stay in their files */
     if (rc == MF_OK && adapters == MF_EXPORT_MERGED && ret->session->config->n_adapters > 0 &&
         ret->session->stored) {
@@ -242,7 +327,8 @@ static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
     if (rc == MF_OK) rc = judge_settings(ret);
     if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);
     if (rc == MF_OK) rc = settle_adapters(ret, adapters);
-    return rc == MF_OK ? open_skipped(ret) : rc;
+    if (rc == MF_OK) rc = open_skipped(ret);
+    return rc == MF_OK ? open_shards(ret) : rc;
 }
 
 int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
@@ -257,6 +343,10 @@ int mf_export_open_values(const char *run, mf_export_run *ret)
 
 void mf_export_close(mf_export_run *x)
 {
+    for (int32_t i = 0; x->shards && i < x->record->n_shards; i++)
+        mf_st_close(x->shards[i]);
+    mf_free(x->shards);
+    mf_free(x->copies);
     mf_st_close(x->skipped);
     mf_record_free(x->record);
     mf_session_close(x->session);

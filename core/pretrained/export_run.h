@@ -7,10 +7,15 @@
 #include "pretrained/record.h"
 #include "train/run/session.h"
 
+/* Parameters that are bound to stored weights and have a copy in f32 now. */
+typedef struct mf_export_copies mf_export_copies;
+
 typedef struct mf_export_run {
     mf_session *session; /* the model; its weights are those to write */
     mf_record *record;   /* matched with the model's parameters */
     mf_st_file *skipped; /* tensors that no parameter holds; NULL: there are none */
+    mf_st_file **shards; /* [record->n_shards], files of the folder; NULL: not needed */
+    mf_export_copies *copies;
 } mf_export_run;
 
 /* Opens a run and checks that its model is one that the family can say. MERGED: changes of the
@@ -21,8 +26,16 @@ int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *
 int mf_export_open_values(const char *run, mf_export_run *ret);
 void mf_export_close(mf_export_run *x);
 
-/* The tensor of x->skipped with the name, type and shape of t. MF_EINPUT: it is missing. */
-int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st_tensor **ret);
+/* The values of a place for the functions of weights/values.h. Weights that stay in files are
+ * copied to f32, and only the last few parameters have such copies at the same time: views of
+ * earlier calls end. MF_ENOMEM. */
+int mf_export_values(const mf_export_run *x, const mf_place *place, float *values[2]);
+/* The tensor with the name, type and shape of t, which no parameter holds as it is: in
+ * x->skipped or in the folder's files. MF_EINPUT: it is missing. */
+int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t,
+                      const mf_st_file **ret_file, const mf_st_tensor **ret);
+/* Appends that tensor to a file that is being written. */
+int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *out);
 /* The stored tensors of a weight of four bits. MF_EINPUT: one is missing. */
 int mf_export_packed(const mf_export_run *x, const mf_place *place, mf_source *ret);
 /* Whether a weight of four bits still has the values that its tensors say. MF_EINPUT,

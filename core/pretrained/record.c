@@ -147,8 +147,15 @@ static int put_skipped(mf_st_writer *w, const mf_folder *f, const mf_st_tensor *
     return rc;
 }
 
-static int write_skipped(const char *to, const mf_folder *f,
-                         const mf_st_tensor *const *tensors, const mf_ledger *ledger)
+/* Whether a tensor must be copied: no parameter holds its bytes, and no weight of the run stays
+ * in the file that has them. */
+static bool is_copied(const mf_place *p)
+{
+    return !p->param || (p->form != MF_FORM_PLAIN && !p->param->stored);
+}
+
+static int write_skipped(const char *to, const mf_folder *f, const mf_st_tensor *const *tensors,
+                         const mf_ledger *ledger)
 {
     mf_st_writer *w = mf_st_writer_new();
     char *path = mf_path_join(to, MF_PRETRAINED_SKIPPED);
@@ -156,7 +163,7 @@ static int write_skipped(const char *to, const mf_folder *f,
     int64_t n = 0;
     int rc = w && path ? MF_OK : MF_ENOMEM;
     for (int64_t i = 0; rc == MF_OK && i < f->n; i++) {
-        if (ledger->places[i].param && ledger->places[i].form == MF_FORM_PLAIN) continue;
+        if (!is_copied(&ledger->places[i])) continue;
         t = tensors[i];
         rc = mf_st_writer_add(w, t->name, t->dtype, t->rank, t->shape);
         n++;

@@ -668,6 +668,13 @@ const float *mf_param_host(const mf_param *p)
     return p->store->device && p->value ? copy_of(p->store->params[p->index]) : p->value;
 }
 
+void mf_param_forget(mf_param *p)
+{
+    if (!p->stored) return;
+    mf_free(p->host);
+    p->host = NULL;
+}
+
 float *mf_param_edit(mf_param *p)
 {
     if (p->stored) refuse_write(p);

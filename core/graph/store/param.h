@@ -127,6 +127,9 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
  * CPU the values themselves, else a copy, which the store keeps; so is that of a parameter that
  * is bound to a weight. NULL: the store is not sealed, or the copy failed. */
 const float *mf_param_host(const mf_param *p);
+/* Frees the copy that mf_param_host made of a parameter that is bound to a weight; views of it
+ * end. Does nothing for other parameters. */
+void mf_param_forget(mf_param *p);
 /* As mf_param_host, but the caller may change the values. Each run first sends the changes made
  * until then to the device, so the caller may also change values between runs. */
 float *mf_param_edit(mf_param *p);

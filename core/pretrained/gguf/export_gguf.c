@@ -233,9 +233,9 @@ static int put_tensor(const export *x, const gguf_tensor *t, mf_gguf *w)
 {
     if (!t->place.param) return put_factors(x, t->place.shape[0], w);
     if (t->type == MF_GGUF_MXFP4) return put_mxfp4(x, t, w);
-    float *const values[2] = {mf_values_of(t->place.param), NULL};
-    if (!values[0]) return MF_ENOMEM;
-    return mf_values_stream(dtype_of(t->type), &t->place, values, put, w);
+    float *values[2];
+    const int rc = mf_export_values(&x->run, &t->place, values);
+    return rc == MF_OK ? mf_values_stream(dtype_of(t->type), &t->place, values, put, w) : rc;
 }
 
 /* ---- the file ---- */

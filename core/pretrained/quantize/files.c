@@ -128,24 +128,6 @@ static int declare(const target *f, mf_st_writer *out)
     return rc;
 }
 
-/* Copies a tensor that no parameter holds. */
-static int copy_tensor(const target *f, mf_st_writer *out, const mf_st_tensor *t)
-{
-    enum { PIECE = 1 << 20 };
-    const mf_st_tensor *from;
-    int rc = mf_export_skipped(&f->w->x, t, &from);
-    if (rc != MF_OK) return rc;
-    char *room = mf_alloc_raw(PIECE);
-    if (!room) return MF_ENOMEM;
-    for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
-        const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
-        rc = mf_st_read_part(f->w->x.skipped, from, room, (size_t)n, at);
-        if (rc == MF_OK) rc = mf_st_writer_put(out, room, (size_t)n);
-    }
-    mf_free(room);
-    return rc;
-}
-
 static int put_part(mf_st_writer *out, const mf_int4 *w, int part)
 {
     const void *const from[PARTS] = {w->group_of, w->words, w->zeros, w->scales};
@@ -164,7 +146,7 @@ static int put_tensor(const target *f, mf_st_writer *out, int64_t i, const char 
         part_name(t, part, name);
         if (strcmp(name, due) == 0) return put_part(out, f->w->weights[i], part);
     }
-    if (!p->param || p->form != MF_FORM_PLAIN) return copy_tensor(f, out, t);
+    if (!p->param || p->form != MF_FORM_PLAIN) return mf_export_copy(&f->w->x, t, out);
     float *const values[2] = {mf_param_edit(p->param),
                               p->other ? mf_param_edit(p->other) : NULL};
     if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;

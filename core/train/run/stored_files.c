@@ -68,6 +68,15 @@ const void *mf_stored_files_at(const mf_stored_files *f, int file, uint64_t offs
     return (uintptr_t)at % align == 0 ? at : NULL;
 }
 
+const char *mf_stored_files_path(const mf_stored_files *f, const char *name)
+{
+    for (int i = 0; i < f->n_files; i++) {
+        const char *slash = strrchr(f->files[i].path, '/');
+        if (strcmp(slash ? slash + 1 : f->files[i].path, name) == 0) return f->files[i].path;
+    }
+    return NULL;
+}
+
 int mf_stored_files_put(mf_stored_files *f, const char *name, const mf_stored *w)
 {
     const int rc = mf_stored_judge(f, name, w);

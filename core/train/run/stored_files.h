@@ -26,6 +26,8 @@ int mf_stored_files_add(mf_stored_files *f, const char *path, int *ret);
  * is no multiple of `align`. */
 const void *mf_stored_files_at(const mf_stored_files *f, int file, uint64_t offset,
                                uint64_t bytes, size_t align);
+/* The path of the file with this name, its last part; NULL: there is none. */
+const char *mf_stored_files_path(const mf_stored_files *f, const char *name);
 /* Adds a weight, whose parts point into mapped files; it is copied. MF_EINPUT if parts do not
  * fit, with the name; MF_ENOMEM. */
 int mf_stored_files_put(mf_stored_files *f, const char *name, const mf_stored *w);

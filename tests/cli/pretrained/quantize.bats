@@ -42,6 +42,38 @@ value() {
     for file in new.hf/*; do cmp "$file" "back/${file##*/}"; done
 }
 
+@test "weights of four bits are copied only if the run does not need the folder" {
+    "$MOEFW" quantize run -o new "${small[@]}"
+    "$MOEFW" import new.hf -o near -q -t 1
+    "$MOEFW" import new.hf -o own --copy -q -t 1
+    [ -e own/pretrained/skipped.safetensors ]
+    [ ! -e near/pretrained/skipped.safetensors ] && [ ! -e new/pretrained/skipped.safetensors ]
+    # runs that were trained from them, first at a rate of 0
+    train=(-q -t 1 --steps 1 --set data.path='builtin:topics?bytes=40000' --set model.seq=32 --set train.batch=2
+        --set train.eval_batches=1 --set report.enabled=no --set train.lr=0)
+    for run in near own; do
+        "$MOEFW" train "$run/config.ini" --out "$run.router" --set train.from="$run" "${train[@]}" \
+            --set train.freeze='attention.*'
+        "$MOEFW" export hf "$run.router" -o "$run.router.hf"
+    done
+    cmp near.router.hf/model.safetensors own.router.hf/model.safetensors
+    "$MOEFW" train near/config.ini --out all --set train.from=near "${train[@]}" --set train.lr=.01 --set train.freeze=
+    run "$MOEFW" export hf all -o all.hf
+    [ "$status" -eq 3 ] && [[ "$output" == *"was trained, and its form of four bits cannot say the new values"* ]]
+    for run in near own; do
+        "$MOEFW" export hf "$run" -o "$run.hf"
+        for file in new.hf/*; do cmp "$file" "$run.hf/${file##*/}"; done
+    done
+    "$MOEFW" export gguf near --dtype f32 -o near.gguf
+    "$MOEFW" export gguf own --dtype f32 -o own.gguf
+    cmp near.gguf own.gguf
+    mv new.hf gone
+    run "$MOEFW" export hf near -o again
+    [ "$status" -eq 3 ] && [[ "$output" == *"new.hf/model.safetensors"*"is missing"* ]]
+    "$MOEFW" export hf own -o again
+    cmp again/model.safetensors gone/model.safetensors
+}
+
 @test "quantize tells how far the predictions are apart; with finer groups they are nearer" {
     "$MOEFW" quantize run -o coarse --group 64 --json "${small[@]}" >coarse.json
     output=$(cat coarse.json)
