@@ -106,7 +106,7 @@ static int add_run(mf_listed_runs *list, const char *dir)
         list->room = room;
     }
     mf_listed_run *r = &list->run[list->n];
-    *r = (mf_listed_run){.dir = mf_strdup(dir)};
+    *r = (mf_listed_run){.dir = mf_strdup(dir), .place = list->n};
     if (!r->dir) return MF_ENOMEM;
     list->n++;
     mf_error_clear();
@@ -337,15 +337,19 @@ typedef struct order {
     bool falling;
 } order;
 
+/* Equal runs keep the order in which they were added, whatever qsort_r does with them. */
 static int compare(const void *a, const void *b, void *arg)
 {
     const order *o = arg;
+    const int placed = ((const mf_listed_run *)a)->place - ((const mf_listed_run *)b)->place;
     char x[64], y[64];
     const char *s = mf_listed_run_text(a, o->key, x, sizeof x),
                *t = mf_listed_run_text(b, o->key, y, sizeof y);
     const double u = mf_listed_run_number(a, o->key), v = mf_listed_run_number(b, o->key);
-    if (!s || !t) return (t != NULL) - (s != NULL); /* runs without a value come last */
+    if (!s && !t) return placed;
+    if (!s || !t) return s ? -1 : 1; /* runs without a value come last */
     const int c = isnan(u) || isnan(v) ? strcmp(s, t) : (u > v) - (u < v);
+    if (c == 0) return placed;
     return o->falling ? -c : c;
 }
 

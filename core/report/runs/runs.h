@@ -14,6 +14,7 @@ typedef struct mf_listed_run {
     mf_json *val;      /* last record of the validation split; NULL: none */
     int64_t step;      /* of the last record; 0: none */
     bool finished;     /* all planned steps are done */
+    int place;         /* in the order in which the runs were added */
 } mf_listed_run;
 
 typedef struct mf_listed_runs {
