@@ -36,6 +36,19 @@ only() {
     [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
 }
 
+# leaking FILE WORDS...: as only, with the check 'leaks'; where the C library does not count its blocks
+# (musl), that check must say that it was skipped, and nothing else may fail
+leaking() {
+    run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
+    if grep -q '^-  *leaks .*does not count its blocks' <<<"$output"; then
+        run --separate-stderr "$MOEFW" plugin check "$BAD/$1.so"
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+        grep -q '^-  *leaks ' <<<"$output"
+    else
+        only "$1" leaks "${@:2}"
+    fi
+}
+
 @test "a good plugin passes; --json has all checks" {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
@@ -79,7 +92,7 @@ only() {
     broken rule_same determinism "expected the same bits"
     only rule_restore "save and restore" "after the restart"
     export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # the leak report of asan is not what this test expects
-    only rule_leak leaks "keep"
+    leaking rule_leak "keep"
 }
 
 @test "choices: an expert twice, gates with a wrong sum or NaN" {
@@ -109,7 +122,7 @@ only() {
     broken rule_threads determinism "threads, run 1"
     broken rule_start determinism "expected the same bits"
     export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # the leak report of asan is not what this test expects
-    only rule_instance leaks "instances that came and went keep"
+    leaking rule_instance "instances that came and went keep"
     broken rule_live determinism "no live option 'router.temprature'; did you mean 'router.temperature'?"
     only rule_memory "save and restore" "after the restart"
 }
@@ -186,7 +199,7 @@ slopes() {
     set -- "$srcdir"/tests/badplugins/{rules,adapters}/rule_*.c
     [ $# -ge 20 ]
     for file; do
-        grep -qE "(only|broken) $(basename "$file" .c) " "$BATS_TEST_FILENAME" || { echo "$file"; return 1; }
+        grep -qE "(only|broken|leaking) $(basename "$file" .c) " "$BATS_TEST_FILENAME" || { echo "$file"; return 1; }
     done
 }
 
