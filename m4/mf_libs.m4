@@ -54,14 +54,6 @@ AS_IF([test "x$mf_with_$1" != xno], [AC_DEFINE([HAVE_]P, [1], [$2 was found])])
 m4_popdef([P])dnl
 ])
 
-# MF_RESERVED(NAME, TITLE): --with-NAME of a part that this version does not have. Scripts may
-# say no or auto; yes and a folder are errors, so that nobody takes it for built.
-AC_DEFUN([MF_RESERVED], [
-AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=auto|no], [$2: not in this version])], [], [with_$1=auto])
-AS_CASE([$with_$1], [auto|no], [],
-    [AC_MSG_ERROR([--with-$1=$with_$1: this version has no part for $2 (expected auto or no)])])
-])
-
 # MF_CUDA: --with-cuda=auto|yes|no|DIR, the CUDA backend (kernels/cuda/rules.mk). yes takes nvcc
 # from PATH, DIR is a toolkit; auto builds no backend, since nvcc takes minutes for it. Sets NVCC,
 # CUDA_CFLAGS, CUDA_LIBS and the conditional HAVE_CUDA.
@@ -162,6 +154,7 @@ $PACKAGE_STRING
     libedit       $mf_with_edit (lines of generate -i)
     libcurl       $mf_with_curl (log.mlflow)
     MPI          $mf_with_mpi
+    NCCL          $mf_with_nccl
     tests         $mf_tests
     plugins       $mf_plugins, installed in `mf_expand "$plugindir"`
     program       `mf_expand "$bindir"`

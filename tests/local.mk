@@ -102,6 +102,7 @@ CLI += tests/cli/library.bats
 CLI += tests/cli/lints.bats
 CLI += tests/cli/manual.bats
 CLI += tests/cli/missing.bats
+CLI += tests/cli/nccl.bats
 CLI += tests/cli/network.bats
 CLI += tests/cli/mistakes.bats
 CLI += tests/cli/pictures.bats

@@ -142,7 +142,7 @@ static void gpu(doctor *d)
 /* The modules for runs of several processes. */
 static void communicators(doctor *d)
 {
-    static const char *const names[] = {"openmpi", "mpich", NULL};
+    static const char *const names[] = {"openmpi", "mpich", "nccl", NULL};
     const char *list = "", *folders;
     for (int i = 0; names[i]; i++) {
         const char *file = mf_arena_strf(d->arena, "comm/%s.so", names[i]);
