@@ -94,7 +94,7 @@ same() {
 }
 
 @test "a peer that NCCL reports as failed ends all ranks with 7" {
-    MOEFW_FAKE_NCCL_ASYNC=30 MOEFW_FAKE_NCCL_RANK=1 run ranks 3 train default "${small[@]}" -q --out out
+    MOEFW_FAKE_NCCL_ASYNC=9 MOEFW_FAKE_NCCL_RANK=1 run ranks 3 train default "${small[@]}" -q --out out
     echo "$status $output"
     [ "$status" -eq 7 ]
     all_ended_with 7

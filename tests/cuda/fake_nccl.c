@@ -3,11 +3,11 @@
  *
  * It is late on purpose: communicators begin, groups are issued and messages move only after
  * drawn numbers of questions, and the pieces of a group move in a drawn order. It ends the
- * process with 98 if it is used in a way that NCCL forbids: a call while a group is being issued,
+ * process with 98 if it is used as NCCL forbids: a call while a group is being issued,
  * memory that is not of the device, a wait that could block; with 97 if memory is left.
  *   MOEFW_FAKE_SEED         draws
  *   MOEFW_FAKE_NCCL_FAIL    the call of NCCL or CUDA with this number fails
- *   MOEFW_FAKE_NCCL_ASYNC   so many questions after the beginning a peer has failed
+ *   MOEFW_FAKE_NCCL_ASYNC   with the group of this number a peer has failed
  *   MOEFW_FAKE_NCCL_RANK    both only on this rank (RANK)
  *   MOEFW_FAKE_NCCL_GPUS    number of devices (8) */
 #include <errno.h>
@@ -60,7 +60,7 @@ static struct {
     void *block[MOST_BLOCKS];
     size_t bytes[MOST_BLOCKS];
     int objects;
-    uint64_t draws, calls, questions;
+    uint64_t draws, calls;
     int depth; /* of group calls */
     group *open;
     ncclComm_t comm;
@@ -324,8 +324,8 @@ API ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
     if (fails()) return ncclSystemError;
     *state = ncclRemoteError;
-    if (!c->beginning && ++all.questions == number_of("MOEFW_FAKE_NCCL_ASYNC", 0) && here())
-        return ncclSuccess;
+    const uint64_t groups = number_of("MOEFW_FAKE_NCCL_ASYNC", 0);
+    if (groups > 0 && c->groups >= groups && here()) return ncclSuccess;
     *state = ncclInProgress;
     if (c->late > 0 && c->late-- > 0) return ncclSuccess;
     if (c->beginning && !all_there(c)) return ncclSuccess;
