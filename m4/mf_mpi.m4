@@ -43,7 +43,7 @@ AC_ARG_WITH([nccl], [AS_HELP_STRING([--with-nccl=auto|yes|no|DIR],
     [a communicator for NCCL, where its header and library are @<:@auto@:>@])], [], [with_nccl=auto])
 mf_with_nccl=no NCCL_CFLAGS= NCCL_LIBS=
 AS_CASE([$with_nccl], [auto|yes|no], [],
-    [AS_IF([test ! -d "$with_nccl"], [AC_MSG_ERROR([--with-nccl=$with_nccl: no such folder (expected auto, yes, no or a folder)])])])
+    [AS_IF([test ! -e "$with_nccl/include/nccl.h"], [AC_MSG_ERROR([--with-nccl=$with_nccl: no include/nccl.h there (expected auto, yes, no or a folder)])])])
 AS_VAR_IF([with_nccl], [no], [], [
     mf_cuda_home=/usr/local/cuda
     AS_IF([test "x$NVCC" != x], [mf_nvcc=`AS_DIRNAME(["$NVCC"])`; mf_cuda_home=`cd "$mf_nvcc/.." && pwd`])
