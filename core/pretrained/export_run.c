@@ -172,8 +172,9 @@ static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
     return same;
 }
 
-int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t,
-                      const mf_st_file **ret_file, const mf_st_tensor **ret)
+/* Finds the tensor with the name, type and shape of t, which no parameter holds as it is. */
+static int find_skipped(const mf_export_run *x, const mf_st_tensor *t,
+                        const mf_st_file **ret_file, const mf_st_tensor **ret)
 {
     const int32_t n = x->shards ? x->record->n_shards : 0;
     for (int32_t i = -1; i < n; i++) {
@@ -190,7 +191,7 @@ int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *
     enum { PIECE = 1 << 20 };
     const mf_st_file *file;
     const mf_st_tensor *from;
-    int rc = mf_export_skipped(x, t, &file, &from);
+    int rc = find_skipped(x, t, &file, &from);
     if (rc != MF_OK) return rc;
     char *room = mf_alloc_raw(PIECE);
     if (!room) return MF_ENOMEM;
@@ -208,8 +209,7 @@ int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
     int rc = MF_OK;
     *ret = (mf_source){.form = p->form};
     for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++)
-        rc = mf_export_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j],
-                               &ret->tensor[j]);
+        rc = find_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j], &ret->tensor[j]);
     return rc;
 }
 

@@ -30,11 +30,9 @@ void mf_export_close(mf_export_run *x);
  * copied to f32, and only the last few parameters have such copies at the same time: views of
  * earlier calls end. MF_ENOMEM. */
 int mf_export_values(const mf_export_run *x, const mf_place *place, float *values[2]);
-/* The tensor with the name, type and shape of t, which no parameter holds as it is: in
- * x->skipped or in the folder's files. MF_EINPUT: it is missing. */
-int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t,
-                      const mf_st_file **ret_file, const mf_st_tensor **ret);
-/* Appends that tensor to a file that is being written. */
+/* Appends the tensor with the name, type and shape of t, which no parameter holds as it is, to
+ * a file that is being written: from x->skipped or from the folder's files. MF_EINPUT: no
+ * file has it. */
 int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *out);
 /* The stored tensors of a weight of four bits. MF_EINPUT: one is missing. */
 int mf_export_packed(const mf_export_run *x, const mf_place *place, mf_source *ret);
