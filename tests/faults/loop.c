@@ -1,6 +1,6 @@
 /* loop.c: runs whole commands again and again, each time with another call that fails.
  *
- *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB[:KIND]...]
+ *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB[:KIND[:FROM]]...]
  *
  * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... until a
  * run passes without a failed call: once and from then on, with the errors that such a call can
@@ -40,6 +40,8 @@ static char base[PATH]; /* holds start/, expected/ and work/ */
 static fault_plan *plan;
 static long stride;
 static const char *only; /* the one kind of calls that fails, NULL: all */
+static size_t only_length;
+static long from; /* the first call that fails */
 
 /* ---- commands ---- */
 
@@ -169,8 +171,8 @@ typedef struct verb {
     bool threads; /* computes with several threads */
 } verb;
 
-#define TRAIN       "train tiny.ini -q --out run"
-#define IMPORT      "import %s/tests/golden/pretrained/"
+#define TRAIN  "train tiny.ini -q --out run"
+#define IMPORT "import %s/tests/golden/pretrained/"
 static const verb verbs[] = {
     {"train", NULL, TRAIN " --set train.keep_best=yes", "run", false, true},
     {"resume", TRAIN, "train --resume run -q", "run", true, true},
@@ -546,12 +548,19 @@ static void loop_verb(const verb *v, int number)
     if (r.status != 0 || !r.ended) c.lost++;
     if (r.status != 0) printf("# %s without faults: status %d: %s\n", v->name, r.status, r.err);
     for (int i = 0; r.status == 0 && i < (int)(sizeof forms / sizeof *forms); i++) {
-        if (only && strcmp(only, kinds[forms[i].kind]) != 0) continue;
         const int kind = forms[i].kind;
+        if (only && (strncmp(only, kinds[kind], only_length) != 0 || kinds[kind][only_length]))
+            continue;
         long *list = choose(v, i, stacks[kind], clean[kind]);
         for (const long *n = list; *n; n++) {
+            if (*n < from) continue;
             arm(kind, *n, forms[i].always, forms[i].error);
             if (!try_one(&c, v, &start, &good, &r)) break;
+            if (c.tried % 500 == 0) {
+                printf("# %s: %ld tried, now %s %ld of %ld, %ld lost\n", v->name, c.tried,
+                       kinds[kind], *n, clean[kind], c.lost);
+                fflush(stdout);
+            }
         }
         free(list);
     }
@@ -566,15 +575,20 @@ static void loop_verb(const verb *v, int number)
     fflush(stdout);
 }
 
-/* Whether the arguments ask for a verb; sets `only` to the kind after its colon. */
+/* Whether the arguments ask for a verb; sets `only` to the kind after its colon and `from` to
+ * the number after another. */
 static bool wanted(const char *name, int argc, char **argv)
 {
     const size_t n = strlen(name);
     only = NULL;
+    from = 0;
     if (argc <= 5) return true;
     for (int i = 5; i < argc; i++)
         if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == ':')) {
-            only = argv[i][n] == ':' ? argv[i] + n + 1 : NULL;
+            if (argv[i][n] == '\0') return true;
+            only = argv[i] + n + 1;
+            only_length = strcspn(only, ":");
+            if (only[only_length]) from = strtol(only + only_length + 1, NULL, 10);
             return true;
         }
     return false;
