@@ -22,6 +22,11 @@ BLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
+def has_avx512():
+    with open("/proc/cpuinfo") as f:
+        return " avx512f" in f.read()
+
+
 class Opponent:
     """default: as installed. tuned: with known settings that make it faster (README.md)."""
 
@@ -40,11 +45,11 @@ class Opponent:
     def environment(self, threads):
         e = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
         # Old OpenBLAS takes unknown processors for very old ones, and nobody runs it like that.
-        e.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
+        e.setdefault("OPENBLAS_CORETYPE", "SkylakeX" if has_avx512() else "Haswell")
         if self.tuned:
             e["LD_PRELOAD"] = JEMALLOC if os.path.exists(JEMALLOC) else ""
             e["MALLOC_CONF"] = "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:never"
-            e["ATEN_CPU_CAPABILITY"] = "avx512"
+            e["ATEN_CPU_CAPABILITY"] = "avx512" if has_avx512() else "avx2"
             if os.path.isdir(BLAS):
                 e["LD_LIBRARY_PATH"] = BLAS
         return e

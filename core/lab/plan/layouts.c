@@ -157,11 +157,17 @@ static void add_experts(list *a, int64_t tensor, int64_t pipeline)
         if (group % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0)) add(a, l);
 }
 
+/* qsort is not stable, so layouts of the same time need an order of their own: the one with
+ * fewer stages, slices of tensors and experts first. */
 static int by_time(const void *x, const void *y)
 {
     const mf_plan_choice *a = x, *b = y;
+    const mf_plan_layout *k = &a->layout, *l = &b->layout;
     if (a->fits != b->fits) return a->fits ? -1 : 1;
-    return (a->time.step_s > b->time.step_s) - (a->time.step_s < b->time.step_s);
+    if (a->time.step_s != b->time.step_s) return a->time.step_s < b->time.step_s ? -1 : 1;
+    if (k->pipeline != l->pipeline) return k->pipeline < l->pipeline ? -1 : 1;
+    if (k->tensor != l->tensor) return k->tensor < l->tensor ? -1 : 1;
+    return (k->expert > l->expert) - (k->expert < l->expert);
 }
 
 int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
