@@ -57,8 +57,8 @@ static int forward_counts(const mf_call *call)
     for (int r = 0; r < e->ranks; r++) {
         begin_at_0(offset + r * local, local, e->silent, room + r * (local + 1));
         if (r == e->rank) continue;
-        send[n] = (mf_comm_piece){r, room + r * (local + 1), bytes};
-        recv[n++] = (mf_comm_piece){r, out + r * (local + 1), bytes};
+        send[n] = (mf_comm_piece){e->first + r, room + r * (local + 1), bytes};
+        recv[n++] = (mf_comm_piece){e->first + r, out + r * (local + 1), bytes};
     }
     memcpy(out + e->rank * (local + 1), room + e->rank * (local + 1), (size_t)bytes);
     const int rc = mf_world_exchange(e->world, "numbers of rows for experts", n, send, n, recv);
@@ -105,8 +105,8 @@ static int move(const movement *m, bool out)
              *there = m->all + r * m->rows * m->width;
         const size_t bytes = (size_t)(rows_to(m, r) * m->width);
         if (r != e->rank) {
-            own[n] = (mf_comm_piece){r, mine, (int64_t)bytes};
-            all[n++] = (mf_comm_piece){r, there, rows_from(m, r) * m->width};
+            own[n] = (mf_comm_piece){e->first + r, mine, (int64_t)bytes};
+            all[n++] = (mf_comm_piece){e->first + r, there, rows_from(m, r) * m->width};
         } else if (bytes > 0) {
             memcpy(out ? there : mine, out ? mine : there, bytes);
         }

@@ -1,7 +1,7 @@
 /* comm/expert_ranks.h: experts that several ranks share (parallel.expert).
  *
- * Rank r of n has experts r E/n .. (r+1) E/n - 1 of every MoE layer, for the tokens of all
- * ranks. All ranks run their graphs at the same time. Each sends its dispatched rows to the
+ * Rank r of n has experts r E/n .. (r+1) E/n - 1 of every MoE layer, for the tokens of these n
+ * ranks. They run their graphs at the same time. Each sends its dispatched rows to the
  * ranks that have their experts, and gets the results back; the gradient of sending is
  * returning, and the other way round.
  *
@@ -20,8 +20,9 @@ enum { MF_EXPERT_RANKS = 8 }; /* most ranks that share the experts: inputs of on
 
 typedef struct mf_expert_ranks {
     struct mf_world *world; /* NULL: the ranks have not joined; then no graph may run */
-    int rank, ranks; /* ranks: a power of two; 0 or 1: all experts are here */
-    bool silent;     /* this rank has no micro-batch now: it sends no rows */
+    int rank, ranks;        /* ranks: a power of two; 0 or 1: all experts are here */
+    int first;   /* of these ranks, in the world: others share experts among themselves */
+    bool silent; /* this rank has no micro-batch now: it sends no rows */
 } mf_expert_ranks;
 
 static inline bool mf_experts_shared(const mf_expert_ranks *e)
@@ -36,7 +37,7 @@ typedef struct mf_expert_routes {
     mf_tensor *counts; /* [ranks, E/ranks+1] i32: offsets of the rows that each rank sends */
 } mf_expert_routes;
 
-/* Tells all ranks how many rows go to each expert. */
+/* Tells these ranks how many rows go to each expert. */
 mf_expert_routes mf_expert_routes_new(mf_graph *g, const mf_expert_ranks *e, mf_tensor *offset);
 /* x [R,d], f32 or bf16 -> [ranks R, d]: rows r R .. are those that rank r has sent, grouped by
  * the experts of this rank; zeros behind them. */
@@ -50,7 +51,6 @@ mf_tensor *mf_expert_join(mf_graph *g, const mf_expert_ranks *e, mf_tensor *cons
 
 /* The part of a parameter that this rank has, once for each rank that sends: `of` [ranks]
  * values with the same memory, whose gradients are added in a binary tree. */
-void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p,
-                      mf_tensor **of);
+void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, mf_tensor **of);
 
 #endif

@@ -133,6 +133,19 @@ static int64_t summed(const mf_partition *p, int rank)
     return n;
 }
 
+/* Bytes that a rank receives of its part of the experts from others that have the same. */
+static double received_of_experts(const mf_store *store, const mf_sum_plan *plan, int groups)
+{
+    int64_t held = 0;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        const mf_param *p = mf_store_at(store, i);
+        if (!p->buffer && !p->stored) held += p->held;
+    }
+    const int64_t own = (plan->share.end - plan->share.first + groups - 1) / groups;
+    return plan->apart ? (double)(plan->leaves - own) * (double)held / groups * sizeof(float)
+                       : 0;
+}
+
 /* Bytes of the sums of gradients, and of what is received of other ranks. */
 static double sums_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
 {
@@ -154,14 +167,15 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
     }
     if (mf_experts_shared(&s->model->expert_ranks)) {
         mf_sum_plan experts;
-        mf_turns(leaves, rank, ranks, MF_ROUND_NONE, &own, &experts);
-        held = (double)mf_gradient_sum_bytes(store, &experts);
+        const int sharing = s->model->expert_ranks.ranks;
+        mf_turns(leaves, rank, ranks, sharing, MF_ROUND_NONE, &own, &experts);
+        held = (double)mf_gradient_sum_bytes(store, &experts) +
+               received_of_experts(store, &experts, ranks / sharing);
         bytes = (leaves - (own.share.end - own.share.first + ranks - 1) / ranks) *
                 mf_piece_bytes((mf_piece){0, 1}, 1, bf16);
     }
     const double slice = p->slices ? (double)summed(p, rank) : (double)size / ranks;
-    return (double)mf_gradient_sum_bytes(store, &own) + held +
-           (double)bytes * slice;
+    return (double)mf_gradient_sum_bytes(store, &own) + held + (double)bytes * slice;
 }
 
 /* Bytes of values and gradients of experts that other ranks have. */
@@ -198,13 +212,13 @@ static int memory_of_ranks(mf_session *s, const mf_cost *c, int ranks, size_t *r
     return rc;
 }
 
-int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, bool shares, size_t *ret)
+int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, size_t *ret)
 {
     int rc = MF_OK;
     *ret = c->memory;
     if (c->memory == 0 || ranks == 1) return MF_OK;
-    if (shares) rc = mf_model_share_experts(s->model, 0, ranks);
+    if (sharing > 1) rc = mf_model_share_experts(s->model, 0, sharing);
     if (rc == MF_OK) rc = memory_of_ranks(s, c, ranks, ret);
-    if (shares && rc == MF_OK) rc = mf_model_share_experts(s->model, 0, 1);
+    if (sharing > 1 && rc == MF_OK) rc = mf_model_share_experts(s->model, 0, 1);
     return rc;
 }

@@ -23,9 +23,9 @@ typedef struct mf_cost {
  * Errors: those of mf_model_graph_new. */
 int mf_cost_of(mf_session *s, mf_cost *ret);
 /* Bytes of the rank of a run of `ranks` that needs most; 0: not known. There must not be more
- * ranks than micro-batches. shares: they share the experts; MF_ECONFIG if they cannot.
- * MF_ENOMEM. */
-int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, bool shares, size_t *ret);
+ * ranks than micro-batches. sharing: how many of them share the experts; MF_ECONFIG if they
+ * cannot. MF_ENOMEM. */
+int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, size_t *ret);
 /* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
  * that is open in w. Bytes are those of f32 values, as in checkpoints. */
 void mf_cost_put_modules(mf_jw *w, int n, const mf_model_module *module);

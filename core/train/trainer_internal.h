@@ -62,13 +62,16 @@ struct mf_trainer {
     bool runs_on;
     mf_gradient_sum *sum, *expert_sum; /* expert_sum: of shared experts; else NULL */
     struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
-    mf_partition partition;         /* with several ranks: what each of them owns */
+    mf_partition partition;       /* with several ranks: what each of them owns */
     mf_gradient_exchange *exchange; /* NULL: this process runs all of them */
-    mf_gradient_norm *norm;         /* NULL: this process updates all parameters */
-    bool exchanging;                /* between begin and the meeting of the ranks */
-    mf_mark *marks;                 /* [ranks] */
-    mf_mark asked;                  /* what any rank was asked for, in this step */
-    mf_comm_piece *pieces;          /* [4 ranks] */
+    /* several groups of ranks share the experts: between the ranks that have the same ones */
+    mf_partition expert_partition;
+    mf_gradient_exchange *expert_exchange; /* else NULL */
+    mf_gradient_norm *norm;                /* NULL: this process updates all parameters */
+    bool exchanging;                       /* between begin and the meeting of the ranks */
+    mf_mark *marks;                        /* [ranks] */
+    mf_mark asked;                         /* what any rank was asked for, in this step */
+    mf_comm_piece *pieces;                 /* [4 ranks] */
     double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     mf_train_result result;

@@ -11,30 +11,50 @@
 #include "train/parallel/repeat.h"
 #include "train/trainer_internal.h"
 
+/* Ranks of several groups that share the experts: those that have the same ones. */
+static int new_expert_exchange(mf_trainer *t)
+{
+    mf_world *w = t->options.world;
+    mf_store *store = t->session->model->store;
+    const mf_expert_ranks *e = &t->session->model->expert_ranks;
+    const int64_t leaves = t->session->config->train.accumulate;
+    if (!t->expert_sum || e->ranks == mf_world_ranks(w)) return MF_OK;
+    const mf_members peers = {e->rank, e->ranks, mf_world_ranks(w) / e->ranks};
+    const int rc =
+        mf_partition_peers(&t->partition, store, mf_world_rank(w), &t->expert_partition);
+    return rc == MF_OK
+               ? mf_gradient_exchange_new(w, peers, store, (leaves + e->ranks - 1) / e->ranks,
+                                          t->expert_sum, &t->expert_partition, true,
+                                          &t->expert_exchange)
+               : rc;
+}
+
 static int new_exchange(mf_trainer *t)
 {
     const mf_config *c = t->session->config;
     mf_world *w = t->options.world;
     mf_store *store = t->session->model->store;
-    int rc = mf_partition_new(store, &c->train, mf_world_ranks(w),
-                              mf_config_bucket(&c->parallel), t->optim, &t->partition);
+    const int ranks = mf_world_ranks(w);
+    int rc = mf_partition_new(store, &c->train, ranks, mf_config_bucket(&c->parallel), t->optim,
+                              &t->partition);
     if (rc == MF_OK)
-        rc = mf_gradient_exchange_new(w, store, c->train.accumulate, t->sum, &t->partition,
-                                      t->stride > 1, &t->exchange);
+        rc = mf_gradient_exchange_new(w, (mf_members){0, 1, ranks}, store, c->train.accumulate,
+                                      t->sum, &t->partition, t->stride > 1, &t->exchange);
+    if (rc == MF_OK) rc = new_expert_exchange(t);
     if (rc != MF_OK || c->parallel.optimizer == MF_PARALLEL_WHOLE) return rc;
     rc = mf_partition_shard(&t->partition, store, mf_world_rank(w));
     return rc == MF_OK ? mf_gradient_norm_new(w, store, t->optim, &t->partition, &t->norm) : rc;
 }
 
 /* Where ranks share the experts they take turns with the micro-batches, so that those that run
- * at the same time are neighbours in the tree: the gradients of experts are added at once. */
+ * at the same time are neighbours in the tree: a group adds gradients of experts at once. */
 static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
 {
     const mf_session *s = t->session;
     const int64_t leaves = s->config->train.accumulate;
     mf_sum_plan experts;
-    mf_turns(leaves, rank, ranks, plan->rounds, plan, &experts);
-    if (experts.leaves >= MF_TREE_PIECES)
+    mf_turns(leaves, rank, ranks, s->model->expert_ranks.ranks, plan->rounds, plan, &experts);
+    if ((leaves + ranks - 1) / ranks >= MF_TREE_PIECES)
         return mf_fail(MF_ECONFIG,
                        "parallel.expert: train.accumulate = %lld for %d ranks: expected at "
                        "most %d micro-batches of each",
@@ -71,7 +91,9 @@ void mf_trainer_ranks_free(mf_trainer *t)
 {
     mf_gradient_norm_free(t->norm);
     mf_gradient_exchange_free(t->exchange);
+    mf_gradient_exchange_free(t->expert_exchange);
     mf_partition_free(&t->partition);
+    mf_partition_free(&t->expert_partition);
     mf_free(t->marks);
     mf_free(t->pieces);
 }
@@ -133,7 +155,10 @@ int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s)
     if (rc == MF_OK)
         rc = t->norm ? mf_gradient_norm_measure(t->norm) : mf_optim_measure(t->optim);
     if (rc == MF_OK) rc = mf_optim_update(t->optim, s);
-    return rc == MF_OK && t->norm ? mf_gradient_exchange_give_values(t->exchange) : rc;
+    if (rc == MF_OK && t->norm) rc = mf_gradient_exchange_give_values(t->exchange);
+    return rc == MF_OK && t->expert_exchange
+               ? mf_gradient_exchange_give_values(t->expert_exchange)
+               : rc;
 }
 
 int mf_trainer_asked_stop(mf_trainer *t)

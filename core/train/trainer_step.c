@@ -97,6 +97,12 @@ static void begin_exchange(mf_trainer *t, const mf_graph *g)
     mf_gradient_exchange_begin(t->exchange, g);
 }
 
+/* The leaf of the tree of expert gradients to which micro-batch j belongs (mf_turns). */
+static int64_t expert_leaf(const mf_trainer *t, int64_t j)
+{
+    return j / t->session->model->expert_ranks.ranks;
+}
+
 /* Queues micro-batch j. Its results are read by collect, at the end of the step. */
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
@@ -122,7 +128,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     rc = mf_graph_run(r->graph->g, &run);
     if (rc != MF_OK) return rc;
     if (!sends) mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
-    if (t->expert_sum) mf_gradient_sum_add(t->expert_sum, j / t->stride, false);
+    if (t->expert_sum) mf_gradient_sum_add(t->expert_sum, expert_leaf(t, j), false);
     if (!mf_recorder_replays(t->recorder)) sum_losses(t, j);
     numbers_of(t, j)[TOKENS] = (double)r->batch->n_tokens;
     if (!joins_update(t, j)) rc = mf_recorder_end(t->recorder);
@@ -144,8 +150,8 @@ static int run_for_others(mf_trainer *t)
     begin_exchange(t, t->now.graph->g);
     const int rc = mf_graph_run(t->now.graph->g, &run);
     *silent = false;
-    const int64_t last = t->session->config->train.accumulate - 1;
-    if (rc == MF_OK) mf_gradient_sum_add(t->expert_sum, last / t->stride, false);
+    const int64_t next = t->share.end - 1 + t->stride;
+    if (rc == MF_OK) mf_gradient_sum_add(t->expert_sum, expert_leaf(t, next), false);
     return rc;
 }
 
@@ -312,9 +318,15 @@ static int join_ranks(mf_trainer *t, int rc)
     if (!t->exchanging) begin_exchange(t, NULL);
     t->exchanging = false;
     mf_gradient_exchange_rest(t->exchange);
+    if (t->expert_exchange) {
+        mf_gradient_exchange_begin(t->expert_exchange, NULL);
+        mf_gradient_exchange_rest(t->expert_exchange);
+    }
     rc = mf_trainer_meet(t, rc);
     if (rc == MF_OK) {
         rc = mf_gradient_exchange_finish(t->exchange);
+        if (rc == MF_OK && t->expert_exchange)
+            rc = mf_gradient_exchange_finish(t->expert_exchange);
         if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
     for (int64_t j = 0; rc == MF_OK && j < micro; j++)

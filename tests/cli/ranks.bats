@@ -93,15 +93,6 @@ setup() {
     [ "$status" -ne 0 ]
 }
 
-# sent RANKS STEPS WORDS...: the bytes that rank 0 sends in a run of so many steps
-sent() {
-    rm -rf count
-    thin count default "${@:3}"
-    words+=(--set train.steps="$2" --set train.eval_every=0 --set train.save_every=0)
-    words=("${words[@]/#-q/-v}")
-    ranks "$1" "${words[@]}" 2>&1 | sed -n 's/.*rank 0 of .* has sent \([0-9]*\) bytes.*/\1/p'
-}
-
 # judged RANKS BYTES WORDS...: in a step rank 0 sends so many bytes for a parameter to those who have not got it
 judged() {
     n=$1 bytes=$2
@@ -261,15 +252,19 @@ ids() {
             / MiB to train/ { for (i = 1; $(i + 1) != "MiB"; i++); off = $i - planned * 1024; print off
                 found = off > -1 && off < 1 } END { exit !found }'
     done
-    for n in 2 4; do
-        ranks "$n" train "${sized[@]}" -q --out "ep$n" --set train.steps=2 --set train.warmup=1 --set parallel.expert=4 \
-            --set report.enabled=no --set train.eval_batches=1 --set train.final_batches=1
-        "$MOEFW" config check "${sized[@]}" --set parallel.expert=4 --ranks "$n" >planned
-        cat planned "ep$n/memory.jsonl"
-        awk -v used="$(sed -n '$s/.*://; $s/}//p' "ep$n/memory.jsonl")" '
+    for n in "2 4" "4 4" "4 2"; do
+        read -r n sharing <<<"$n"
+        rm -rf ep
+        ranks "$n" train "${sized[@]}" -q --out ep --set train.steps=2 --set train.warmup=1 \
+            --set "parallel.expert=$sharing" --set report.enabled=no --set train.eval_batches=1 --set train.final_batches=1
+        "$MOEFW" config check "${sized[@]}" --set "parallel.expert=$sharing" --ranks "$n" >planned
+        cat planned ep/memory.jsonl
+        awk -v used="$(sed -n '$s/.*://; $s/}//p' ep/memory.jsonl)" '
             / MiB to train/ { for (i = 1; $(i + 1) != "MiB"; i++); off = $i / used - 1; print off
                 found = off > -0.1 && off < 0.1 } END { exit !found }' planned
     done
+    "$MOEFW" plan "${sized[@]}" --cluster "$srcdir/share/cluster/measured.ini" --ranks 4 --set parallel.expert=2 --json |
+        grep -q '"data":4,"expert":2,"tensor":1,"pipeline":1,[^}]*"runs":true'
     # Moments are a third of what the parameters take, and most of the difference.
     "$MOEFW" plan "${sized[@]}" --set parallel.optimizer=whole --cluster "$srcdir/share/cluster/measured.ini" \
         --ranks 4 --json >whole

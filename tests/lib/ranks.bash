@@ -68,6 +68,15 @@ built() {
         -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
 }
 
+# sent RANKS STEPS WORDS...: the bytes that rank 0 sends in a run of so many steps
+sent() {
+    rm -rf count
+    thin count default "${@:3}"
+    words+=(--set train.steps="$2" --set train.eval_every=0 --set train.save_every=0)
+    words=("${words[@]/#-q/-v}")
+    ranks "$1" "${words[@]}" 2>&1 | sed -n 's/.*rank 0 of .* has sent \([0-9]*\) bytes.*/\1/p'
+}
+
 # refused CODE TEXT: the last command printed one message of moefw, with this text
 refused() {
     echo "$output"

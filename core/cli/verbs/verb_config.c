@@ -106,10 +106,10 @@ static int cost_of(mf_session *s, int ranks, mf_cost *ret)
                        "--ranks %d, but train.accumulate = %lld: each rank needs a "
                        "micro-batch; expected at most %lld",
                        ranks, (long long)leaves, (long long)leaves);
-    bool shares;
-    int rc = mf_launch_shares(s->config, ranks, &shares);
+    int sharing;
+    int rc = mf_launch_shares(s->config, ranks, &sharing);
     if (rc == MF_OK) rc = mf_cost_of(s, ret);
-    return rc == MF_OK ? mf_cost_of_rank(s, ret, ranks, shares, &ret->memory) : rc;
+    return rc == MF_OK ? mf_cost_of_rank(s, ret, ranks, sharing, &ret->memory) : rc;
 }
 
 /* Builds the model, so plugins check these dimensions. The session owns config. Unreadable data

@@ -122,13 +122,13 @@ static void add(list *a, mf_plan_layout l)
         a->choice = more;
         a->room = room;
     }
-    const bool shares = l.data > 1 && a->s->config->parallel.expert >= l.data;
+    const int64_t most = a->s->config->parallel.expert;
+    const int sharing = (int)(most < l.data ? most : l.data);
     mf_plan_choice *x = &a->choice[a->n++];
     *x = (mf_plan_choice){.layout = l,
-                          .runs = l.tensor == 1 && l.pipeline == 1 &&
-                                  l.expert == (shares ? l.data : 1)};
+                          .runs = l.tensor == 1 && l.pipeline == 1 && l.expert == sharing};
     size_t bytes = 0;
-    if (x->runs) a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, shares, &bytes);
+    if (x->runs) a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, sharing, &bytes);
     if (a->rc == MF_ECONFIG) { /* these ranks cannot share the experts */
         mf_error_clear();
         a->rc = MF_OK;
@@ -137,7 +137,7 @@ static void add(list *a, mf_plan_layout l)
     if (!x->runs && a->cost->memory > 0) bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
-    a->step.bytes = bytes_of(a, &l, x->runs, shares);
+    a->step.bytes = bytes_of(a, &l, x->runs, sharing > 1);
     a->step.row_bytes = x->runs ? sizeof(float) : 0;
     mf_plan_predict(a->m, a->c, &l, &a->step, &x->time);
 }

@@ -13,13 +13,15 @@ static const char what[] = "the gradients";
 
 struct mf_gradient_exchange {
     mf_world *world;
+    mf_members members;
+    int rank; /* the number of this rank among them */
     mf_store *store;
     mf_gradient_sum *sum;
     const mf_partition *parts;
     int64_t leaves;             /* of the tree */
-    int n_pieces;               /* of all ranks */
+    int n_pieces;               /* of all members */
     mf_piece *pieces;           /* [leaves], n_pieces are used, in the order of their leaves */
-    int *owner;                 /* [leaves] the rank that has the piece */
+    int *owner;                 /* [leaves] the member that has the piece */
     bool bf16;                  /* pieces of one leaf travel as bf16 */
     char *received;             /* of each bucket: the own slice of the pieces of other ranks */
     int64_t *at;                /* [buckets] the byte where those of a bucket begin */
@@ -29,19 +31,19 @@ struct mf_gradient_exchange {
     mf_comm_wait **wait;        /* [buckets] NULL: done */
     int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what lies between */
     int n_intervals;
-    int *last;       /* [n_intervals] the node that finishes it */
-    int *interval;   /* [buckets] which of them the bucket is */
-    int begun, done; /* buckets that were begun; that are done, of those */
-    int end;         /* the node that finishes the last bucket */
+    int *last;          /* [n_intervals] the node that finishes it */
+    int *interval;      /* [buckets] which of them the bucket is */
+    int begun, done;    /* buckets that were begun; that are done, of those */
+    int end;            /* the node that finishes the last bucket */
     int64_t early, all; /* buckets of all steps that were begun before that node; all of them */
     double waited;      /* seconds of all steps in finish, without sums */
-    int rc;          /* the first error between begin and finish */
+    int rc;             /* the first error between begin and finish */
 };
 
 /* Each piece has at least one leaf. apart: ranks take turns, so each leaf is one. */
 static int list_pieces(mf_gradient_exchange *x, bool apart)
 {
-    const int ranks = mf_world_ranks(x->world);
+    const int ranks = x->members.n;
     mf_piece piece[MF_TREE_PIECES];
     x->pieces = mf_alloc((size_t)x->leaves, sizeof *x->pieces);
     x->owner = mf_alloc((size_t)x->leaves, sizeof *x->owner);
@@ -95,12 +97,11 @@ static int list_slices(mf_gradient_exchange *x)
     for (int b = 0; b < n; b++) {
         for (int i = 0; i < ranks; i++) {
             const mf_owned s = mf_partition_slice(x->parts, b, i);
-            if (s.owner == mf_world_rank(x->world)) x->own[b] = s;
+            if (s.owner == x->rank) x->own[b] = s;
         }
         x->at[b] = size;
         for (int i = 0; i < x->n_pieces; i++)
-            if (x->owner[i] != mf_world_rank(x->world))
-                size += room_of(x, i, x->own[b].end - x->own[b].first);
+            if (x->owner[i] != x->rank) size += room_of(x, i, x->own[b].end - x->own[b].first);
     }
     for (int b = n - 1; b >= 0; b--) {
         const mf_owned *e = &x->parts->bucket[b];
@@ -111,17 +112,19 @@ static int list_slices(mf_gradient_exchange *x)
     }
     x->received = mf_alloc_raw((size_t)size + 1);
     if (x->bf16)
-        x->chunks =
-            mf_alloc_raw((size_t)depth(x) * MF_GRADIENT_CHUNK * sizeof *x->chunks);
+        x->chunks = mf_alloc_raw((size_t)depth(x) * MF_GRADIENT_CHUNK * sizeof *x->chunks);
     return x->received && (x->chunks || !x->bf16) ? MF_OK : MF_ENOMEM;
 }
 
-int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gradient_sum *s,
-                             const mf_partition *p, bool apart, mf_gradient_exchange **ret)
+int mf_gradient_exchange_new(mf_world *w, mf_members members, mf_store *store, int64_t leaves,
+                             mf_gradient_sum *s, const mf_partition *p, bool apart,
+                             mf_gradient_exchange **ret)
 {
     mf_gradient_exchange *x = mf_alloc(1, sizeof *x);
     if (!x) return MF_ENOMEM;
     x->world = w;
+    x->members = members;
+    x->rank = (mf_world_rank(w) - members.first) / members.step;
     x->store = store;
     x->sum = s;
     x->bf16 = mf_gradient_sum_rounds(s);
@@ -130,7 +133,7 @@ int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gr
     int rc = list_pieces(x, apart);
     if (rc == MF_OK) rc = list_slices(x);
     if (rc == MF_OK) {
-        const size_t ranks = (size_t)mf_world_ranks(w),
+        const size_t ranks = (size_t)members.n,
                      most = ((size_t)x->n_pieces + (size_t)p->buckets) * ranks;
         x->send = mf_alloc(most, sizeof *x->send);
         x->recv = mf_alloc(most, sizeof *x->recv);
@@ -147,7 +150,7 @@ int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gr
 void mf_gradient_exchange_free(mf_gradient_exchange *x)
 {
     if (!x) return;
-    if (mf_world_rank(x->world) == 0)
+    if (mf_world_rank(x->world) == 0 && x->members.step == 1)
         mf_log(MF_LOG_DEBUG,
                "rank 0 has sent %lld of %lld buckets before the last was ready, and waited "
                "%.3f s for gradients",
@@ -167,9 +170,15 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x)
     mf_free(x);
 }
 
-static mf_comm_piece piece_of(int peer, float *data, int64_t count)
+static int peer_of(const mf_gradient_exchange *x, int member)
 {
-    return (mf_comm_piece){peer, data, count * (int64_t)sizeof(float)};
+    return x->members.first + member * x->members.step;
+}
+
+static mf_comm_piece piece_of(const mf_gradient_exchange *x, int member, float *data,
+                              int64_t count)
+{
+    return (mf_comm_piece){peer_of(x, member), data, count * (int64_t)sizeof(float)};
 }
 
 /* Lists the pieces of a slice for its owner, and returns their number. What this rank has of
@@ -181,11 +190,11 @@ static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece 
     int n = 0;
     mf_gradient_sum_pieces(x->sum, own);
     for (int i = 0; i < x->n_pieces; i++) {
-        if (x->owner[i] != mf_world_rank(x->world)) continue;
+        if (x->owner[i] != x->rank) continue;
         float *from = own[n] + s->first;
         const int64_t bytes = mf_piece_bytes(x->pieces[i], size, x->bf16);
         if (bytes < size * (int64_t)sizeof *from) mf_gradient_sum_pack(x->sum, from, size);
-        send[n++] = (mf_comm_piece){s->owner, from, bytes};
+        send[n++] = (mf_comm_piece){peer_of(x, s->owner), from, bytes};
     }
     return n;
 }
@@ -193,7 +202,7 @@ static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece 
 /* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
 static void start(mf_gradient_exchange *x, int b)
 {
-    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
+    const int rank = x->rank, ranks = x->parts->ranks;
     const int64_t size = x->own[b].end - x->own[b].first;
     char *to = x->received + x->at[b];
     int n_send = 0, n_recv = 0;
@@ -204,7 +213,7 @@ static void start(mf_gradient_exchange *x, int b)
     }
     for (int i = 0; i < x->n_pieces; i++) {
         if (x->owner[i] == rank) continue;
-        x->recv[n_recv++] = (mf_comm_piece){x->owner[i], to,
+        x->recv[n_recv++] = (mf_comm_piece){peer_of(x, x->owner[i]), to,
                                             mf_piece_bytes(x->pieces[i], size, x->bf16)};
         to += room_of(x, i, size);
     }
@@ -252,7 +261,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx c = mf_device_context(NULL);
-    const int rank = mf_world_rank(x->world);
+    const int rank = x->rank;
     const mf_owned s = x->own[b];
     const int64_t dim[4] = {1, 1, 1, count}, dense[4] = {0, 0, 0, 1};
     float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES];
@@ -281,8 +290,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
 
 static void add(mf_gradient_exchange *x, int b)
 {
-    const int64_t n = x->own[b].end - x->own[b].first,
-                  most = x->bf16 ? MF_GRADIENT_CHUNK : n;
+    const int64_t n = x->own[b].end - x->own[b].first, most = x->bf16 ? MF_GRADIENT_CHUNK : n;
     for (int64_t at = 0; at < n; at += most)
         add_some(x, b, at, n - at < most ? n - at : most);
 }
@@ -302,14 +310,14 @@ int mf_gradient_exchange_finish(mf_gradient_exchange *x)
 /* Gives all ranks the slices of a block from their owners. */
 static int give(mf_gradient_exchange *x, const char *name, float *block)
 {
-    const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
+    const int rank = x->rank, ranks = x->parts->ranks;
     int n_send = 0, n_recv = 0;
     for (int i = 0; i < x->parts->buckets * ranks; i++) {
         const mf_owned s = x->parts->slices[i];
         const int64_t count = s.end - s.first;
         for (int r = 0; s.owner == rank && r < ranks; r++)
-            if (r != rank) x->send[n_send++] = piece_of(r, block + s.first, count);
-        if (s.owner != rank) x->recv[n_recv++] = piece_of(s.owner, block + s.first, count);
+            if (r != rank) x->send[n_send++] = piece_of(x, r, block + s.first, count);
+        if (s.owner != rank) x->recv[n_recv++] = piece_of(x, s.owner, block + s.first, count);
     }
     return mf_world_exchange(x->world, name, n_send, x->send, n_recv, x->recv);
 }
@@ -328,7 +336,7 @@ int mf_gradient_exchange_give_values(mf_gradient_exchange *x)
     const int rc = give(x, "the values of parameters", values);
     for (int i = 0; rc == MF_OK && copies && i < x->parts->buckets * x->parts->ranks; i++) {
         const mf_owned s = x->parts->slices[i];
-        if (s.owner != mf_world_rank(x->world))
+        if (s.owner != x->rank)
             k->cast(&c, s.end - s.first, MF_CAST_F32, MF_CAST_BF16, values + s.first,
                     copies + s.first);
     }

@@ -16,11 +16,18 @@
 
 typedef struct mf_gradient_exchange mf_gradient_exchange;
 
-/* For gradients of `leaves` micro-batches, which this rank sums in s. The store must be in
- * memory of the host. p must live as long. apart: rank r has leaves r, r + ranks, .., and s
- * keeps each of them apart. */
-int mf_gradient_exchange_new(mf_world *w, mf_store *store, int64_t leaves, mf_gradient_sum *s,
-                             const mf_partition *p, bool apart, mf_gradient_exchange **ret);
+/* The ranks that take part: member i is rank first + i step. */
+typedef struct mf_members {
+    int first, step, n;
+} mf_members;
+
+/* For gradients of `leaves` micro-batches, which this rank sums in s, between the members, this
+ * rank among them; the owners of p are their numbers. The store must be in memory of the host.
+ * p must live as long. apart: member i has leaves i, i + n, .., and s keeps each of them as a
+ * piece of its own. */
+int mf_gradient_exchange_new(mf_world *w, mf_members members, mf_store *store, int64_t leaves,
+                             mf_gradient_sum *s, const mf_partition *p, bool apart,
+                             mf_gradient_exchange **ret);
 void mf_gradient_exchange_free(mf_gradient_exchange *x); /* NULL is allowed */
 
 /* Before the last micro-batch of this rank, which graph g runs. NULL: it does not run, as the

@@ -31,26 +31,39 @@ mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c)
     return c->expert > 1 ? MF_ROUND_SHARED : MF_ROUND_ALL;
 }
 
-void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_rounds rounds, mf_sum_plan *ret_own,
-              mf_sum_plan *ret_experts)
+/* Each n-th leaf, from i on. */
+static mf_piece each_of(int64_t leaves, int i, int n)
 {
-    const int64_t turns = (leaves + ranks - 1) / ranks;
+    return (mf_piece){i, (leaves - 1 - i) / n * n + i + 1};
+}
+
+void mf_turns(int64_t leaves, int rank, int ranks, int sharing, mf_sum_rounds rounds,
+              mf_sum_plan *ret_own, mf_sum_plan *ret_experts)
+{
+    const int64_t both = (leaves + sharing - 1) / sharing, rest = leaves % ranks;
+    const int groups = ranks / sharing, group = rank / sharing;
     *ret_own = (mf_sum_plan){
-        .of = MF_SUM_APART,
+        .of = MF_SUM_COMMON,
         .rounds = rounds,
         .leaves = leaves,
-        .share = {rank, (leaves - 1 - rank) / ranks * ranks + rank + 1},
+        .apart = true,
+        .share = each_of(leaves, rank, ranks),
         .stride = ranks,
-        .runs_on = leaves % ranks != 0 && rank >= leaves % ranks,
+        .runs_on = rank >= rest && (int64_t)group * sharing < rest,
     };
     *ret_experts = (mf_sum_plan){
-        .of = MF_SUM_HELD, .leaves = turns, .share = {0, turns}, .stride = 1};
+        .of = MF_SUM_HELD,
+        .leaves = both,
+        .apart = groups > 1,
+        .share = each_of(both, group, groups),
+        .stride = groups,
+    };
 }
 
 /* Sums that are complete with a leaf. */
 static int sums_of(const mf_sum_plan *p, int64_t leaf)
 {
-    if (p->of == MF_SUM_APART) return 0;
+    if (p->apart) return 0;
     return mf_tree_sums(p->leaves, p->share.first, (mf_piece){leaf, leaf + 1});
 }
 
@@ -110,7 +123,7 @@ size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan)
         size += plan->of == MF_SUM_HELD ? p->held : p->count;
     }
     if (plan->of != MF_SUM_HELD)
-        size = elements(store) - (plan->of == MF_SUM_APART ? size : 0);
+        size = elements(store) - (plan->of == MF_SUM_COMMON ? size : 0);
     return (size_t)copies(plan) * (size_t)size * sizeof(float);
 }
 
@@ -129,14 +142,14 @@ static void leave_out(const mf_gradient_sum *s, float *block)
 static int round_spans(mf_gradient_sum *s)
 {
     const bool experts = s->plan.rounds == MF_ROUND_SHARED;
-    const mf_sum_of of = experts ? MF_SUM_APART : s->plan.of;
+    const mf_sum_of of = experts ? MF_SUM_COMMON : s->plan.of;
     void *room = NULL;
     s->n_rounded = list_spans(s->store, of, experts, NULL);
     s->rounded = mf_alloc((size_t)s->n_rounded + 1, sizeof *s->rounded);
     if (!s->rounded) return MF_ENOMEM;
     list_spans(s->store, of, experts, s->rounded);
-    const int rc = mf_device_alloc(mf_store_device(s->store),
-                                   MF_GRADIENT_CHUNK * sizeof *s->bf16, &room);
+    const int rc =
+        mf_device_alloc(mf_store_device(s->store), MF_GRADIENT_CHUNK * sizeof *s->bf16, &room);
     s->bf16 = room;
     return rc;
 }
@@ -149,11 +162,10 @@ int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_su
     s->store = store;
     s->plan = *plan;
     s->room = copies(plan);
-    if (plan->of == MF_SUM_APART) {
+    if (plan->apart) {
         s->final = s->room;
     } else {
-        s->final =
-            mf_tree_pieces(plan->leaves, plan->share.first, plan->share.end, piece) - 1;
+        s->final = mf_tree_pieces(plan->leaves, plan->share.first, plan->share.end, piece) - 1;
         s->sums = sums_of(plan, plan->share.end - 1);
     }
     s->n_spans = list_spans(store, plan->of, false, NULL);

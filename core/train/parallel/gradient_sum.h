@@ -17,22 +17,23 @@ typedef struct mf_gradient_sum mf_gradient_sum;
 
 /* Which gradients are summed, if ranks share the experts (mf_store_hold). */
 typedef enum mf_sum_of {
-    MF_SUM_ALL,  /* all of the store */
-    MF_SUM_HELD, /* those of parameters of which this process has a part: its part */
-    MF_SUM_APART /* the others; nothing is added, each leaf is a piece of its own */
+    MF_SUM_ALL,   /* all of the store */
+    MF_SUM_HELD,  /* those of parameters of which this process has a part: its part */
+    MF_SUM_COMMON /* the others */
 } mf_sum_of;
 
 /* Which gradients are rounded to bf16 before they are added (gradient_bf16.h). */
 typedef enum mf_sum_rounds {
     MF_ROUND_NONE,
     MF_ROUND_ALL,
-    MF_ROUND_SHARED /* all but those of experts, which do not travel where ranks share them */
+    MF_ROUND_SHARED /* all but those of experts, which need not travel where ranks share them */
 } mf_sum_rounds;
 
 typedef struct mf_sum_plan {
     mf_sum_of of;
     mf_sum_rounds rounds;
     int64_t leaves; /* of the tree */
+    bool apart;     /* nothing is added, each leaf is a piece of its own */
     mf_piece share; /* of this process; apart: leaves share.first, share.first + stride, .. */
     int64_t stride; /* 1, except apart */
     bool runs_on;   /* apart: the graph runs once more after the last leaf, for others */
@@ -40,10 +41,12 @@ typedef struct mf_sum_plan {
 
 /* What parallel.gradient and parallel.expert say. */
 mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c);
-/* Where ranks share the experts, they take turns with the micro-batches: the plans of a rank
- * for what all ranks have, and for its experts, whose leaves are the turns. */
-void mf_turns(int64_t leaves, int rank, int ranks, mf_sum_rounds rounds, mf_sum_plan *ret_own,
-              mf_sum_plan *ret_experts);
+/* Where ranks share the experts, they take turns with the micro-batches: rank r runs leaves r,
+ * r + ranks, .. Those that `sharing` neighbours run at the same time have one gradient of their
+ * experts, and these are the leaves of its tree: leaf j of the tree of all is part of leaf
+ * j / sharing. The plans of a rank for what all ranks have, and for its experts. */
+void mf_turns(int64_t leaves, int rank, int ranks, int sharing, mf_sum_rounds rounds,
+              mf_sum_plan *ret_own, mf_sum_plan *ret_experts);
 /* Allocates the copies on the store's device. */
 int mf_gradient_sum_new(mf_store *store, const mf_sum_plan *plan, mf_gradient_sum **ret);
 void mf_gradient_sum_free(mf_gradient_sum *s);  /* NULL is allowed */

@@ -88,17 +88,17 @@ static int judge_size(mf_world *w, const mf_session *s)
     return MF_OK;
 }
 
-int mf_launch_shares(const mf_config *c, int ranks, bool *ret)
+int mf_launch_shares(const mf_config *c, int ranks, int *ret)
 {
     const int optimizer = (int)c->train.optimizer;
-    *ret = c->parallel.expert > 1 && ranks > 1;
-    if (!*ret) return MF_OK;
-    if (c->parallel.expert < ranks)
+    const int64_t n = c->parallel.expert;
+    *ret = n < ranks ? (int)n : ranks;
+    if (*ret == 1) return MF_OK;
+    if (ranks % *ret != 0)
         return mf_fail(MF_ECONFIG,
-                       "parallel.expert = %lld with %d ranks: expected 1, or at least the "
-                       "number of ranks; several groups of ranks that share experts are not "
-                       "possible",
-                       (long long)c->parallel.expert, ranks);
+                       "parallel.expert = %lld with %d ranks: expected a number that divides "
+                       "them, or at least their number",
+                       (long long)n, ranks);
     const char *why = c->parallel.optimizer != MF_PARALLEL_SHARDED
                           ? "parallel.optimizer = sharded"
                       : optimizer == MF_OPTIMIZER_MUON || optimizer == MF_OPTIMIZER_ADAFACTOR
@@ -113,15 +113,12 @@ int mf_launch_shares(const mf_config *c, int ranks, bool *ret)
 int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks)
 {
     mf_launch l;
-    bool shares;
     *ret_rank = 0;
     *ret_ranks = 1;
     if (strcmp(c->parallel.comm, "self") == 0 || !mf_launch_find(&l)) return MF_OK;
-    const int rc = mf_launch_shares(c, l.ranks, &shares);
-    if (rc != MF_OK || !shares) return rc;
-    *ret_rank = l.rank;
-    *ret_ranks = l.ranks;
-    return MF_OK;
+    const int rc = mf_launch_shares(c, l.ranks, ret_ranks);
+    if (rc == MF_OK) *ret_rank = l.rank % *ret_ranks;
+    return rc;
 }
 
 /* Experts were divided by what the launcher told. */
@@ -129,17 +126,18 @@ static int join_experts(mf_world *w, mf_session *s)
 {
     mf_expert_ranks *e = &s->model->expert_ranks;
     if (!mf_experts_shared(e)) return MF_OK;
-    if (e->rank != mf_world_rank(w) || e->ranks != mf_world_ranks(w))
+    const int rank = mf_world_rank(w), ranks = mf_world_ranks(w);
+    if (e->rank != rank % e->ranks || ranks % e->ranks != 0)
         return mf_fail(MF_EUSAGE,
-                       "parallel.expert: the launcher calls this rank %d of %d, and %s rank %d "
-                       "of %d",
-                       e->rank, e->ranks, mf_world_name(w), mf_world_rank(w),
-                       mf_world_ranks(w));
+                       "parallel.expert: by the launcher this is rank %d of %d that share the "
+                       "experts, and %s calls it rank %d of %d",
+                       e->rank, e->ranks, mf_world_name(w), rank, ranks);
     if (s->config->data.padding != 0 && mf_session_masked(s))
         return mf_fail(MF_ECONFIG,
                        "parallel.expert: expected data.padding = max, since all ranks run "
                        "graphs of one length at a time");
     e->world = w;
+    e->first = rank - e->rank;
     return MF_OK;
 }
 
@@ -172,8 +170,7 @@ int mf_launch_threads(mf_world *w, int *ret)
     cpu_set_t *all = mf_alloc((size_t)ranks, sizeof *all);
     int rc = mf_world_agree(w, all ? MF_OK : MF_ENOMEM);
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
-    if (rc == MF_OK)
-        rc = mf_world_gather(w, "the cores of the ranks", &mine, sizeof mine, all);
+    if (rc == MF_OK) rc = mf_world_gather(w, "the cores of the ranks", &mine, sizeof mine, all);
     int sharing = 0;
     for (int r = 0; rc == MF_OK && r < ranks; r++) {
         CPU_AND(&both, &mine, &all[r]);

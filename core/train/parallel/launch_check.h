@@ -15,10 +15,11 @@ int mf_launch_check(mf_world *w, mf_session *s);
  * while the node has more. All ranks must call this. Errors: those of mf_world_gather. */
 int mf_launch_threads(mf_world *w, int *ret);
 
-/* Whether so many ranks share the experts (parallel.expert). MF_ECONFIG if the configuration
- * does not allow it. */
-int mf_launch_shares(const mf_config *c, int ranks, bool *ret);
-/* Before the ranks join: which rank this one is of how many that share the experts
+/* How many of so many ranks share the experts (parallel.expert): neighbours do, and there are
+ * ranks / *ret groups of them; *ret 1: each rank has all experts. MF_ECONFIG if the
+ * configuration does not allow it. */
+int mf_launch_shares(const mf_config *c, int ranks, int *ret);
+/* Before the ranks join: which rank this one is of those that share the experts
  * (parallel.expert), by what the launcher tells; *ret_ranks 1: each has all. MF_ECONFIG if the
  * configuration does not allow it. mf_launch_check then gives the model the world. */
 int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks);

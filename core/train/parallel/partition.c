@@ -96,18 +96,49 @@ static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_he
     return n + (at < size);
 }
 
-/* The parts of held parameters, of which rank i has the i-th; the last one gets the gap. */
+/* The parts of held parameters, part after part, in slices of the ranks that have the part; the
+ * last slice of the last part gets the gap. */
 static void list_held(const cutter *c, mf_partition *p, mf_owned *to)
 {
     for (int i = 0; i < mf_store_count(c->store); i++) {
         const mf_param *q = mf_store_at(c->store, i);
         if (q->buffer || q->stored || !q->held) continue;
-        const int64_t end = with_gap(c, q, p->size);
-        for (int r = 0; r < p->ranks; r++, to++)
-            *to = (mf_owned){.first = q->offset + r * q->held,
-                             .end = r == p->ranks - 1 ? end : q->offset + (r + 1) * q->held,
-                             .owner = r};
+        const int parts = (int)(q->count / q->held), each = p->ranks / parts;
+        for (int part = 0; part < parts; part++) {
+            const int64_t first = q->offset + part * q->held, end = first + q->held;
+            int64_t at = first;
+            for (int k = 0; k < each; k++, at = to++->end)
+                *to = (mf_owned){at, cut(c, first, end, k, each, at), part + k * parts};
+        }
+        to[-1].end = with_gap(c, q, p->size);
     }
+}
+
+int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
+                       mf_partition *ret)
+{
+    const mf_owned *all = p->slices + p->buckets * p->ranks;
+    int n = (p->n_slices - p->buckets * p->ranks) / p->ranks;
+    *ret = (mf_partition){.buckets = n, .size = p->size};
+    ret->bucket = mf_alloc((size_t)n + 1, sizeof *ret->bucket);
+    ret->slices = mf_alloc((size_t)(p->n_slices + 1), sizeof *ret->slices);
+    if (!ret->bucket || !ret->slices) return MF_ENOMEM;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        const mf_param *q = mf_store_at(store, i);
+        if (q->buffer || q->stored || !q->held) continue;
+        const int parts = (int)(q->count / q->held), part = rank % parts;
+        const int64_t first = q->offset + part * q->held, end = first + q->held;
+        ret->ranks = p->ranks / parts;
+        ret->bucket[--n] = (mf_owned){.first = first, .end = end};
+        for (int k = 0; k < ret->ranks; k++) {
+            const mf_owned *s = &all[part * ret->ranks + k];
+            ret->slices[n * ret->ranks + k] =
+                (mf_owned){s->first, s->end < end ? s->end : end, k};
+        }
+        all += p->ranks;
+    }
+    ret->n_slices = ret->buckets * ret->ranks;
+    return MF_OK;
 }
 
 /* ---- buckets ---- */

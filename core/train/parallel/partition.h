@@ -7,7 +7,8 @@
  * updates its values. A parameter that the optimizer sees as a whole is never divided.
  *
  * Of parameters of which each rank has only a part (mf_store_hold), that part belongs to it,
- * and lies in no bucket, since nobody else has gradients of it. */
+ * and lies in no bucket. If several ranks have the same part, each owns a slice of it: of n
+ * ranks that share a parameter, ranks i, i + n, i + 2 n, .. have part i. */
 #ifndef MF_TRAIN_PARTITION_H
 #define MF_TRAIN_PARTITION_H
 
@@ -37,6 +38,11 @@ static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int
 {
     return p->slices[bucket * p->ranks + i];
 }
+/* Of p, what the ranks with the same parts of held parameters as `rank` have in common, with
+ * one bucket for each parameter; owner is their number among those ranks. The caller frees
+ * *ret in every case. MF_ENOMEM. */
+int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
+                       mf_partition *ret);
 /* Elements of a tile in which the kernels of the host sum the squares of a range. */
 int64_t mf_partition_tile(const struct mf_optim_range *r);
 /* The owner of an element. */
