@@ -4,9 +4,11 @@ one batch, by moefw and by transformers, alternately, in one run.
 
 FOLDER is a model folder in the form of Hugging Face (random_folder.py writes one), RUN what `moefw import` made
 of it. --dtype is moefw's; transformers computes in the type of the folder. Each pair has two timings of each
-side, of which the faster counts, after one that does not. It needs torch and transformers."""
+side, of which the faster counts, after one that does not. It needs torch and transformers, and for weights of four
+bits (GPTQ) optimum and gptqmodel, whose kernel for this processor is then named."""
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import time
@@ -33,6 +35,19 @@ def theirs(model, ids):
     return best
 
 
+def load(folder):
+    """The model, and what multiplies its weights: transformers has no kernel of its own for four bits."""
+    with open(os.path.join(folder, "config.json")) as f:
+        quantized = "quantization_config" in json.load(f)
+    if not quantized:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+        return model, str(model.dtype)
+    import gptqmodel
+    model = gptqmodel.GPTQModel.load(folder, device="cpu").model.eval()
+    kernels = {type(m).__name__ for m in model.modules() if hasattr(m, "qweight")}
+    return model, "gptqmodel %s, %s" % (gptqmodel.__version__, ", ".join(sorted(kernels)))
+
+
 def main():
     o = argparse.ArgumentParser(description=__doc__)
     o.add_argument("moefw")
@@ -43,7 +58,7 @@ def main():
         o.add_argument("--" + name, type=int, default=value)
     a = o.parse_args()
     torch.set_num_threads(a.threads)
-    model = transformers.AutoModelForCausalLM.from_pretrained(a.folder, dtype="auto").eval()
+    model, kernels = load(a.folder)
     ids = torch.randint(0, model.config.vocab_size, (1, a.prompt))
     ratios = []
     for _ in range(a.pairs):
@@ -51,7 +66,7 @@ def main():
         ratios.append(they / we)
         print(f"moefw {we:.3f} s, transformers {they:.3f} s: {ratios[-1]:.2f} x", flush=True)
     print(f"median {statistics.median(ratios):.2f} x (torch {torch.__version__}, transformers {transformers.__version__}, "
-          f"{model.dtype})")
+          f"{kernels})")
 
 
 main()
