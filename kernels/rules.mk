@@ -38,7 +38,7 @@ if ISA_AVX2
 noinst_LIBRARIES += kernels/libsimd-avx2.a
 KERNEL_LIBS += kernels/libsimd-avx2.a
 KERNEL_ISAS += -DMF_HAVE_AVX2=1
-kernels_libsimd_avx2_a_SOURCES = $(SIMD)
+kernels_libsimd_avx2_a_SOURCES = $(SIMD) kernels/cpu/simd/stored/gptq_many.c
 kernels_libsimd_avx2_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx2
 kernels_libsimd_avx2_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX2_CFLAGS)
 endif

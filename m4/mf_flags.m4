@@ -92,7 +92,7 @@ AC_SUBST([MF_CFLAGS]) AC_SUBST([MF_PIC_CFLAGS]) AC_SUBST([MF_LDFLAGS]) AC_SUBST(
 AC_DEFUN([MF_ISAS], [
 mf_isas=generic
 AS_CASE([$host_cpu:$enable_fuzz], [x86_64:no|amd64:no], [
-    MF_ISA([avx2], [-mavx2 -mfma], [_mm256_fmadd_ps(_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps())])
+    MF_ISA([avx2], [-mavx2 -mfma -mf16c], [_mm256_fmadd_ps(_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_cvtph_ps(_mm_setzero_si128()))])
     MF_ISA([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512], [_mm512_setzero_ps()])
     MF_ISA([avx512bf16], [$MF_ISA_AVX512_CFLAGS -mavx512bf16 -mavx512vnni], [_mm512_dpbf16_ps(_mm512_setzero_ps(), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()))])
     AS_VAR_IF([mf_cv_isa_avx512bf16], [yes],

@@ -2,6 +2,9 @@
  * of simd/simd.def, compiled for the instruction set in use, replace those of `ref`. */
 #include <stdlib.h>
 #include <string.h>
+#if defined(MF_HAVE_AVX2)
+#include <cpuid.h>
+#endif
 
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cache.h"
@@ -31,6 +34,16 @@ void mf_simd_use_amx_avx512(void);
 
 #define MAX_ISAS 3
 
+#if defined(MF_HAVE_AVX2)
+/* Each processor with AVX2 has it, but a virtual machine may hide it; not every compiler knows
+ * its name in __builtin_cpu_supports. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 static int usable_isas(isa out[MAX_ISAS])
 {
     int n = 0;
@@ -41,7 +54,7 @@ static int usable_isas(isa out[MAX_ISAS])
         out[n++] = (isa){"avx512", mf_simd_fill_avx512, mf_simd_multiply_avx512};
 #endif
 #if defined(MF_HAVE_AVX2)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
         out[n++] = (isa){"avx2", mf_simd_fill_avx2, mf_simd_multiply_avx2};
 #endif
     out[n++] = (isa){"generic", mf_simd_fill_generic, mf_simd_multiply_generic};

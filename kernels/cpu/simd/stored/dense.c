@@ -15,8 +15,10 @@ static int64_t size_of(mf_stored_type type)
 
 V_INLINE vf f16_load(const uint16_t *p)
 {
-#if defined(__AVX512F__)
+#if VL == 16
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+#elif VL == 8
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 #else
     uint16_t h[VL];
     float f[VL];

@@ -13,8 +13,10 @@ V_INLINE vf v_load_f16(const uint16_t *p, int64_t n)
         memcpy(padded, p, (size_t)n * sizeof *p);
         p = padded;
     }
-#if defined(__AVX512F__)
+#if VL == 16
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+#elif VL == 8
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 #else
     vi bits = {0};
     for (int i = 0; i < VL; i++)

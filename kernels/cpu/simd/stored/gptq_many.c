@@ -1,31 +1,17 @@
-/* gptq_many.c: GPTQ weights times many rows of bf16, for processors that multiply and add four
- * bytes in one instruction.
+/* gptq_many.c: GPTQ weights times many rows of bf16.
  *
  * Weights stay integers: a shift and a mask take them from the words of the file. SPAN numbers
- * of a row at a time become integers of nearly 12 bits, so bf16 numbers down to 1/6 of the
- * largest of a span keep all bits. Sums over a span, or over a group of weights if it is
- * shorter, are exact in 32 bits; they are scaled and added in f32, span by span. So bits depend
- * neither on the tiling nor on the other rows.
- *
- * An instruction multiplies bytes, and a byte of a word is two weights, a + 16 b. The sum of
- * a X + b Y takes two of them if X and Y have 8 bits, and four with 16 bits in two digits.
- * Three are enough for 12 bits: a X + b Y = a p + (a + 16 b) u + (16 a + b) v, where
- * X = p + u + 16 v and Y = 16 u + v, since p, u and v of 8 bits can be chosen for all
- * |X|, |Y| <= MOST. */
-#include "kernels/cpu/simd/stored/four_bits.h"
-#include "kernels/cpu/simd/stored/stored.h"
+ * of a row at a time become integers, too. Sums over a span, or over a group of weights if it
+ * is shorter, are exact in 32 bits; they are scaled and added in f32, span by span. So bits
+ * depend neither on the tiling nor on the other rows. How integers are multiplied depends on
+ * the processor: many_bytes.h, many_pairs.h. */
+#include "kernels/cpu/simd/vec.h"
 
-#define SPAN    128
-#define QUARTER 32 /* groups are whole spans, or whole quarters of one */
-#define WORDS   (SPAN / 8)
-#define COLUMNS STORED_COLUMNS
-#define MR      12 /* rows at once: their sums of two vectors of outputs stay in registers */
-#define MOST    MF_STORED_MOST
-
-/* SPAN numbers of a row, two neighbours in each byte. */
-typedef struct __attribute__((aligned(64))) terms {
-    int8_t p[SPAN / 2], u[SPAN / 2], v[SPAN / 2];
-} terms;
+#if VL == 16
+#include "kernels/cpu/simd/stored/many_bytes.h"
+#else
+#include "kernels/cpu/simd/stored/many_pairs.h"
+#endif
 
 /* A span of all rows. Scales are powers of two. */
 typedef struct rows_span {
@@ -49,7 +35,8 @@ static float inverse_of(uint32_t largest, float *ret_scale)
     const uint32_t least = 0x1000; /* 2^-95: with it both scales are normal numbers */
     const uint32_t bits = largest < least ? least : largest, part = bits & 0x7f;
     /* the greatest power of two with which the largest is at most MOST */
-    const uint32_t power = 127 + 127 + 10 - (bits >> 7) - (1024 + 8 * part > MOST);
+    const uint32_t too_large = (1u << BITS) + (part << BITS >> 7) > MOST,
+                   power = 127 + 127 + BITS - (bits >> 7) - too_large;
     const uint32_t as_float = power << 23;
     float inverse;
     memcpy(&inverse, &as_float, sizeof inverse);
@@ -57,101 +44,34 @@ static float inverse_of(uint32_t largest, float *ret_scale)
     return largest < 0x7f80 ? inverse : 0;
 }
 
-V_INLINE void store_bytes(int8_t *to, vi x)
-{
-    _mm_store_si128((void *)to, _mm512_cvtepi32_epi8((__m512i)x));
-}
-
-/* v = v0 + 16 k is Y modulo 16, v0 in -8 .. 7, and k is such that |p| <= 127. |k| <= 7, since
- * |X - u0 - 16 v0| <= MOST + (MOST + 8) / 16 + 128 < 7.5 * 255; so |v| <= 120, |u| <= 112. */
-V_INLINE void store_terms(int at, vi x, vi y, terms *to)
-{
-    const vi v0 = ((y + 8) & 15) - 8, u0 = (y - v0) >> 4, rest = x - u0 - 16 * v0;
-    const vf part = __builtin_convertvector(rest, vf) * (1 / 255.0f);
-    const vi k = (vi)_mm512_cvtps_epi32(part);
-    store_bytes(to->p + at, rest - 255 * k);
-    store_bytes(to->u + at, u0 - k);
-    store_bytes(to->v + at, v0 + 16 * k);
-}
-
 /* Writes the n numbers of x, at most SPAN, as row r. */
 static void row_terms(const uint16_t *x, int64_t n, int64_t r, rows_span *to)
 {
-    const vi low = v_seti(0xffff), size = v_seti(0x7fff7fff);
     uint16_t padded[SPAN];
-    vi most = {0}, all = {0};
+    int32_t sum[SPAN / QUARTER];
     if (n < SPAN) {
         memset(padded, 0, sizeof padded);
         memcpy(padded, x, (size_t)n * sizeof *x);
         x = padded;
     }
-    for (int i = 0; i < SPAN; i += 2 * VL)
-        most = (vi)_mm512_max_epu16((__m512i)most,
-                                    (__m512i)(v_loadi((const void *)(x + i)) & size));
-    most = (vi)_mm512_max_epu32((__m512i)(most & low), (__m512i)((vu)most >> 16));
-    const float inverse = inverse_of(_mm512_reduce_max_epu32((__m512i)most), &to->scale[r]);
-    for (int i = 0; i < SPAN / 2; i += VL) {
-        const vi pairs = inverse == 0 ? (vi){0} : v_loadi((const void *)(x + 2 * i)),
-                 even = (vi)_mm512_cvtps_epi32((vf)(pairs << 16) * inverse),
-                 odd = (vi)_mm512_cvtps_epi32((vf)(pairs & ~low) * inverse), both = even + odd;
-        store_terms(i, even, odd, &to->x[r]);
-        to->sum[2 * i / QUARTER][r] = _mm512_reduce_add_epi32((__m512i)both);
-        all += both;
+    const float inverse = inverse_of(largest_of(x), &to->scale[r]);
+    integers_of(x, inverse, &to->x[r], sum);
+    to->sum_all[r] = 0;
+    for (int q = 0; q < SPAN / QUARTER; q++) {
+        to->sum[q][r] = sum[q];
+        to->sum_all[r] += sum[q];
     }
-    to->sum_all[r] = _mm512_reduce_add_epi32((__m512i)all);
 }
 
 /* ---- sums ---- */
 
-/* The four bytes at p in each lane. */
-V_INLINE vi four_bytes(const int8_t *p)
-{
-    int32_t word;
-    memcpy(&word, p, sizeof word);
-    return v_seti(word);
-}
-
-V_INLINE vi add_dots(vi sum, vi u, vi s)
-{
-    return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)s);
-}
-
-/* Adds to the sums of mr rows what `words` words give. x: the bytes p of the first row. */
-V_INLINE void add_words(int mr, int64_t words, const uint32_t *word, const int8_t *x,
-                        vi sum[MR][2])
-{
-    const vi mask = v_seti(0x0f0f0f0f);
-    for (int64_t i = 0; i < words; i++, word += COLUMNS, x += 4) {
-        vi both[2], low[2], turned[2]; /* a + 16 b, a, 16 a + b */
-        V_UNROLL
-        for (int v = 0; v < 2; v++) {
-            both[v] = v_loadi((const void *)(word + v * VL));
-            low[v] = both[v] & mask;
-            turned[v] = (low[v] << 4) | ((vi)((vu)both[v] >> 4) & mask);
-        }
-        V_UNROLL
-        for (int r = 0; r < mr; r++) {
-            const int8_t *at = x + r * (int64_t)sizeof(terms);
-            const vi p = four_bytes(at + offsetof(terms, p)),
-                     u = four_bytes(at + offsetof(terms, u)),
-                     w = four_bytes(at + offsetof(terms, v));
-            sum[r][0] = add_dots(sum[r][0], low[0], p);
-            sum[r][1] = add_dots(sum[r][1], low[1], p);
-            sum[r][0] = add_dots(sum[r][0], both[0], u);
-            sum[r][1] = add_dots(sum[r][1], both[1], u);
-            sum[r][0] = add_dots(sum[r][0], turned[0], w);
-            sum[r][1] = add_dots(sum[r][1], turned[1], w);
-        }
-    }
-}
-
 /* What is multiplied: words of a group and of a span, of COLUMNS outputs, with the rows from
  * the first of each array on. */
 typedef struct step {
-    const uint32_t *word; /* [words,COLUMNS] */
+    const uint32_t *word; /* [WORD_ROWS words,COLUMNS] */
     int64_t words;
     const columns_group *group;
-    const int8_t *x; /* bytes p of the first row, from the first word on */
+    const int8_t *x; /* the first row, from the first word on */
     const float *scale;
     const int32_t *sum; /* of X over the words */
     float *y;           /* [rows,COLUMNS] */
@@ -196,15 +116,20 @@ ROWS_OF(3)
 ROWS_OF(4)
 ROWS_OF(5)
 ROWS_OF(6)
+#if MR > 6
 ROWS_OF(7)
 ROWS_OF(8)
 ROWS_OF(9)
 ROWS_OF(10)
 ROWS_OF(11)
 ROWS_OF(12)
-static void (*const rows_of_number[MR])(const step *) = {rows_1, rows_2,  rows_3,  rows_4,
-                                                         rows_5, rows_6,  rows_7,  rows_8,
-                                                         rows_9, rows_10, rows_11, rows_12};
+#endif
+static void (*const rows_of_number[MR])(const step *) = {
+    rows_1, rows_2, rows_3, rows_4,  rows_5,  rows_6,
+#if MR > 6
+    rows_7, rows_8, rows_9, rows_10, rows_11, rows_12,
+#endif
+};
 
 /* ---- columns ---- */
 
@@ -261,9 +186,11 @@ static void multiply(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
 {
     const bool parts = p->groups > 1 && p->group_size < SPAN;
     const int64_t size = parts ? p->group_size / 8 : WORDS, panels = (rows + MR - 1) / MR;
-    uint32_t word[SPAN / 8 * COLUMNS] __attribute__((aligned(64)));
+    uint32_t word[WORDS * COLUMNS] __attribute__((aligned(64)));
+    uint32_t room[WORD_ROWS * WORDS * COLUMNS] __attribute__((aligned(64)));
     int32_t some[STORED_MANY];
     copy_words(p, i, words, o, n, word);
+    const uint32_t *all = spread_words(word, words, room);
     for (int64_t w = 0; w < words; w += size) {
         const int64_t end = w + size < words ? w + size : words;
         const columns_group group = group_of(p, (i + 8 * w) / p->group_size, o, n);
@@ -271,10 +198,10 @@ static void multiply(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
             parts ? sum_quarters(x, rows, w / 4, (end + 3) / 4, some) : x->sum_all;
         for (int64_t k = 0, r = 0; k < panels; k++) {
             const int64_t mr = (rows - r + panels - k - 1) / (panels - k);
-            const step s = {.word = word + w * COLUMNS,
+            const step s = {.word = all + w * WORD_ROWS * COLUMNS,
                             .words = end - w,
                             .group = &group,
-                            .x = x->x[r].p + 4 * w,
+                            .x = (const int8_t *)&x->x[r] + WORD_BYTES * w,
                             .scale = x->scale + r,
                             .sum = sum + r,
                             .y = y + r * COLUMNS,

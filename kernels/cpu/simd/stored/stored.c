@@ -364,7 +364,7 @@ static void run_few(const mf_kctx *x, few_cut *c)
 
 /* ---- y = x W^T, many rows of bf16, GPTQ ---- */
 
-#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+#if VL == 8 || (VL == 16 && defined(MF_HAVE_AVX512BF16))
 #define WIDEST 1024 /* outputs of a piece; their sums stay in the second cache */
 
 /* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces go
@@ -450,9 +450,8 @@ static bool run_many(const mf_kctx *x, const mf_stored_gemm_args *g, int64_t thr
 {
     many_cut c = {.g = g, .widest = WIDEST, .tiles = threads};
     const int64_t work = g->w->out * ((g->rows + STORED_MANY - 1) / STORED_MANY);
-    if (g->back || !g->bf16 || g->row || !__builtin_cpu_supports("avx512vnni") ||
-        !all_have_spans(g->w))
-        return false;
+    if (g->back || !g->bf16 || g->row || !all_have_spans(g->w)) return false;
+    if (VL == 16 && !__builtin_cpu_supports("avx512vnni")) return false;
     while (c.widest > BLOCK && work / c.widest < 6 * threads)
         c.widest /= 2;
     zero_rest(g, 0, g->w->out);

@@ -27,11 +27,11 @@ int64_t MF_SIMD(stored_digits_size)(int64_t in);
 void MF_SIMD(stored_digits)(int64_t in, const float *x, void *to);
 
 #define STORED_MANY    60 /* most rows of x that stored_many_gptq4 takes at once */
-#define STORED_COLUMNS 32
+#define STORED_COLUMNS (2 * VL)
 /* y[b][r][j] = sum over i of x[r ldx + i] W[o,i], o = o0 + STORED_COLUMNS b + j, for r < rows,
  * so y is [(o1 - o0) / STORED_COLUMNS rounded up, rows, STORED_COLUMNS]; x is bf16, rounded as
- * kernels/stored.h says. Only for parts that stored_gptq4_has_spans, on processors with AVX-512
- * VNNI, and where MF_HAVE_AVX512BF16 is defined. */
+ * kernels/stored.h says. Only for parts that stored_gptq4_has_spans, with AVX2, or with AVX-512
+ * on processors with its VNNI, where MF_HAVE_AVX512BF16 is defined. */
 void MF_SIMD(stored_many_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                 int64_t rows, const uint16_t *x, int64_t ldx, float *y);
 /* Whether groups of inputs consist of whole spans of 128, or spans of whole groups, of 32

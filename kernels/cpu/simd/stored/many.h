@@ -1,0 +1,23 @@
+/* many.h: the sizes that gptq_many.c and what it needs of a processor (many_bytes.h,
+ * many_pairs.h) have in common. */
+#ifndef MF_SIMD_MANY_H
+#define MF_SIMD_MANY_H
+
+#include "kernels/cpu/simd/stored/four_bits.h"
+#include "kernels/cpu/simd/stored/stored.h"
+
+#define SPAN    128 /* numbers of a row that have one scale */
+#define QUARTER 32  /* groups are whole spans, or whole quarters of one */
+#define WORDS   (SPAN / 8)
+#define COLUMNS STORED_COLUMNS /* two vectors */
+
+/* Either header gives, besides constants and `terms`, SPAN numbers of a row as integers:
+ *
+ *   largest_of    the bits of the largest |x| of a span
+ *   integers_of   writes X = x inverse, |X| <= MOST, and sums of X over quarters; inverse 0:
+ *                 all X are 0
+ *   spread_words  weights as add_words wants them: `word` itself, or `room` of WORD_ROWS as
+ *                 many words
+ *   add_words     adds to the sums of mr rows what `words` words give; x: the first row */
+
+#endif
