@@ -54,7 +54,7 @@ static int load_config(const char *path, const mf_load_change *change, mf_config
         set[n++] = (mf_assignment){text, "--set"};
         if (!text) rc = MF_ENOMEM;
     }
-    for (int i = 0; i < change->n_set; i++)
+    for (int i = 0; rc == MF_OK && i < change->n_set; i++)
         set[n++] = change->set[i];
     if (rc == MF_OK) rc = mf_config_load_from(path, n, set, NULL, ret);
     mf_arena_free(arena);

@@ -10,6 +10,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "pretrained/import.h"
+#include "train/run/load.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
@@ -162,6 +163,38 @@ START_TEST(failures_with_adapters)
 }
 END_TEST
 
+/* What `quantize` and `swap` do first. */
+static int load_changed(const char *run)
+{
+    static const mf_assignment set[] = {{"train.batch=1", "test"}};
+    const mf_session_options options = {.no_data = true};
+    const mf_load_change change = {
+        .step = -1, .router = "linear", .dtype = "f32", .n_set = 1, .set = set};
+    mf_session *s = NULL;
+    int64_t step;
+    const int rc = mf_load_run_as(run, &options, &change, &s, &step);
+    if (rc == MF_OK) mf_session_close(s);
+    return rc;
+}
+
+START_TEST(allocations_of_a_load)
+{
+    const char *run = scratch_path("run");
+    ck_assert_int_eq(import(run), MF_OK);
+    ck_assert_int_eq(load_changed(run), MF_OK);
+    bool hit = true;
+    for (long n = 1; hit; n = after(n)) {
+        fault_alloc(n, FAULT_ONCE);
+        const int rc = load_changed(run);
+        hit = fault_hit();
+        fault_off();
+        ck_assert_msg(rc == MF_OK || (hit && rc == MF_ENOMEM), "call %ld: %d: %s", n, rc,
+                      mf_error_message());
+    }
+    mf_remove_tree(run);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("pretrained_faults");
@@ -169,6 +202,7 @@ static Suite *suite(void)
     tcase_set_timeout(t, 300);
     tcase_add_test(t, allocations_of_an_import);
     tcase_add_test(t, calls_of_an_import);
+    tcase_add_test(t, allocations_of_a_load);
     tcase_add_test(t, failures_of_an_export);
     tcase_add_test(t, failures_with_adapters);
     suite_add_tcase(s, t);
