@@ -227,8 +227,11 @@ static int read_layers(mf_sample *s, const mf_json *array)
         l->top_k = small_int(v, "top_k");
         l->prob =
             read_matrix(s->arena, mf_json_get(v, "prob"), s->n_tokens, l->experts, FLOATS);
-        l->chosen =
+        int32_t *chosen =
             read_matrix(s->arena, mf_json_get(v, "chosen"), s->n_tokens, l->top_k, INTS);
+        l->chosen = chosen;
+        for (int64_t k = 0; chosen && k < (int64_t)s->n_tokens * l->top_k; k++)
+            if (chosen[k] >= l->experts) chosen[k] = -1;
         l->gate = read_matrix(s->arena, mf_json_get(v, "gate"), s->n_tokens, l->top_k, FLOATS);
         l->by_label =
             read_matrix(s->arena, mf_json_get(v, "by_label"), l->experts, s->n_labels, DOUBLES);

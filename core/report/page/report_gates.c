@@ -104,11 +104,13 @@ static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_laye
 static int chosen_values(const mf_report *p, const mf_sample *s, const mf_sample_layer *l,
                          const double **ret)
 {
+    *ret = NULL;
+    if (!l->chosen) return 0; /* then top_k is of nothing that was read */
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;
     *ret = v;
-    if (!v || !l->chosen) return 0;
+    if (!v) return 0;
     for (int i = 0; i < room; i++) {
         const int e = l->chosen[i];
         if (e < 0 || e >= l->experts) continue;

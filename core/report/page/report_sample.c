@@ -176,11 +176,13 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
 static int chosen_probabilities(const mf_report *p, const mf_sample *s,
                                 const mf_sample_layer *l, const double **ret)
 {
+    *ret = NULL;
+    if (!l->prob || !l->chosen) return 0; /* then top_k is of nothing that was read */
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;
     *ret = v;
-    if (!v || !l->prob || !l->chosen) return 0;
+    if (!v) return 0;
     for (int i = 0; i < room; i++) {
         const int e = l->chosen[i];
         if (e >= 0 && e < l->experts) v[n++] = (double)l->prob[i / l->top_k * l->experts + e];

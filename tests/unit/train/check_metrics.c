@@ -344,6 +344,12 @@ START_TEST(bad_samples)
         mf_sample_free(s);
     }
     mf_sample *s;
+    remove(path_of("bad"));
+    append(path_of("bad"), "{\"tokens\":[\"a\",\"b\"],\"layers\":[{\"experts\":2,\"top_k\":1,"
+                           "\"chosen\":[[1],[2]]}]}");
+    ck_assert_int_eq(mf_sample_read(path_of("bad"), &s), MF_OK);
+    ck_assert(s->layers[0].chosen[0] == 1 && s->layers[0].chosen[1] == -1);
+    mf_sample_free(s);
     append(path_of("bad"), "]");
     ck_assert_int_eq(mf_sample_read(path_of("bad"), &s), MF_EINPUT);
 }
