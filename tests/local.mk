@@ -201,6 +201,7 @@ tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_shape.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_store.c
 
 FUZZ_TARGETS =
+FUZZ_TARGETS += tests/fuzz/fuzz_checkpoint
 FUZZ_TARGETS += tests/fuzz/fuzz_config
 FUZZ_TARGETS += tests/fuzz/fuzz_elf
 FUZZ_TARGETS += tests/fuzz/fuzz_option
@@ -210,12 +211,15 @@ FUZZ_TARGETS += tests/fuzz/fuzz_metrics
 FUZZ_TARGETS += tests/fuzz/fuzz_packed
 FUZZ_TARGETS += tests/fuzz/fuzz_peft
 FUZZ_TARGETS += tests/fuzz/fuzz_pretrained
+FUZZ_TARGETS += tests/fuzz/fuzz_records
 FUZZ_TARGETS += tests/fuzz/fuzz_safetensors
 FUZZ_TARGETS += tests/fuzz/fuzz_stored
+FUZZ_TARGETS += tests/fuzz/fuzz_table
 FUZZ_TARGETS += tests/fuzz/fuzz_texts
 FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer
 FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer_json
 FUZZ_TARGETS += tests/fuzz/fuzz_trace
+FUZZ_TARGETS += tests/fuzz/fuzz_vocabulary
 
 # Shared by tests: failing tables, a temporary folder.
 TESTLIB =

@@ -3,9 +3,8 @@
  * Replays the given files (default: the seeds in $srcdir/tests/fuzz/corpus/NAME), then runs N
  * random mutations of them. Prints TAP. The same seed gives the same inputs. An input that ends
  * the process is written to FILE (default crash-NAME). */
+#include "tests/fuzz/change.h"
 #include "tests/fuzz/fuzz.h"
-
-#include "base/rng.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -129,143 +128,17 @@ static void add_path(const char *path)
     free(entries);
 }
 
-/* The random numbers of a run, which are drawn in the order of index; `index` is that of the
- * next one. */
-typedef struct dice {
-    uint64_t run, index;
-} dice;
-
-static size_t roll(dice *d, size_t below)
+static void run_changed(fuzz_buffer *b, uint64_t run)
 {
-    return (size_t)mf_rng_below(seed, 1, d->run, d->index++, below);
-}
-
-typedef struct buffer {
-    uint8_t *data;
-    size_t size, room;
-} buffer;
-
-static void remove_at(buffer *b, size_t at, size_t n)
-{
-    memmove(b->data + at, b->data + at + n, b->size - at - n);
-    b->size -= n;
-}
-
-/* Bytes that do not fit are dropped. text must not point into b. */
-static void insert_at(buffer *b, size_t at, const void *text, size_t n)
-{
-    if (n > b->room - b->size) n = b->room - b->size;
-    memmove(b->data + at + n, b->data + at, b->size - at);
-    memcpy(b->data + at, text, n);
-    b->size += n;
-}
-
-static void insert_word(buffer *b, dice *d)
-{
-    size_t n = 0;
-    while (fuzz_words[n])
-        n++;
-    if (n == 0) return;
-    const char *word = fuzz_words[roll(d, n)];
-    insert_at(b, roll(d, b->size + 1), word, strlen(word));
-}
-
-/* Writes a number near which sums and multiples of sizes overflow, as text or as bytes. */
-static void put_number(buffer *b, dice *d)
-{
-    static const uint64_t numbers[] = {0,
-                                       1,
-                                       7,
-                                       0x7F,
-                                       0x80,
-                                       0xFF,
-                                       0xFFFF,
-                                       0x10000,
-                                       0x7FFFFFFF,
-                                       0x80000000u,
-                                       0xFFFFFFFFu,
-                                       0x100000000u,
-                                       0x1FFFFFFFFFFFFFFFu,
-                                       0x4000000000000000u,
-                                       0x7FFFFFFFFFFFFFFFu,
-                                       0x8000000000000000u,
-                                       0xFFFFFFFFFFFFFFF8u,
-                                       0xFFFFFFFFFFFFFFFFu};
-    uint64_t number = numbers[roll(d, sizeof numbers / sizeof *numbers)] + roll(d, 3) - 1;
-    size_t at = roll(d, b->size + 1);
-    if (roll(d, 2)) {
-        char text[32];
-        size_t n = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)number);
-        size_t old = 0;
-        while (at + old < b->size && b->data[at + old] >= '0' && b->data[at + old] <= '9')
-            old++;
-        remove_at(b, at, old);
-        insert_at(b, at, text, n);
-    } else {
-        size_t n = (size_t)1 << roll(d, 4);
-        if (n > b->size - at) n = b->size - at;
-        memcpy(b->data + at, &number, n);
-    }
-}
-
-static void copy_part(buffer *b, dice *d, const uint8_t *from, size_t size)
-{
-    uint8_t part[256];
-    size_t n, at;
-    if (size == 0) return;
-    n = 1 + roll(d, size < sizeof part ? size : sizeof part);
-    at = roll(d, size - n + 1);
-    memcpy(part, from + at, n);
-    insert_at(b, roll(d, b->size + 1), part, n);
-}
-
-static void change(buffer *b, dice *d)
-{
-    size_t at = b->size ? roll(d, b->size) : 0;
-    const input *other;
-    uint8_t byte;
-    switch (roll(d, 10)) {
-    case 0:
-        if (b->size) b->data[at] ^= (uint8_t)(1u << roll(d, 8));
-        break;
-    case 1:
-        if (b->size) b->data[at] = (uint8_t)roll(d, 256);
-        break;
-    case 2:
-        byte = (uint8_t)roll(d, 256);
-        insert_at(b, at, &byte, 1);
-        break;
-    case 3:
-        if (b->size) remove_at(b, at, 1);
-        break;
-    case 4:
-        if (b->size) remove_at(b, at, 1 + roll(d, b->size - at));
-        break;
-    case 5:
-        copy_part(b, d, b->data, b->size);
-        break;
-    case 6:
-        other = &seeds[roll(d, n_seeds)];
-        copy_part(b, d, other->data, other->size);
-        break;
-    case 7:
-        put_number(b, d);
-        break;
-    default:
-        insert_word(b, d);
-        break;
-    }
-}
-
-static void run_changed(buffer *b, uint64_t run)
-{
-    dice d = {run, 0};
-    const input *from = &seeds[roll(&d, n_seeds)];
-    size_t changes = 1 + roll(&d, 1 + roll(&d, 8));
+    fuzz_dice d = {seed, run, 0};
+    const input *from = &seeds[fuzz_roll(&d, n_seeds)];
+    size_t changes = 1 + fuzz_roll(&d, 1 + fuzz_roll(&d, 8));
     b->size = from->size < b->room ? from->size : b->room;
     memcpy(b->data, from->data, b->size);
-    while (changes--)
-        change(b, &d);
+    while (changes--) {
+        const input *other = &seeds[fuzz_roll(&d, n_seeds)];
+        fuzz_change(b, &d, other->data, other->size);
+    }
     last_run = run;
     run_one(b->data, b->size);
 }
@@ -298,7 +171,7 @@ int main(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     const char *name = target_name(argv[0]), *srcdir = getenv("srcdir");
     uint64_t runs = 20000;
-    buffer b = {NULL, 0, 4096};
+    fuzz_buffer b = {NULL, 0, 4096};
     struct timespec start, end;
     int c;
     snprintf(keep_as, sizeof keep_as, "crash-%s", name);

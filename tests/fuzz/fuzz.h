@@ -19,7 +19,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Words of the format that driver.c inserts into inputs. NULL-terminated. */
+/* libFuzzer's inputs (mutator.c). Named here so that the linker takes it from its archive. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+__attribute__((used)) static size_t (*const fuzz_mutator)(uint8_t *, size_t, size_t,
+                                                          unsigned) = LLVMFuzzerCustomMutator;
+
+/* Words of the format that change.c inserts into inputs. NULL-terminated. */
 extern const char *const fuzz_words[];
 
 /* An assertion that no build type disables. */

@@ -30,33 +30,7 @@ const char *const fuzz_words[] = {
     ":-1",
     NULL};
 
-static char folder[64], config[128], weights[128];
-
-static void remove_folder(void)
-{
-    unlink(config);
-    unlink(weights);
-    rmdir(folder);
-}
-
-static void make_file(const char *path)
-{
-    FILE *f = fopen(path, "wb");
-    FUZZ_REQUIRE(f);
-    fclose(f);
-}
-
-static void make_folder(void)
-{
-    const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(folder, sizeof folder, "%s/fuzz_peft.XXXXXX", shm);
-    FUZZ_REQUIRE(mkdtemp(folder));
-    snprintf(config, sizeof config, "%s/" MF_PEFT_CONFIG, folder);
-    snprintf(weights, sizeof weights, "%s/" MF_PEFT_WEIGHTS, folder);
-    atexit(remove_folder);
-    make_file(config);
-    make_file(weights);
-}
+static const char *const names[] = {MF_PEFT_CONFIG, MF_PEFT_WEIGHTS};
 
 /* A linear layer, and two weights of experts, one of them square. */
 static const mf_peft_module modules[] = {
@@ -90,12 +64,13 @@ static void judge(const mf_peft *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const char *folder;
     if (size < 2) return 0;
-    if (folder[0] == '\0') make_folder();
+    if (!folder) folder = fuzz_make_folder(names, 2);
     size_t n = (size_t)data[0] | (size_t)data[1] << 8;
     if (n > size - 2) n = size - 2;
-    fuzz_set_file(0, config, data + 2, n);
-    fuzz_set_file(1, weights, data + 2 + n, size - 2 - n);
+    fuzz_set_file(0, NULL, data + 2, n);
+    fuzz_set_file(1, NULL, data + 2 + n, size - 2 - n);
     mf_arena *arena = mf_arena_new();
     mf_peft p;
     FUZZ_REQUIRE(arena);

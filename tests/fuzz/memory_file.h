@@ -11,12 +11,14 @@
 
 #include "base/file/io.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { FUZZ_FILES = 2 };
+enum { FUZZ_FILES = 12 };
 
 typedef struct fuzz_file {
     char path[128];
@@ -48,7 +50,7 @@ static inline ssize_t fuzz_pread(int fd, void *to, size_t n, off_t offset)
     if (!f) return mf_io_default()->pread(fd, to, n, offset);
     if (offset < 0 || (size_t)offset >= f->size) return 0;
     if (n > f->size - (size_t)offset) n = f->size - (size_t)offset;
-    memcpy(to, f->data + offset, n);
+    if (n > 0) memcpy(to, f->data + offset, n);
     return (ssize_t)n;
 }
 
@@ -72,8 +74,8 @@ static inline const char *fuzz_set_file(int i, const char *path, const uint8_t *
     }
     if (f->path[0] == '\0') {
         FUZZ_REQUIRE(i == fuzz_n_files && i < FUZZ_FILES);
-        f->fd = path ? mf_io_default()->open(path, O_RDWR, 0)
-                     : memfd_create("input", MFD_CLOEXEC);
+        f->fd =
+            path ? mf_io_default()->open(path, O_RDWR, 0) : memfd_create("input", MFD_CLOEXEC);
         FUZZ_REQUIRE(f->fd >= 0 && ftruncate(f->fd, 0) == 0);
         if (path)
             snprintf(f->path, sizeof f->path, "%s", path);
@@ -85,6 +87,45 @@ static inline const char *fuzz_set_file(int i, const char *path, const uint8_t *
     f->held = f->size = n;
     f->data = data;
     return f->path;
+}
+
+static char fuzz_folder[64];
+static int fuzz_made;
+
+static inline void fuzz_remove_folder(void)
+{
+    for (int i = 0; i < fuzz_made; i++) {
+        char *path = fuzz_files[i].path;
+        unlink(path);
+        *strrchr(path, '/') = '\0';
+        rmdir(path); /* the last file of a folder takes it along */
+    }
+    rmdir(fuzz_folder);
+}
+
+/* Makes an empty folder, which goes at the end of the process, and in it files of these names
+ * (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns its path. */
+static inline const char *fuzz_make_folder(const char *const *names, int n)
+{
+    snprintf(fuzz_folder, sizeof fuzz_folder, "%s/fuzz.XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    FUZZ_REQUIRE(mkdtemp(fuzz_folder));
+    atexit(fuzz_remove_folder);
+    for (int i = 0; i < n; i++) {
+        char path[128];
+        const char *slash = strchr(names[i], '/');
+        if (slash) {
+            snprintf(path, sizeof path, "%s/%.*s", fuzz_folder, (int)(slash - names[i]),
+                     names[i]);
+            FUZZ_REQUIRE(mkdir(path, 0700) == 0 || errno == EEXIST);
+        }
+        snprintf(path, sizeof path, "%s/%s", fuzz_folder, names[i]);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        FUZZ_REQUIRE(fd >= 0 && close(fd) == 0);
+        fuzz_set_file(i, path, NULL, 0);
+        fuzz_made++;
+    }
+    return fuzz_folder;
 }
 
 static inline const char *fuzz_memory_file(const uint8_t *data, size_t size)

@@ -1,9 +1,11 @@
 #!/bin/sh
 # run.sh [--hours H] [--runs N] [--build DIR] [--out DIR] [TARGET...]: runs fuzz targets one after
-# another, H hours each (2) or until N executions, with libFuzzer, and prints a table. DIR is a build configured with
+# another, H hours each (2) or until they have N executions in all, with libFuzzer, and prints a table. DIR is a
+# build configured with
 #     CC=clang ../configure --enable-fuzz --enable-build-type=asan && make fuzzers
 # (build-fuzz); nothing else need be built. New inputs and findings stay in OUT (fuzz-out), so the
-# next run begins with them.
+# next run begins with them; OUT/sums.tsv has a line for each ten minutes, and the table the sums of all nights.
+# Speeds are executions per second of processor time, so that other work on the machine does not change them.
 # The exit status is 1 if a target has found something.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +23,7 @@ while [ $# -gt 0 ]; do
         shift 2
         ;;
     -h | --help)
-        sed -n '2,8s/^# //p' "$0"
+        sed -n '2,10s/^# //p' "$0"
         exit 0
         ;;
     -*)
@@ -52,36 +54,65 @@ out=$(cd "$out" && pwd)
 : "${ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=8}"
 export srcdir="$here/../.." ASAN_OPTIONS
 
+# The longest inputs, in bytes: what a reader needs to meet all of its branches. Longer ones only take time.
+length() {
+    case $1 in
+    ini | option | texts | tokenizer | vocabulary) echo 512 ;;
+    config | json | packed | peft | pretrained | records | stored) echo 1024 ;;
+    tokenizer_json) echo 4096 ;;
+    *) echo 2048 ;;
+    esac
+}
+
+# sum TARGET FIELD: of all lines of the target
+sum() {
+    awk -F '\t' -v t="$1" -v f="$2" '$1 == t { n += $f } END { printf "%d\n", n }' "$out/sums.tsv"
+}
+
+# Sets `cpu` to the seconds of processor time of this shell's children: the second line of `times`, which
+# a subshell could not tell.
+children() {
+    times >"$out/times"
+    cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, "m"); n += 60 * part[1] + part[2] } printf "%d\n", n + .5 }' "$out/times")
+}
+
 found=0
-printf '%-16s %12s %8s %8s %9s %9s %s\n' target executions 'per s' edges features inputs findings
+: >>"$out/sums.tsv"
+printf '%-16s %12s %8s %13s %8s %8s %s\n' target executions 'per s' 'in all' edges inputs findings
 for name in "$@"; do
     program=$build/tests/fuzz/fuzz_$name
     [ -x "$program" ] || { printf '%-16s not built\n' "$name"; continue; }
     mkdir -p "$out/$name/corpus" "$out/$name/findings"
     # A finding ends libFuzzer; it is kept, and the rest of the time is run on.
-    begin=$(date +%s)
-    end=$((begin + seconds)) runs=0
+    end=$(($(date +%s) + seconds)) runs=0 used=0 edges=- inputs=-
     : >"$out/$name/log"
     while left=$((end - $(date +%s))) && [ "$left" -gt 0 ]; do
-        "$program" -max_total_time="$left" -runs=$((most > 0 ? most - runs : -1)) -timeout=10 -report_slow_units=3600 -rss_limit_mb=2048 -print_final_stats=1 \
+        [ "$most" -gt 0 ] && [ "$(sum "$name" 3)" -ge "$most" ] && break
+        children
+        before=$cpu
+        "$program" -max_total_time=$((left < 600 ? left : 600)) \
+            -runs=$((most > 0 ? most - $(sum "$name" 3) : -1)) -max_len="$(length "$name")" -len_control=100 \
+            -timeout=10 -report_slow_units=3600 -rss_limit_mb=2048 -print_final_stats=1 \
             -artifact_prefix="$out/$name/findings/" "$out/$name/corpus" "$here/corpus/$name" \
             >"$out/$name/last" 2>&1
-        status=$?
         cat "$out/$name/last" >>"$out/$name/log"
-        runs=$((runs + $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name/last" | tail -n 1 | grep . || echo 0)))
-        [ "$status" -eq 0 ] && break
-        [ "$most" -gt 0 ] && [ "$runs" -ge "$most" ] && break
+        children
+        took=$((cpu - before))
+        now=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name/last" | tail -n 1 | grep . || echo 0)
+        runs=$((runs + now)) used=$((used + took))
+        sed -n 's/^#[0-9].* cov: \([0-9]*\) ft: [0-9]* corp: \([0-9]*\).*/\1 \2/p' "$out/$name/last" |
+            tail -n 1 >"$out/$name/reached"
+        read -r edges inputs <"$out/$name/reached" || edges=- inputs=-
+        printf '%s\t%s\t%d\t%d\t%s\t%s\n' "$name" "$(date +%F)" "$now" "$took" "$edges" "$inputs" >>"$out/sums.tsv"
+        [ "$now" -eq 0 ] && break
     done
-    spent=$(($(date +%s) - begin))
     # On a machine with other work an input can seem endless: that is a finding if it is so again.
     for late in "$out/$name/findings"/timeout-*; do
         [ -f "$late" ] && timeout 60 "$program" -timeout=50 "$late" >/dev/null 2>&1 && rm "$late"
     done
     findings=$(find "$out/$name/findings" -type f | wc -l)
     [ "$findings" -gt 0 ] && found=1
-    sed -n 's/^#[0-9].* cov: \([0-9]*\) ft: \([0-9]*\) corp: \([0-9]*\).*/\1 \2 \3/p' "$out/$name/log" | tail -n 1 |
-        { read -r edges features inputs || :
-          printf '%-16s %12d %8d %8s %9s %9s %d\n' "$name" "$runs" $((runs / (spent > 0 ? spent : 1))) \
-              "${edges:--}" "${features:--}" "${inputs:--}" "$findings"; }
+    printf '%-16s %12d %8d %13d %8s %8s %d\n' "$name" "$runs" $((runs / (used > 0 ? used : 1))) \
+        "$(sum "$name" 3)" "$edges" "$inputs" "$findings"
 done
 exit $found
