@@ -1,4 +1,5 @@
-/* change.c: random changes of an input. The same numbers give the same change. */
+/* change.c: random changes of an input. The same numbers give the same change, so that an input
+ * is known by its number. No change makes an input longer than its memory. */
 #include "tests/fuzz/change.h"
 
 #include "tests/fuzz/fuzz.h"

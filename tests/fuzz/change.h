@@ -22,8 +22,8 @@ typedef struct fuzz_buffer {
 } fuzz_buffer;
 
 /* One change: of bits or bytes, a part of this or of the other input that is copied, a number
- * near which sizes overflow, a word of the target's format, or a token, list or object of a text
- * that is removed, repeated or put in place of another. */
+ * near which sizes overflow, a word of the target's format, or a token, list or object of a
+ * text that is removed, repeated or put in place of another. */
 void fuzz_change(fuzz_buffer *b, fuzz_dice *d, const uint8_t *other, size_t other_size);
 
 #endif

@@ -1,6 +1,6 @@
 /* fuzz_table: any file as comparison.json, the table of a comparison, from which its report is
- * made. It is refused, or its rows have names; runs that it names and that are not there are
- * skipped. */
+ * made. It is refused, or its rows have names. The runs that it names are not there, so the
+ * report has rows without runs. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

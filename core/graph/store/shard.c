@@ -135,8 +135,8 @@ void mf_store_hold(mf_param *p, int64_t first, int64_t count)
 /* Calls fn for what is not held of a block that has all of p from `at` on. */
 static void others(const mf_param *p, void *at, void (*fn)(void *begin, size_t bytes))
 {
-    float *first = at, *behind = first + p->held_first + p->held;
     if (!p->held || !at) return;
+    float *first = at, *behind = first + p->held_first + p->held;
     fn(first, (size_t)p->held_first * sizeof *first);
     fn(behind, (size_t)(first + p->count - behind) * sizeof *first);
 }
