@@ -39,6 +39,7 @@ MF_INLINE double mf_gate_sum(const mf_gate_args &g, int64_t t)
 {
     double sum = 0;
     if (!g.renormalize) return 1;
+    MF_UNROLL_BY(1)
     for (int64_t r = t * g.k; r < (t + 1) * g.k; r++) {
         const int32_t e = mf_expert_of(g, r);
         if (e >= 0) sum += g.prob[t * g.experts + e];
@@ -60,7 +61,8 @@ __global__ void __launch_bounds__(MF_THREADS)
     }
 }
 
-/* A warp each token: zeros first, then one lane adds in the order of r. */
+/* A warp each token: zeros first, then one lane adds in the order of r. Its loops are not
+ * unrolled: divisions in double are calls, around which nvcc spills what such loops hold. */
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_route_gates_grad(const mf_fault *fault, mf_gate_args g, const float *dgate,
                            float *dprob)
@@ -75,10 +77,12 @@ __global__ void __launch_bounds__(MF_THREADS)
     const double sum = mf_gate_sum(g, t);
     double mean = 0;
     if (sum < MF_LEAST_GATE_SUM) return;
+    MF_UNROLL_BY(1)
     for (int64_t r = t * g.k; g.renormalize && r < (t + 1) * g.k; r++) {
         const int32_t e = mf_expert_of(g, r);
         if (e >= 0) mean += (double)dgate[r] * g.prob[t * g.experts + e] / sum;
     }
+    MF_UNROLL_BY(1)
     for (int64_t r = t * g.k; r < (t + 1) * g.k; r++) {
         const int32_t e = mf_expert_of(g, r);
         if (e >= 0) dprob[t * g.experts + e] += (float)(g.scale * (dgate[r] - mean) / sum);
