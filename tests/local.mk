@@ -86,6 +86,7 @@ UNIT += tests/unit/train/check_tracking
 CLI =
 CLI += tests/cuda/backend.bats
 CLI += tests/cuda/emulator.bats
+CLI += tests/cuda/layouts.bats
 CLI += tests/cuda/static.bats
 CLI += tests/cli/answers.bats
 CLI += tests/cli/compare.bats
