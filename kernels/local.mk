@@ -149,6 +149,7 @@ EXTRA_DIST += $(CUDA_KERNELS)
 CUDA_HOST =
 CUDA_HOST += kernels/cuda/backend.c
 CUDA_HOST += kernels/cuda/backend.h
+CUDA_HOST += kernels/cuda/code.c
 CUDA_HOST += kernels/cuda/lt.c
 CUDA_HOST += kernels/cuda/memory.c
 CUDA_HOST += kernels/cuda/queue.c

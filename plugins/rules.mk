@@ -11,8 +11,8 @@ am__v_SO_0 = @echo "  PLUGIN  " $@;
 am__v_SO_1 =
 
 .c.so:
-	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) $(PLUGIN_CPPFLAGS) $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) \
-	  -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
+	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) $(PLUGIN_CPPFLAGS) $(CPPFLAGS) $(PLUGIN_IMAGE) $(PLUGIN_CFLAGS) \
+	  $(CFLAGS) -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
 -include $(PLUGINS:.so=.so.d)
 
 # A plugin that is no longer listed must not be found by a program run in place. Only what was
@@ -22,6 +22,19 @@ plugins/.built: Makefile
 	  case " "`echo $(PLUGINS)`" " in *" $$p "*) ;; *) rm -f "$$p" "$$p.d" ;; esac; \
 	done; echo $(PLUGINS) >$@-t && mv -f $@-t $@
 CLEANFILES += plugins/.built plugins/.built-t
+
+# Kernels of plugins for GPUs, which the plugin carries as data.
+PLUGIN_KERNELS = plugins/routers/hash.cu
+PLUGIN_IMAGE =
+if HAVE_CUDA
+plugins/routers/hash.fatbin: plugins/routers/hash.cu include/moefw/kernel.cuh kernels/cuda/device.cuh
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) -std=c++20 -O3 -fatbin $(CUDA_ARCHITECTURES) \
+	  $(PLUGIN_CPPFLAGS) -I$(top_srcdir)/kernels/cuda $(top_srcdir)/plugins/routers/hash.cu -o $@
+plugins/routers/hash.so: plugins/routers/hash.fatbin
+plugins/routers/hash.so: PLUGIN_IMAGE = -DMOEFW_IMAGE='"plugins/routers/hash.fatbin"'
+endif
+EXTRA_DIST += $(PLUGIN_KERNELS)
+CLEANFILES += plugins/routers/hash.fatbin
 
 EXTRA_DIST += $(PLUGINS:.so=.c)
 CLEANFILES += $(PLUGINS) $(PLUGINS:.so=.so.d)

@@ -1,6 +1,6 @@
 /* graph/detour.c: runs an op that the device cannot run on the host, in a graph on a device:
  * copies its data to the host, calls its host function, and copies the results back. These are
- * ops of plugins without launch functions, and ops of core that launch a kernel which the
+ * ops of plugins without launch functions or code for this device, and ops of core that launch a kernel which the
  * device's set lacks.
  *
  * All detours of a graph share one staging block, since they run one after another. Values that
@@ -34,15 +34,20 @@ static void add(mf_detour *d, const mf_view *v, bool in)
     p->out = p->out || !in;
 }
 
-/* Logs, once for an op and once for a kernel, that the host computes; or refuses it. */
-static int tell(mf_graph *g, const mf_node *node, const char *lacking)
+/* Logs, once for an op and once for a kernel, that the host computes; or refuses it. no_code:
+ * the device has said why it cannot use the op's code. */
+static int tell(mf_graph *g, const mf_node *node, const char *lacking, bool no_code)
 {
     mf_device *d = g->options.device;
-    char text[256];
-    snprintf(text, sizeof text, "%s%s (%s) %s%s for device %s%s", node->op->name,
+    const char *why = no_code ? d->ops->message(d) : NULL;
+    char text[512];
+    snprintf(text, sizeof text, "%s%s (%s) %s%s for device %s%s%s%s", node->op->name,
              node->backward ? " backward" : "", *node->scope ? node->scope : "no scope",
-             lacking ? "needs the kernel " : "has no launch function", lacking ? lacking : "",
-             mf_device_name(d), lacking ? ", which has none" : "");
+             lacking   ? "needs the kernel "
+             : no_code ? "has no code"
+                       : "has no launch function",
+             lacking ? lacking : "", mf_device_name(d), lacking ? ", which has none" : "",
+             why ? ": " : "", why ? why : "");
     if (d->host_ops_refused) {
         mf_fail(MF_EDEP, "%s; device.strict = no lets it run on the host", text);
         return mf_graph_adopt(g, MF_EDEP);
@@ -52,7 +57,7 @@ static int tell(mf_graph *g, const mf_node *node, const char *lacking)
     return MF_OK;
 }
 
-int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking)
+int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking, bool no_code)
 {
     const mf_call *call = &step->call;
     const mf_node *node = step->node;
@@ -66,7 +71,7 @@ int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking)
     d->work_at = reserve(d, node->backward ? node->backward_work_bytes : node->work_bytes);
     if (d->bytes > g->staging_bytes) g->staging_bytes = d->bytes;
     step->detour = d;
-    return tell(g, node, lacking);
+    return tell(g, node, lacking, no_code);
 }
 
 static void place(const mf_graph *g, const mf_detour *d, mf_view *v)

@@ -38,9 +38,17 @@ typedef struct mf_replay {
     const mf_node *node;
     bool foreign;               /* the op is not in core's table */
     const mf_device_op *launch; /* functions to run instead of fn; NULL: fn */
+    struct mf_plugin_kernels *kernels; /* of launch->code, to run instead of fn; NULL: none */
     /* on a device: the op runs on the host, with copies before and after; NULL: it does not */
     struct mf_detour *detour;
 } mf_replay;
+
+/* Loaded kernels of an op's device code, and the list that names them. */
+typedef struct mf_plugin_kernels {
+    const mf_device_kernel *list;
+    int n;
+    void *kernel[MF_DEVICE_KERNELS];
+} mf_plugin_kernels;
 
 /* Memory on the device that an op on the host reads or writes, and its copy in g->staging. */
 typedef struct mf_detour_part {
@@ -184,12 +192,20 @@ int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
 /* ---- detour.c ---- */
 /* Plans the detour of a step whose op has no launch function, or, for an op of core, launches
- * the kernel `lacking`, which the device does not have. Raises staging_bytes if needed. MF_EDEP
- * if the device is not allowed to use the host. */
-int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking);
+ * the kernel `lacking`, which the device does not have, or (no_code) has code that the device
+ * has just refused. Raises staging_bytes if needed. MF_EDEP if the device is not allowed to use
+ * the host. */
+int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking, bool no_code);
 /* Replaces the step's pointers by addresses in staging, once that is allocated. */
 void mf_detour_place(mf_graph *g, mf_replay *step);
 int mf_detour_run(mf_graph *g, mf_replay *step);
+
+/* ---- plugin_kernels.c ---- */
+/* Loads the kernels of l->code for the step, which then has `kernels`; in a graph that is only
+ * planned it does nothing. MF_EDEP, without a recorded error: the device cannot use the code,
+ * for which it has a text. */
+int mf_plugin_kernels_new(mf_graph *g, mf_replay *step, const mf_device_op *l);
+int mf_plugin_kernels_run(mf_graph *g, const mf_replay *step);
 
 /* ---- lacking.c ---- */
 /* The first kernel that the step's op launches and the device's set lacks; NULL: it lacks none,

@@ -60,17 +60,18 @@ static const mf_device_op *behind(const mf_device_op *l)
     return (const mf_device_op *)(const void *)((const char *)l + l->size);
 }
 
-/* Returns the launch functions that the op has for the graph's device; NULL: it has none, or
- * the graph runs on the CPU. */
+/* Returns the launch functions or the kernels that the op has for the graph's device; NULL: it
+ * has none, or the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
 {
     if (!g->options.device) return NULL;
     if (op->size < offsetof(mf_opdef, launch) + sizeof op->launch) return NULL;
     const char *name = mf_device_name(g->options.device);
     for (const mf_device_op *l = op->launch; l && l->device; l = behind(l)) {
-        if (l->size < sizeof *l) return NULL;
-        if (strcmp(l->device, name) == 0 && l->forward && (l->backward || !op->backward))
-            return l;
+        if (l->size < offsetof(mf_device_op, code)) return NULL;
+        if (strcmp(l->device, name) != 0) continue;
+        if (l->forward && (l->backward || !op->backward)) return l;
+        if (MF_HAS(l, mf_device_op, code) && l->code && !l->forward) return l;
     }
     return NULL;
 }
@@ -105,10 +106,16 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         .node = node,
         .foreign = mf_op_is_foreign(node->op),
     };
-    if (!g->options.device || launch) return MF_OK;
+    const bool as_data = launch && !launch->forward;
+    const int rc = as_data ? mf_plugin_kernels_new(g, step, launch) : MF_OK;
+    if (rc == MF_EDEP && g->status == MF_OK) {
+        step->launch = NULL;
+        return mf_detour_new(g, step, NULL, true);
+    }
+    if (!g->options.device || launch) return rc;
     /* ops of core only launch kernels, so they run on any device that has these */
     const char *lacking = g->options.bare ? NULL : mf_graph_lacking(g, step);
-    return step->foreign || lacking ? mf_detour_new(g, step, lacking) : MF_OK;
+    return step->foreign || lacking ? mf_detour_new(g, step, lacking, false) : MF_OK;
 }
 
 static int prepare_lives(mf_graph *g)
@@ -205,6 +212,7 @@ int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault)
 static int call_step(mf_graph *g, mf_replay *step)
 {
     if (step->detour) return mf_detour_run(g, step);
+    if (step->kernels) return mf_plugin_kernels_run(g, step);
     if (!step->launch) return step->fn(&step->call);
     const mf_on_device on = {sizeof on, step->launch->device, g->launch.stream};
     return step->node->backward ? step->launch->backward(&step->call, &on)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "plugin/crash.h"
 #include "plugin/instance_internal.h"
+#include "plugin/load/device_code.h"
 #include "plugin/missing.h"
 #include "plugin/print.h"
 
@@ -331,6 +332,14 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
     if (!mf_graph_at_next(g)) mf_graph_at(g, NULL, 0);
     if (def && !known_op(g, def)) return NULL;
     const mf_ctx *ctx = mf_instance_now();
+    if (def && def->size >= UP_TO(mf_opdef, launch) && def->launch && def->name &&
+        mf_judge_device_code(def) != MF_OK) {
+        char why[600];
+        snprintf(why, sizeof why, "%s", mf_error_message());
+        mf_graph_fail(g, MF_EPLUGIN, "plugin %s: %s", ctx ? ctx->plugin->name : "of the program",
+                      why);
+        return NULL;
+    }
     if (ctx && def) mf_crash_own(def, ctx->plugin->name, ctx->plugin->path);
     return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }

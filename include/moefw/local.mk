@@ -3,6 +3,7 @@ pkginclude_HEADERS =
 pkginclude_HEADERS += include/moefw/adapter.h
 pkginclude_HEADERS += include/moefw/command.h
 pkginclude_HEADERS += include/moefw/host.h
+pkginclude_HEADERS += include/moefw/kernel.cuh
 pkginclude_HEADERS += include/moefw/moefw.h
 pkginclude_HEADERS += include/moefw/op.h
 pkginclude_HEADERS += include/moefw/ops.h

@@ -92,6 +92,55 @@ typedef struct mf_on_device {
     void *stream;
 } mf_on_device;
 
+/* ---- device code of an op, as data ----
+ *
+ * A plugin may carry kernels that its author has compiled, as bytes of its own file; it is
+ * linked with nothing of CUDA, and loads where there is none. moefw/kernel.cuh is for the file
+ * of the kernels, MF_DEVICE_IMAGE puts what the compiler made of it into the plugin. */
+
+/* The one parameter of each kernel: what the op's function would get, with data and work in
+ * memory of the device. An older kernel gets the first bytes. */
+typedef struct mf_kernel_args {
+    uint32_t size;
+    int32_t n_in, n_out;
+    int32_t reserved;
+    mf_view in[MF_OP_MAX_ARGS]; /* as mf_call.in */
+    mf_view out[MF_OP_MAX_IN];  /* as mf_call.out */
+    mf_attr attr;               /* mf_kernel_launch.attr */
+    void *work;
+    /* Not 0 if an earlier op of this run has failed: indices may then be wrong, and a kernel
+     * that uses some as addresses must return. The run ends with the message of that op. */
+    const int32_t *fault;
+} mf_kernel_args;
+
+/* One launch, which a function of the op's plugin describes. */
+typedef struct mf_kernel_launch {
+    uint32_t size;
+    uint32_t grid[3];      /* blocks; each is 1 before; with a 0 nothing is launched */
+    uint32_t block[3];     /* threads of a block; each is 1 before */
+    uint32_t shared_bytes; /* of dynamic shared memory; 0 before */
+    mf_attr attr;          /* of the op before; the kernel gets what the function leaves here */
+} mf_kernel_launch;
+
+typedef struct mf_device_kernel {
+    uint32_t size;
+    const char *name; /* in the image; NULL ends a list, all of whose entries have one size */
+    /* Fills in *ret from the shapes. It is called on the host and must not read or write data
+     * or work. It may refuse: return call->fail(call, MF_EPLUGIN, "..."). */
+    int (*launch)(const mf_call *call, mf_kernel_launch *ret);
+} mf_device_kernel;
+
+#define MF_DEVICE_KERNELS 8 /* most kernels in a list */
+
+typedef struct mf_device_code {
+    uint32_t size;
+    /* The bytes from image to image_end are constant data of the plugin. For "cuda": a fat
+     * binary (nvcc -fatbin) or an ELF file of one architecture (nvcc -cubin). */
+    const void *image, *image_end;
+    /* Kernels that are launched one after another. backward: NULL without op->backward. */
+    const mf_device_kernel *forward, *backward;
+} mf_device_code;
+
 /* How an op runs on a device other than the host. The functions are called on the host with a
  * call whose data and work are memory of the device: they queue work in the stream and return,
  * without waiting and without reading or writing that memory. What they queue may depend on the
@@ -102,7 +151,20 @@ typedef struct mf_device_op {
     int (*forward)(const mf_call *call, const mf_on_device *on);
     int (*backward)(const mf_call *call,
                     const mf_on_device *on); /* NULL without op->backward */
+    /* Instead of functions: forward and backward are NULL, and core launches these kernels.
+     * The op draws no random numbers (MF_OP_RANDOM). NULL: there is no such code. */
+    const mf_device_code *code;
 } mf_device_op;
+
+#if defined(__GNUC__) && defined(__ELF__)
+/* Declares NAME and NAME_end, between which are the bytes of a file (a literal), for image and
+ * image_end. The compiler looks for the file as for one that is included. */
+#define MF_DEVICE_IMAGE(name, file)                                                            \
+    __asm__(".pushsection .rodata\n.balign 64\n.globl " #name "\n.hidden " #name "\n.globl "     \
+            #name "_end\n.hidden " #name "_end\n" #name ":\n.incbin \"" file "\"\n" #name          \
+            "_end:\n.byte 0\n.popsection\n");                                                 \
+    extern __attribute__((visibility("hidden"))) const unsigned char name[], name##_end[]
+#endif
 
 /* The arguments of grad. dout[i] is NULL if no gradient reaches output i. */
 typedef struct mf_gradient {

@@ -77,6 +77,10 @@ static const mf_device_ops ops = {
     .record_end = mf_cuda_record_end,
     .replay = mf_cuda_replay,
     .recording_free = mf_cuda_recording_free,
+    .code_load = mf_cuda_code_load,
+    .code_kernel = mf_cuda_code_kernel,
+    .code_launch = mf_cuda_code_launch,
+    .code_free = mf_cuda_code_free,
 };
 
 /* ---- opening ---- */

@@ -52,6 +52,13 @@ int mf_cuda_record_end(mf_device *d, void *stream, void **ret);
 int mf_cuda_replay(mf_device *d, void *stream, void *recording);
 void mf_cuda_recording_free(mf_device *d, void *recording);
 
+/* ---- code.c: kernels of plugins ---- */
+int mf_cuda_code_load(mf_device *d, const void *image, void **ret);
+int mf_cuda_code_kernel(mf_device *d, void *code, const char *name, void **ret);
+int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,
+                        const mf_kernel_args *args);
+void mf_cuda_code_free(mf_device *d, void *code);
+
 /* ---- lt.c: gemms by cuBLASLt ---- */
 int mf_cuda_lt_new(mf_cuda *c, mf_cuda_lt **ret);
 void mf_cuda_lt_free(mf_cuda_lt *p);

@@ -6,7 +6,7 @@
 #ifndef MF_CUDA_DEVICE_CUH
 #define MF_CUDA_DEVICE_CUH
 
-#include "kernels/kernel.h"
+#include <stdint.h>
 
 /* MF_LAUNCH(kernel, grid, block, bytes of shared memory, context, arguments ...); macros may
  * stand for several of these. A kernel with commas is in parentheses. */

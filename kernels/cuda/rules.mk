@@ -11,9 +11,12 @@ INSTALL_CUDA =
 UNINSTALL_CUDA =
 if HAVE_CUDA
 CUDA_SO += plugins/backend_cuda.so
-CUDA_OBJECTS = kernels/cuda/backend.o kernels/cuda/lt.o kernels/cuda/memory.o kernels/cuda/queue.o
+CUDA_OBJECTS = kernels/cuda/backend.o kernels/cuda/code.o kernels/cuda/lt.o kernels/cuda/memory.o \
+	kernels/cuda/queue.o
 kernels/cuda/backend.o: kernels/cuda/backend.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/backend.c -o $@
+kernels/cuda/code.o: kernels/cuda/code.c
+	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/code.c -o $@
 kernels/cuda/lt.o: kernels/cuda/lt.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/lt.c -o $@
 kernels/cuda/memory.o: kernels/cuda/memory.c

@@ -172,12 +172,67 @@ static int forward(const mf_call *call)
     return MF_OK;
 }
 
+/* ---- on a GPU (hash.cu) ---- */
+
+#ifdef MOEFW_IMAGE
+MF_DEVICE_IMAGE(hash_image, MOEFW_IMAGE);
+
+static int launch(const mf_call *call, mf_kernel_launch *ret)
+{
+    enum { THREADS = 128, MOST = 65535 };
+    const int64_t blocks = (call->in[0].shape.dim[0] + THREADS - 1) / THREADS;
+    ret->block[0] = THREADS;
+    ret->grid[0] = (uint32_t)(blocks < MOST ? blocks : MOST);
+    return MF_OK;
+}
+
+static const mf_device_kernel kernels[] = {
+    {.size = sizeof(mf_device_kernel), .name = "hash_route", .launch = launch},
+    {.size = sizeof(mf_device_kernel)}};
+static const mf_device_code code = {.size = sizeof(mf_device_code),
+                                    .image = hash_image,
+                                    .image_end = hash_image_end,
+                                    .forward = kernels};
+static const mf_device_op devices[] = {
+    {.size = sizeof(mf_device_op), .device = "cuda", .code = &code},
+    {.size = sizeof(mf_device_op)}};
+#define DEVICES devices
+#else
+#define DEVICES NULL
+#endif
+
 static const mf_opdef hash_op = {.size = sizeof(mf_opdef),
                                  .flags = MF_OP_NO_GRAD,
                                  .name = "hash_route",
                                  .formula = "expert = H(key) mod E",
                                  .infer = infer,
-                                 .forward = forward};
+                                 .forward = forward,
+                                 .launch = DEVICES};
+
+/* For `plugin check`: each source, with one expert and with several for a token. */
+#define EXAMPLE(type, shape_, ...)                                                             \
+    {.size = sizeof(mf_op_example),                                                            \
+     .n_in = 1,                                                                                \
+     .op = &hash_op,                                                                           \
+     .shape = {shape_},                                                                        \
+     .dtype = {type},                                                                          \
+     .lo = {type == MF_I32 ? 0 : -3},                                                          \
+     .hi = {type == MF_I32 ? 99 : 3},                                                          \
+     .attr = {{__VA_ARGS__}, {0.5}}}
+#define IDS                                                                                    \
+    {                                                                                          \
+        1, 0, {301}                                                                            \
+    }
+#define ROWS(d)                                                                                \
+    {                                                                                          \
+        2, 0, {37, d}                                                                          \
+    }
+static const mf_op_example examples[] = {
+    EXAMPLE(MF_I32, IDS, 5, 1, 3, TOKEN_ID, RANDOM, 100),
+    EXAMPLE(MF_I32, IDS, 5, 3, 3, TOKEN_ID, BALANCED, 90),
+    EXAMPLE(MF_F32, ROWS(130), 8, 2, 0, SIGN_BITS, RANDOM, 100),
+    EXAMPLE(MF_F32, ROWS(7), 4, 4, 1, QUANTISED, RANDOM, 100),
+};
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
@@ -231,6 +286,7 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
-                                  "fixed choice by a hash of the token; no parameters", options,
-                                  conf, router, &vtable);
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT_OPS(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
+                                      "fixed choice by a hash of the token; no parameters",
+                                      options, conf, router, &vtable, examples,
+                                      sizeof examples / sizeof *examples);

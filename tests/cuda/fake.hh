@@ -1,9 +1,12 @@
-/* fake.hh: what the fake libcublasLt needs of the fake libcudart. */
+/* fake.hh: what the fake libcublasLt needs of the fake libcudart, and the files of the latter of
+ * each other. */
 #ifndef TESTS_CUDA_FAKE_HH
 #define TESTS_CUDA_FAKE_HH
 
 #include <cstddef>
 #include <functional>
+
+struct dim3;
 
 namespace fake {
 typedef std::function<void()> op;
@@ -16,6 +19,17 @@ void writes(void *p, size_t bytes, const char *what);
 bool is_device(const void *p, size_t bytes);
 /* Whether this call is the one that has to fail; kind: "gemm", or NULL. */
 bool fails(const char *kind = nullptr);
+/* Records an error for cudaGetLastError, and returns it. */
+int give(int error);
+/* Runs all that waits. */
+void finish();
+/* From now on all memory of the device counts as written. */
+void all_written();
+
+/* ---- fake_library.cc: kernels of plugins ---- */
+bool has_kernel(const void *kernel);
+op launch_of(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared);
+size_t libraries_left();
 } // namespace fake
 
 #endif

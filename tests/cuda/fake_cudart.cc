@@ -101,7 +101,8 @@ static cudaError_t give(int e)
 static void report()
 {
     const size_t left = emu::dev_live() + pinned.size() + events.size() + graphs.size() +
-                        execs.size() + streams.size() - streams.count(0);
+                        execs.size() + streams.size() - streams.count(0) +
+                        fake::libraries_left();
     emu::dev_show(true);
     if (getenv("MOEFW_FAKE_STATS")) {
         fprintf(stderr, "fake runtime: calls %ld\n", calls);
@@ -112,9 +113,9 @@ static void report()
     if (getenv("MOEFW_FAKE_LEAKS") && left > 0)
         fprintf(stderr,
                 "fake runtime: left at the end: %zu blocks of the device, %zu of the host, %zu "
-                "events, %zu graphs, %zu streams\n",
+                "events, %zu graphs, %zu streams, %zu libraries\n",
                 emu::dev_live(), pinned.size(), events.size(), graphs.size() + execs.size(),
-                streams.size() - streams.count(0));
+                streams.size() - streams.count(0), fake::libraries_left());
     if (emu::findings() > 0) fprintf(stderr, "fake runtime: %d findings\n", emu::findings());
     if (emu::findings() > 0 || (getenv("MOEFW_FAKE_LEAKS") && left > 0)) {
         fflush(nullptr);
@@ -294,6 +295,19 @@ void writes(void *p, size_t n, const char *what)
 bool fails(const char *kind)
 {
     return enter(kind);
+}
+int give(int error)
+{
+    return ::give(error);
+}
+void finish()
+{
+    drain(nullptr, 0);
+}
+void all_written()
+{
+    for (auto &b : blocks)
+        emu::dev_mark_written(b.first, b.second);
 }
 } // namespace fake
 
@@ -647,10 +661,10 @@ cudaError_t __cudaGetKernel(void **kernel, const void *host)
     *kernel = (void *)host;
     return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void *host, int, int value)
+cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute, int value)
 {
     if (enter()) return give(cudaErrorInvalidValue);
-    return give(kernels.count(host) && value <= 227 << 10 ? cudaSuccess
+    return give((kernels.count(host) || fake::has_kernel(host)) && value <= 227 << 10 ? cudaSuccess
                                                           : cudaErrorInvalidValue);
 }
 /* The kernel as an ordinary compiler made it, from the library that MOEFW_FAKE_TWINS names. */
@@ -681,6 +695,10 @@ cudaError_t __cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **a
 cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **args,
                              size_t shared, cudaStream_t s)
 {
-    return __cudaLaunchKernel(host, grid, block, args, shared, s);
+    if (!fake::has_kernel(host)) return __cudaLaunchKernel(host, grid, block, args, shared, s);
+    if (enter("kernel")) return give(cudaErrorLaunchFailure);
+    counts["kernels"]++, counts["kernels of plugins"]++;
+    return give(fake::enqueue(s, "kernel of a plugin",
+                              fake::launch_of(host, grid, block, args, shared)));
 }
 } // extern "C"

@@ -15,6 +15,7 @@ FAKE =
 FAKE += tests/cuda/fake.hh
 FAKE += tests/cuda/fake_cublaslt.cc
 FAKE += tests/cuda/fake_cudart.cc
+FAKE += tests/cuda/fake_library.cc
 FAKE += tests/cuda/fake_nccl.c
 FAKE += tests/cuda/include/cublasLt.h
 FAKE += tests/cuda/include/cuda_runtime_api.h

@@ -51,10 +51,12 @@ endif
 FAKE_COMPILE = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) -std=gnu17 -D_GNU_SOURCE= $(CUDA_CPPFLAGS) \
 	-O2 -g -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP -c
 FAKE_CUDA = tests/cuda/fake/backend_cuda.so
-FAKE_HOST = tests/cuda/fake/backend.o tests/cuda/fake/lt.o tests/cuda/fake/memory.o \
+FAKE_HOST = tests/cuda/fake/backend.o tests/cuda/fake/code.o tests/cuda/fake/lt.o tests/cuda/fake/memory.o \
 	tests/cuda/fake/queue.o
 tests/cuda/fake/backend.o: kernels/cuda/backend.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/backend.c -o $@
+tests/cuda/fake/code.o: kernels/cuda/code.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/code.c -o $@
 tests/cuda/fake/lt.o: kernels/cuda/lt.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/lt.c -o $@
 tests/cuda/fake/memory.o: kernels/cuda/memory.c
@@ -65,10 +67,12 @@ tests/cuda/fake/fake_cudart.o: tests/cuda/fake_cudart.cc
 	$(EMU_COMPILE) -I$(top_srcdir)/tests/cuda/include $(top_srcdir)/tests/cuda/fake_cudart.cc -o $@
 tests/cuda/fake/fake_cublaslt.o: tests/cuda/fake_cublaslt.cc
 	$(EMU_COMPILE) -I$(top_srcdir)/tests/cuda/include $(top_srcdir)/tests/cuda/fake_cublaslt.cc -o $@
+tests/cuda/fake/fake_library.o: tests/cuda/fake_library.cc
+	$(EMU_COMPILE) -I$(top_srcdir)/tests/cuda/include $(top_srcdir)/tests/cuda/fake_library.cc -o $@
 FAKE_CUDART = tests/cuda/fake/libcudart.so.13
-$(FAKE_CUDART): tests/cuda/fake/fake_cudart.o $(EMU_OBJECTS)
+$(FAKE_CUDART): tests/cuda/fake/fake_cudart.o tests/cuda/fake/fake_library.o $(EMU_OBJECTS)
 	$(AM_V_CCLD)$(CXX) -shared -Wl,-soname,libcudart.so.13 -o $@-t tests/cuda/fake/fake_cudart.o \
-	  $(EMU_OBJECTS) -ldl && mv -f $@-t $@
+	  tests/cuda/fake/fake_library.o $(EMU_OBJECTS) -ldl && mv -f $@-t $@
 FAKE_CUBLASLT = tests/cuda/fake/libcublasLt.so.13
 $(FAKE_CUBLASLT): tests/cuda/fake/fake_cublaslt.o $(FAKE_CUDART)
 	$(AM_V_CCLD)$(CXX) -shared -Wl,-soname,libcublasLt.so.13 -o $@-t tests/cuda/fake/fake_cublaslt.o \
@@ -78,7 +82,18 @@ $(FAKE_CUDA): $(FAKE_HOST) tests/cuda/plain.o $(FAKE_CUDART) $(FAKE_CUBLASLT) ke
 	  -Wl,--version-script=$(top_srcdir)/kernels/cuda/backend.map -o $@-t $(FAKE_HOST) \
 	  tests/cuda/plain.o $(FAKE_CUDART) $(FAKE_CUBLASLT) && mv -f $@-t $@
 -include tests/cuda/fake/*.d
-fake-cuda: $(FAKE_CUDA)
+# The plugin hash with kernels that the emulator runs, of which every access is judged.
+FAKE_HASH = tests/cuda/fake/routers/hash.so
+tests/cuda/fake/routers/hash.twin: plugins/routers/hash.cu include/moefw/kernel.cuh kernels/cuda/device.cuh
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(EMU_CPPFLAGS) $(EMU_CXXFLAGS) -O1 -g1 -MMD -MP -MT $@ \
+	  -x c++ -fsanitize=thread -c $(top_srcdir)/plugins/routers/hash.cu -o $@.o && \
+	  $(CXX) -shared -o $@-t $@.o && mv -f $@-t $@
+$(FAKE_HASH): plugins/routers/hash.c tests/cuda/fake/routers/hash.twin
+	$(AM_V_SO)$(CC) $(PLUGIN_CPPFLAGS) $(CPPFLAGS) -DMOEFW_IMAGE='"tests/cuda/fake/routers/hash.twin"' \
+	  -std=gnu17 -O2 -fPIC -fvisibility=hidden -shared $(MF_SO_LDFLAGS) -o $@-t \
+	  $(top_srcdir)/plugins/routers/hash.c -lm && mv -f $@-t $@
+-include tests/cuda/fake/routers/*.d
+fake-cuda: $(FAKE_CUDA) $(FAKE_HASH)
 .PHONY: fake-cuda
 
 # The communicator of NCCL with a library that stands for NCCL and CUDA; it needs no C++ compiler.

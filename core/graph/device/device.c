@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "graph/device/code.h"
 #include "graph/graph.h"
 
 /* ---- opening ---- */
@@ -78,6 +79,7 @@ int mf_device_open(const mf_backend *backend, int index, mf_device **ret)
 void mf_device_close(mf_device *d)
 {
     if (mf_device_is_host(d)) return;
+    mf_codes_free(d);
     if (d->fault) d->ops->free(d, d->fault);
     if (d->stream) d->ops->stream_free(d, d->stream);
     d->ops->close(d);

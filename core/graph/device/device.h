@@ -14,7 +14,7 @@
 #ifndef MF_GRAPH_DEVICE_H
 #define MF_GRAPH_DEVICE_H
 
-#include <moefw/status.h>
+#include <moefw/op.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,6 +74,18 @@ typedef struct mf_device_ops {
     int (*record_end)(mf_device *d, void *stream, void **ret);
     int (*replay)(mf_device *d, void *stream, void *recording);
     void (*recording_free)(mf_device *d, void *recording); /* its replays must be done */
+
+    /* Kernels of plugins (mf_device_code). All four are NULL if the device takes none. code_load:
+     * MF_EDEP: the image has nothing for this device; MF_EPLUGIN: it is broken. code_kernel
+     * loads a kernel of it, since a launch in a recording may not: MF_EPLUGIN: there is none of
+     * this name; and the codes of code_load. code_launch queues one launch with a copy of args;
+     * what of l core did not check, such as too many threads, is an error. code_free: no launch
+     * may be queued. */
+    int (*code_load)(mf_device *d, const void *image, void **ret);
+    int (*code_kernel)(mf_device *d, void *code, const char *name, void **ret);
+    int (*code_launch)(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,
+                       const mf_kernel_args *args);
+    void (*code_free)(mf_device *d, void *code);
 } mf_device_ops;
 
 struct mf_device {
@@ -86,6 +98,7 @@ struct mf_device {
     const void **told; /* reasons for running on the host that were logged already */
     int n_told;
     int64_t fallbacks; /* how often a node has run on the host since the device was opened */
+    struct mf_code *codes; /* of plugins, loaded until the device is closed (device/code.h) */
     bool host_ops_refused; /* a graph with a node that would run on the host is an error */
 };
 

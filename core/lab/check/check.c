@@ -23,6 +23,7 @@ const mf_check mf_checks[] = {
     {"shapes", mf_check_shapes},
     {"gradients", mf_check_gradients},
     {"ops alone", mf_check_ops},
+    {"ops on a device", mf_check_device},
     {"determinism", mf_check_determinism},
     {"batch split", mf_check_batch_split},
     {"causality", mf_check_causality},

@@ -21,6 +21,7 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_ops(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_device(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plugin/load/device_code.h"
 #include "plugin/load/find.h"
 #include "plugin/load/reach.h"
 
@@ -275,6 +276,16 @@ static int judge_kind(const mf_plugin *d, mf_kind want)
                    mf_kind_a_name((mf_kind)d->kind), d->name);
 }
 
+/* Checks what of an op is used before a graph has it: its device code. */
+static int judge_op(const mf_opdef *op)
+{
+    int rc = mf_reach("the op of an example", op, sizeof op->size);
+    if (rc == MF_OK) rc = sized("the op of an example", op->size, UP_TO(mf_opdef, name));
+    if (rc == MF_OK) rc = mf_reach("the op of an example", op, op->size);
+    if (rc == MF_OK) rc = text("the name of an op", op->name);
+    return rc == MF_OK ? mf_judge_device_code(op) : rc;
+}
+
 /* Checks the examples of the plugin's ops; a plugin may have none. */
 static int judge_examples(const mf_plugin *d, mf_arena *arena, mf_loaded *ret)
 {
@@ -300,7 +311,7 @@ static int judge_examples(const mf_plugin *d, mf_arena *arena, mf_loaded *ret)
                          (int)i, (unsigned)size, MF_OP_MAX_IN, (unsigned)e->size, (int)e->n_in);
         if (rc == MF_OK && !e->op)
             rc = mf_fail(MF_EPLUGIN, "example %d: expected an op, found NULL", (int)i);
-        if (rc == MF_OK) rc = mf_reach("the op of an example", e->op, sizeof(uint32_t));
+        if (rc == MF_OK) rc = judge_op(e->op);
     }
     ret->examples = list;
     ret->n_examples = d->n_examples;

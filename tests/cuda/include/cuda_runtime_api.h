@@ -21,8 +21,14 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidKernelImage = 200,
+    cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorInvalidPtx = 218,
+    cudaErrorUnsupportedPtxVersion = 222,
+    cudaErrorJitCompilationDisabled = 223,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorIllegalState = 401,
+    cudaErrorSymbolNotFound = 500,
     cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
@@ -34,6 +40,16 @@ typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef struct CUlib_st *cudaLibrary_t;
+typedef struct CUkern_st *cudaKernel_t;
+
+#ifdef __cplusplus
+struct dim3; /* of emu.hh */
+#else
+typedef struct dim3 {
+    unsigned x, y, z;
+} dim3;
+#endif
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,
@@ -54,6 +70,15 @@ enum cudaStreamCaptureMode {
     cudaStreamCaptureModeGlobal = 0,
     cudaStreamCaptureModeThreadLocal = 1,
     cudaStreamCaptureModeRelaxed = 2
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaJitOption { cudaJitMaxRegisters = 0 };
+enum cudaLibraryOption { cudaLibraryBinaryIsPreserved = 1 };
+
+/* Nothing of it is used; it has room for what any version of the library writes. */
+struct cudaFuncAttributes {
+    char rest[1024];
 };
 
 #define cudaHostAllocDefault   0x00
@@ -102,6 +127,18 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ret, cudaGraph_t graph,
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *ret, const void *image,
+                                enum cudaJitOption *jit_options, void **jit_values,
+                                unsigned n_jit, enum cudaLibraryOption *options, void **values,
+                                unsigned n);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *ret, cudaLibrary_t library, const char *name);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret, const void *kernel);
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
+                                 int value);
+cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block,
+                             void **args, size_t shared, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

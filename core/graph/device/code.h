@@ -1,0 +1,19 @@
+/* graph/device/code.h: images of plugins with kernels for a device (mf_device_code). A device
+ * loads each image once, when the first graph needs it, and keeps it until it is closed. */
+#ifndef MF_GRAPH_CODE_H
+#define MF_GRAPH_CODE_H
+
+#include "graph/device/device.h"
+
+typedef struct mf_code mf_code;
+
+/* Loads the image, or finds it loaded. MF_EDEP: the device takes none, or there is nothing in
+ * it for this device, whose text mf_device_failed would report; else an error, which is
+ * recorded. */
+int mf_code_load(mf_device *d, const mf_device_code *code, mf_code **ret);
+/* Loads a kernel of it. Codes as above. */
+int mf_code_kernel(mf_device *d, mf_code *code, const char *name, void **ret);
+/* Unloads all images; mf_device_close calls it. */
+void mf_codes_free(mf_device *d);
+
+#endif
