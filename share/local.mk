@@ -53,11 +53,14 @@ repeat_SCRIPTS += share/repeat/tagat.sh
 
 template_DATA =
 template_DATA += share/template/Makefile.in
+template_DATA += share/template/Makefile_cuda.in
 template_DATA += share/template/README.in
 template_DATA += share/template/adapter.c.in
 template_DATA += share/template/controller.c.in
 template_DATA += share/template/expert.c.in
 template_DATA += share/template/op.c.in
+template_DATA += share/template/op_cuda.c.in
+template_DATA += share/template/op_cuda.cu.in
 template_DATA += share/template/plugin.ini.in
 template_DATA += share/template/regularizer.c.in
 template_DATA += share/template/router.c.in

@@ -105,11 +105,26 @@ static void headers(char *cflags, size_t size, const char **ret_program)
              program);
 }
 
-static int fill_all(const char *what, const char *name, const char *folder)
+/* Flags for the headers of kernels and the emulator, as `headers` for the public ones. */
+static void cuda_headers(char *cflags, size_t size, bool installed)
+{
+    const char *source = mf_paths_source();
+    if (installed)
+        snprintf(cflags, size, "`pkg-config --cflags-only-I moefw-cuda`");
+    else
+        snprintf(cflags, size, "$(MOEFW_CFLAGS) -I%s/kernels/cuda -I%s/tests/cuda", source,
+                 source);
+}
+
+static int fill_all(const char *what, const char *name, const char *folder, bool cuda)
 {
     char source[128], ini[128], template[64], cflags[2 * PATH_MAX + 32];
+    char kernels[128], cuda_cflags[2 * PATH_MAX + 64];
     const char *program, *kind = kind_of_template(what);
+    if (cuda) what = "op_cuda";
     headers(cflags, sizeof cflags, &program);
+    cuda_headers(cuda_cflags, sizeof cuda_cflags, strcmp(program, "moefw") == 0);
+    snprintf(kernels, sizeof kernels, "%s.cu", name);
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(ini, sizeof ini, "%s.ini", name);
     snprintf(template, sizeof template, "%s.c.in", what);
@@ -120,9 +135,12 @@ static int fill_all(const char *what, const char *name, const char *folder)
                           {"@VERSION@", MOEFW_VERSION},
                           {"@MOEFW@", program},
                           {"@CFLAGS@", cflags},
+                          {"@CUDA_CFLAGS@", cuda_cflags},
                           {NULL, NULL}};
     int rc = fill(template, folder, source, words);
-    if (rc == MF_OK) rc = fill("Makefile.in", folder, "Makefile", words);
+    if (rc == MF_OK)
+        rc = fill(cuda ? "Makefile_cuda.in" : "Makefile.in", folder, "Makefile", words);
+    if (rc == MF_OK && cuda) rc = fill("op_cuda.cu.in", folder, kernels, words);
     if (rc == MF_OK) rc = fill("plugin.ini.in", folder, ini, words);
     if (rc == MF_OK) rc = fill("README.in", folder, "README", words);
     return rc;
@@ -137,7 +155,8 @@ static void take_back(int code, const char *folder)
         mf_fail(code, "%s; its folder %s could not be removed", why, folder);
 }
 
-int mf_scaffold(const char *kind, const char *name, const char *folder, char **ret_folder)
+int mf_scaffold(const char *kind, const char *name, const char *folder, bool cuda,
+                char **ret_folder)
 {
     static const char *const kinds[] = {"router",  "expert", "regularizer", "controller",
                                         "adapter", "op",     NULL};
@@ -147,6 +166,9 @@ int mf_scaffold(const char *kind, const char *name, const char *folder, char **r
                        "kind: expected router, expert, regularizer, controller, adapter or op, "
                        "found '%s'%s",
                        kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
+    if (cuda && strcmp(kind, "op") != 0)
+        return mf_fail(MF_EUSAGE, "--cuda: expected kind op, found '%s': other kinds run on "
+                                  "devices by the ops that they use", kind);
     if (!good_name(name) || reserved_word(name))
         return mf_fail(MF_EUSAGE,
                        "name: expected a word of at most 64 of [a-z0-9_] that begins with "
@@ -161,7 +183,7 @@ int mf_scaffold(const char *kind, const char *name, const char *folder, char **r
     else if (mf_io()->mkdir(where, 0777) != 0)
         rc = mf_fail_errno(errno == ENOENT ? MF_EUSAGE : MF_EIO, "%s: cannot make the folder",
                            where);
-    else if ((rc = fill_all(kind, name, where)) != MF_OK)
+    else if ((rc = fill_all(kind, name, where, cuda)) != MF_OK)
         take_back(rc, where);
     if (rc != MF_OK) {
         mf_free(where);

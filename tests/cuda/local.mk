@@ -9,6 +9,7 @@ EMULATOR += tests/cuda/judge.cc
 EMULATOR += tests/cuda/late.cc
 EMULATOR += tests/cuda/traffic.cc
 EMULATOR_INC =
+EMULATOR_INC += tests/cuda/emulate.cc
 EMULATOR_INC += tests/cuda/emu.hh
 EMULATOR_INC += tests/cuda/state.hh
 FAKE =

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "lab/check/check.h"
 #include "lab/scaffold.h"
+#include "plugin/load/device_code.h"
 #include "plugin/load/open.h"
 
 #include <math.h>
@@ -134,6 +135,43 @@ static void option_json(mf_jw *w, const mf_option *o)
     mf_jw_end(w);
 }
 
+/* Whether example i is the first one of its op. */
+static bool first_of_op(const mf_loaded *p, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (p->examples[j]->op == p->examples[i]->op) return false;
+    return true;
+}
+
+/* The ops of which the descriptor has examples; others are not known before a graph is built. */
+static void ops_json(mf_jw *w, const mf_loaded *p)
+{
+    char devices[512];
+    mf_jw_key(w, "ops");
+    mf_jw_array(w);
+    for (int i = 0; i < p->n_examples; i++) {
+        if (!first_of_op(p, i)) continue;
+        mf_device_code_text(p->examples[i]->op, devices, sizeof devices);
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "name", p->examples[i]->op->name);
+        mf_jw_key(w, "devices");
+        devices[0] ? mf_jw_string(w, devices) : mf_jw_null(w);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
+static void ops_text(const mf_loaded *p)
+{
+    char devices[512];
+    for (int i = 0; i < p->n_examples; i++) {
+        if (!first_of_op(p, i)) continue;
+        mf_device_code_text(p->examples[i]->op, devices, sizeof devices);
+        printf("  op       %s: %s\n", mf_shown(p->examples[i]->op->name),
+               devices[0] ? mf_shown(devices) : "no code for a device");
+    }
+}
+
 static int info_json(const mf_loaded *p)
 {
     mf_jw *w = mf_jw_new();
@@ -152,6 +190,7 @@ static int info_json(const mf_loaded *p)
     for (int i = 0; i < p->schema.count; i++)
         option_json(w, &p->schema.options[i]);
     mf_jw_end(w);
+    ops_json(w, p);
     mf_jw_end(w);
     return mf_cli_print_json(w);
 }
@@ -171,6 +210,7 @@ static void info_text(const mf_loaded *p)
     printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  xxh128   %s\n",
            mf_kind_name(p->kind), mf_shown(p->license), (unsigned)p->abi, mf_shown(p->path),
            p->hash);
+    ops_text(p);
     if (p->schema.count == 0) {
         printf("no options\n");
         return;
@@ -307,16 +347,18 @@ static int check(const mf_cli *cli)
 static int new_plugin(const mf_cli *cli)
 {
     char *folder;
+    const bool cuda = mf_cli_flag(cli, "cuda");
     int rc = mf_scaffold(mf_cli_operand(cli, 0), mf_cli_operand(cli, 1), mf_cli_operand(cli, 2),
-                         &folder);
+                         cuda, &folder);
     if (rc != MF_OK) return rc;
     rc = mf_cli_put_name(cli, "folder", folder);
     if (rc == MF_OK && !mf_cli_quiet(cli))
         fprintf(stderr,
                 "a %s that builds and trains is in %s; next:\n"
-                "    make -C %s && make -C %s check\n"
+                "    make -C %s && make -C %s check%s%s%s\n"
                 "    %s --plugin %s/%s.so --steps 50\n",
-                mf_cli_operand(cli, 0), folder, folder, folder, mf_paths_called(), folder,
+                mf_cli_operand(cli, 0), folder, folder, folder, cuda ? " && make -C " : "",
+                cuda ? folder : "", cuda ? " emulate" : "", mf_paths_called(), folder,
                 mf_cli_operand(cli, 1));
     mf_free(folder);
     return rc;
@@ -342,6 +384,9 @@ static const mf_cli_option options[] = {
     {.name = "thorough",
      .of = "check",
      .help = "check: more sizes, values and draws; takes some ten times as long"},
+    {.name = "cuda",
+     .of = "new",
+     .help = "new op: with a kernel for GPUs, and its test on the emulator"},
     MF_CLI_END};
 
 static const mf_cli_form forms[] = {

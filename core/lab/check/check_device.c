@@ -12,6 +12,7 @@
 #include "lab/check/checks.h"
 #include "plugin/crash.h"
 #include "plugin/load/backend.h"
+#include "plugin/load/child.h"
 #include "plugin/load/device_code.h"
 
 #define DEVICE    "cuda"
@@ -136,6 +137,7 @@ mf_verdict mf_check_device(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
         snprintf(detail, MF_CHECK_DETAIL, "no example's op has code for device " DEVICE);
         return MF_CHECK_SKIP;
     }
+    mf_child_any_memory();
     if (mf_backend_open(DEVICE, &d) != MF_OK) {
         snprintf(detail, MF_CHECK_DETAIL, "%s", mf_error_message());
         return MF_CHECK_SKIP;

@@ -56,10 +56,21 @@ int mf_child_begin(int argc, char **argv, int seconds)
     setrlimit(RLIMIT_CORE, &core);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     /* not with sanitizers, which map more address space than they use */
-    const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
-    setrlimit(RLIMIT_DATA, &memory);
+    struct rlimit memory;
+    if (getrlimit(RLIMIT_DATA, &memory) == 0 && memory.rlim_max > MEMORY_MAX) {
+        memory.rlim_cur = MEMORY_MAX;
+        setrlimit(RLIMIT_DATA, &memory);
+    }
 #endif
     return MF_OK;
+}
+
+void mf_child_any_memory(void)
+{
+    struct rlimit memory;
+    if (getrlimit(RLIMIT_DATA, &memory) != 0) return;
+    memory.rlim_cur = memory.rlim_max;
+    setrlimit(RLIMIT_DATA, &memory);
 }
 
 int mf_child_report(void)

@@ -18,7 +18,7 @@ static bool make(long n, fault_form form, const char *folder, char message[1024]
 {
     char *made = NULL;
     fault_io(n, form, ENOSPC);
-    const int rc = mf_scaffold("router", "mine", folder, &made);
+    const int rc = mf_scaffold("router", "mine", folder, false, &made);
     const bool hit = fault_hit();
     fault_off();
     snprintf(message, 1024, "%s", rc == MF_OK ? "" : mf_error_message());
