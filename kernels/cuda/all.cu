@@ -2,7 +2,7 @@
  * devices, an ordinary C++ compiler for the emulator of tests/cuda. */
 #include "attention.cuh"
 #include "dispatch.cuh"
-#include "gemm_bf16.cuh"
+#include "gemm_wgmma.cuh"
 #include "grouped_attention.cuh"
 #include "index.cuh"
 #include "loss.cuh"
@@ -17,6 +17,7 @@
 #include "tokens.cuh"
 
 int mf_cuda_processors = 132;
+int mf_cuda_capability = 80;
 
 /* No other layout of weights is better, and weights as files have them stay on the host. */
 static bool mf_cuda_can_pack(int, int64_t, int64_t)

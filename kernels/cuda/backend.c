@@ -151,6 +151,7 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
         return rc;
     }
     mf_cuda_processors = g.processors;
+    mf_cuda_capability = g.capability;
     mf_cuda_multiply = mf_cuda_lt_gemm;
     kernels = mf_kernels_cuda;
     kernels.gemm = mf_cuda_lt_gemm;

@@ -5,6 +5,8 @@
 #ifndef MF_CUDA_BASE_CUH
 #define MF_CUDA_BASE_CUH
 
+#include <cstring>
+
 #include "device.cuh"
 #include "launch.h"
 
@@ -28,6 +30,19 @@ MF_INLINE void mf_put(float *p, float value)
 MF_INLINE void mf_put(mf_bf16 *p, float value)
 {
     *p = mf_bf16_from_f32(value);
+}
+
+/* Two elements at an address that is aligned to both. */
+MF_INLINE void mf_get2(const float *p, float v[2])
+{
+    const uint64_t bits = *(const uint64_t *)p;
+    memcpy(v, &bits, sizeof bits);
+}
+MF_INLINE void mf_put2(float *p, const float v[2])
+{
+    uint64_t bits;
+    memcpy(&bits, v, sizeof bits);
+    *(uint64_t *)p = bits;
 }
 
 /* Four elements at an address that is aligned to all of them. */

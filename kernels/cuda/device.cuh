@@ -75,8 +75,76 @@ MF_INLINE void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+
+/* Instructions of a warpgroup, 4 warps. Only code for sm_90a has them. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MF_HAS_WGMMA 1
+/* What this thread has written to shared memory, its copies that have ended too, is seen by
+ * wgmma after this and a barrier. */
+MF_INLINE void mf_proxy_fence()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* Before the first wgmma of a group, whose registers were written by other instructions. */
+MF_INLINE void mf_wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+MF_INLINE void mf_wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/* The sums pass through the asm, so that the compiler moves no access to them before it. */
+#define MF_F4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define MF_F16(i) MF_F4(i), MF_F4(i + 4), MF_F4(i + 8), MF_F4(i + 12)
+#define MF_F64(i) MF_F16(i), MF_F16(i + 16), MF_F16(i + 32), MF_F16(i + 48)
+/* Waits until at most LEFT committed groups are under way. */
+template <int LEFT> MF_INLINE void mf_wgmma_wait(float (&d)[64])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %64;" : MF_F64(0) : "n"(LEFT) : "memory");
+}
+template <int LEFT> MF_INLINE void mf_wgmma_wait(float (&d)[128])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %128;"
+                 : MF_F64(0), MF_F64(64)
+                 : "n"(LEFT)
+                 : "memory");
+}
+/* d += a b, a 64 x 16, b 16 x 128 or 16 x 256, by descriptors (mf_wgmma_operand). TRANS: in
+ * memory rows or columns follow each other, not inner indices. */
+template <bool TRANS_A, bool TRANS_B>
+MF_INLINE void mf_wgmma(float (&d)[64], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, %66, %67;"
+                 : MF_F64(0)
+                 : "l"(a), "l"(b), "n"(TRANS_A), "n"(TRANS_B));
+}
+template <bool TRANS_A, bool TRANS_B>
+MF_INLINE void mf_wgmma(float (&d)[128], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, 1, 1, 1, %130, %131;"
+                 : MF_F64(0), MF_F64(64)
+                 : "l"(a), "l"(b), "n"(TRANS_A), "n"(TRANS_B));
+}
+#undef MF_F64
+#undef MF_F16
+#undef MF_F4
+#endif
 #else
 #include "emu.hh"
+#define MF_HAS_WGMMA 1
 #define MF_UNROLL
 #define MF_UNROLL_BY(n)
 #define MF_INLINE static inline
@@ -116,6 +184,50 @@ static inline void mf_ldmatrix_trans(uint32_t r[4], const void *row)
 static inline void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     emu::mma_bf16(d, a, b, d, __FILE__, __LINE__);
+}
+static inline uint32_t mf_shared_address(const void *p)
+{
+    return emu::shared_address(p);
+}
+static inline void mf_proxy_fence()
+{
+    emu::fence_proxy_async();
+}
+static inline void mf_wgmma_fence()
+{
+    emu::wg_fence();
+}
+static inline void mf_wgmma_commit()
+{
+    emu::wg_commit();
+}
+template <int LEFT, int N> static inline void mf_wgmma_wait(float (&d)[N])
+{
+    (void)d;
+    emu::wg_wait(LEFT);
+}
+template <bool TRANS_A, bool TRANS_B, int N>
+static inline void mf_wgmma(float (&d)[N], uint64_t a, uint64_t b)
+{
+    emu::wg_mma(d, {a, b, 2 * N, TRANS_A, TRANS_B}, __FILE__, __LINE__);
+}
+#endif
+
+/* The descriptor of an operand of wgmma in shared memory, in rows of 128 bytes of which eight
+ * begin at a multiple of 1024. The 16 bytes of place p of row r lie at place p ^ r % 8.
+ *   inner indices along rows:  eight rows follow each other after `stride` bytes
+ *   else                       the next 8 inner indices begin after `stride` bytes, and what is
+ *                              right of these 64 rows or columns after `leading` bytes */
+#ifdef MF_HAS_WGMMA
+MF_INLINE uint64_t mf_wgmma_operand(const void *at, unsigned leading, unsigned stride)
+{
+    return (uint64_t)((mf_shared_address(at) & 0x3ffff) >> 4) |
+           (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
+}
+/* The same operand, `bytes` further on. */
+MF_INLINE uint64_t mf_wgmma_at(uint64_t operand, unsigned bytes)
+{
+    return operand + (bytes >> 4);
 }
 #endif
 

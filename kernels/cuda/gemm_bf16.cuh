@@ -118,19 +118,20 @@ template <bool ALONG> MF_INLINE void mf_fragment_get(uint32_t r[4], const unsign
         mf_ldmatrix_trans(r, at);
 }
 
-/* Tile number `at` of all; *e and *before: a group, and the number of tiles of those before it,
+/* Tile number `at`, of 128 rows and WIDE columns; *e and *before: a group, and the number of tiles of those before it,
  * from which a search by rows goes on. */
+template <int WIDE>
 MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t at, int64_t *e, int64_t *before,
                             mf_gemm_part *p)
 {
-    const int64_t wide = (g.n + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
+    const int64_t wide = (g.n + WIDE - 1) / WIDE;
     p->k0 = 0, p->k1 = g.k;
     if (g.by != MF_BY_ROWS) {
         const int64_t high = (g.m + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
         p->group = at / (high * wide);
         if (p->group >= g.groups) return false;
         p->i0 = at % (high * wide) / wide * MF_SIDE_BF16, p->i1 = g.m;
-        p->j0 = at % wide * MF_SIDE_BF16;
+        p->j0 = at % wide * WIDE;
         if (g.by == MF_BY_INNER) p->k0 = g.offset[p->group], p->k1 = g.offset[p->group + 1];
         return true;
     }
@@ -140,7 +141,7 @@ MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t at, int64_t *e, int64_t *b
         if (at < *before + here) {
             p->group = *e;
             p->i0 = first + (at - *before) / wide * MF_SIDE_BF16, p->i1 = end;
-            p->j0 = (at - *before) % wide * MF_SIDE_BF16;
+            p->j0 = (at - *before) % wide * WIDE;
             return true;
         }
         *before += here;
@@ -169,9 +170,13 @@ MF_INLINE void mf_gemm_store2(const mf_gemm &g, const mf_gemm_part &p, int64_t i
             v[0] += mf_bf16_to_f32((mf_bf16)*c), v[1] += mf_bf16_to_f32((mf_bf16)(*c >> 16));
         *c = mf_pair(v[0], v[1]);
     } else {
-        float2 *c = (float2 *)((float *)g.c.data + at);
-        if (g.beta != 0) v[0] += c->x, v[1] += c->y;
-        *c = make_float2(v[0], v[1]);
+        float *c = (float *)g.c.data + at;
+        if (g.beta != 0) {
+            float old[2];
+            mf_get2(c, old);
+            v[0] += old[0], v[1] += old[1];
+        }
+        mf_put2(c, v);
     }
 }
 
@@ -188,7 +193,8 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
     int64_t e = 0, before = 0;
     mf_gemm_part p;
     if (mf_failed(fault)) return;
-    for (int64_t tile = blockIdx.x; mf_gemm_tile(g, tile, &e, &before, &p); tile += gridDim.x) {
+    for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_SIDE_BF16>(g, tile, &e, &before, &p);
+         tile += gridDim.x) {
         const int steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
         mf_feed<A_ALONG> a;
         mf_feed<B_ALONG> b;
@@ -287,20 +293,3 @@ static inline void mf_launch_gemm_bf16(const mf_kctx *x, const mf_gemm &g)
         MF_LAUNCH_BF16(false, false);
 #undef MF_LAUNCH_BF16
 }
-
-extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
-{
-    mf_gemm g = *given;
-    if (g.groups < 1) g.groups = 1;
-    if (g.m <= 0 || g.n <= 0) return;
-    const bool by_rows = g.by == MF_BY_ROWS;
-    if (mf_can_gemm_bf16(g))
-        mf_launch_gemm_bf16(x, g);
-    else
-        mf_launch_gemm(x, g);
-    if (by_rows)
-        MF_LAUNCH(mf_cu_gemm_outside, dim3(2u * (unsigned)mf_cuda_processors), dim3(MF_THREADS),
-                  0, x, x->fault, g);
-}
-
-void (*mf_cuda_multiply)(const mf_kctx *x, const mf_gemm *g) = mf_cuda_gemm;

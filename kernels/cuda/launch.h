@@ -24,6 +24,10 @@ extern const mf_kernels mf_kernels_cuda;
 /* Number of multiprocessors of the device; the backend sets it before the first launch. */
 extern int mf_cuda_processors;
 
+/* Compute capability of the device, 90 for 9.0; it is set with the number of multiprocessors,
+ * and chooses among kernels. */
+extern int mf_cuda_capability;
+
 /* The gemm that other kernels call, as linear_cross_entropy does; mf_cuda_gemm unless the
  * backend has a faster one. */
 extern void (*mf_cuda_multiply)(const mf_kctx *x, const mf_gemm *g);

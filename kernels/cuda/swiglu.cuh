@@ -29,11 +29,11 @@ __global__ void __launch_bounds__(MF_THREADS)
     float sum = 0;
     for (int64_t j = mf_my_lane<W>(); j < n; j += W) {
         const float u = mf_get(a + i * lda + j), v = mf_get(b + i * ldb + j);
-        const float s = 1 / (1 + expf(-u)), g = mf_get(dy + i * n + j), gated = g * share;
+        const float e = 1 + expf(-u), s = 1 / e, g = mf_get(dy + i * n + j), gated = g * share;
         sum += g * u * s * v;
         if (da) mf_put(da + i * lda + j, gated * v * s * (1 + u * (1 - s)));
         if (db) mf_put(db + i * ldb + j, gated * u * s);
-        if (y) mf_put(y + i * n + j, u / (1 + expf(-u)) * v * share);
+        if (y) mf_put(y + i * n + j, u / e * v * share);
     }
     if (!dgate) return;
     sum = mf_row<W, mf_add>(sum);

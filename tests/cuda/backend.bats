@@ -110,6 +110,9 @@ unit() {
         MOEFW_FAKE_SEED=4 on $device train default $tiny --steps 2 -q --set train.dtype=bf16 --out bf16-$device
     done
     close_to bf16-cpu bf16-cuda 2e-2
+    # shellcheck disable=SC2086
+    MOEFW_EMU_ARCH=90 MOEFW_FAKE_SEED=5 on cuda train default $tiny --steps 2 -q --set train.dtype=bf16 --out bf16-90
+    close_to bf16-cpu bf16-90 2e-2
 }
 
 @test "resume: the same bits on the device, and runs go on between device and CPU" {

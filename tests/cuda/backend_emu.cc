@@ -3,7 +3,8 @@
  * emulator is an error of the next wait.
  *
  * MOEFW_EMU_ORDER=0|1|2 (rising, falling, drawn) and MOEFW_EMU_SEED decide in which order
- * threads run; MOEFW_EMU_PREEMPT=1 lets them change between any two accesses. */
+ * threads run; MOEFW_EMU_PREEMPT=1 lets them change between any two accesses. MOEFW_EMU_ARCH is
+ * the compute capability, 80 or 90: some kernels are for one alone. */
 #include <cstdio>
 #include <cstdlib>
 
@@ -170,6 +171,7 @@ static int open_device(const mf_backend_host *, int index, mf_device *d, char *r
     emu::opt.preempt = number("MOEFW_EMU_PREEMPT", 0) != 0;
     emu::opt.hide = true;
     mf_cuda_processors = 4;
+    mf_cuda_capability = number("MOEFW_EMU_ARCH", 80);
     d->ops = &ops;
     d->self = NULL;
     d->kernels = &mf_kernels_cuda;

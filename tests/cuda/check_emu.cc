@@ -173,25 +173,77 @@ KERNEL bulk_copy_read_early(int *out)
     out[64 + threadIdx.x] = ((const int *)box)[threadIdx.x];
 }
 
-/* One wgmma of a warpgroup over zeros. WHAT is missing: 1 the fence of registers, 2 the fence
- * between proxies, 3 the wait before an operand is written, 4 the wait at the end. */
-template <int WHAT> __global__ void wgmma(int *out)
+/* Two wgmma of a warpgroup. a [m,k] = m + 1 where m = k, b [k,n] = k + 1 where n = 2 k, so that
+ * d [m,2m] = (m + 1)^2 for m < 16; with TRANS both lie in memory by inner indices. */
+enum fault {
+    NONE,
+    NO_FENCE,        /* of registers */
+    NO_PROXY_FENCE,  /* of what a thread wrote itself */
+    NO_PROXY_OF_ONE, /* thread 5 alone lacks it */
+    NO_PROXY_OF_COPY,
+    WRITTEN_EARLY, /* an operand, before it is waited for */
+    COPIED_EARLY,
+    NO_WAIT,
+    READ_EARLY, /* sums, before they are waited for */
+    ONE_GROUP_EARLY,
+    OPERANDS_DIFFER,  /* within a warpgroup */
+    NOT_AT_EIGHT,     /* rows: the descriptor begins at the second one of eight */
+    NO_SWIZZLE,       /* in the descriptor */
+    BEHIND,           /* the end of shared memory */
+    A_WARP_IS_MISSING /* for one of the two */
+};
+
+template <bool TRANS> MF_INLINE int wgmma_place(int i, int k)
 {
-    MF_SHARED_DYNAMIC(tile);
+    const int at = TRANS ? i / 64 * 8192 + k * 128 + i % 64 * 2 : i * 128 + k * 2;
+    return (at ^ (at >> 7 & 7) << 4) / 2;
+}
+template <fault F, bool TRANS> __global__ void wgmma(int *out)
+{
+    MF_SHARED_DYNAMIC(tile); /* a in 8 KiB, b in 16 KiB */
+    const int t = (int)threadIdx.x;
     float d[64] = {};
-    for (int i = (int)threadIdx.x; i < 192 * 32; i += 128)
+    uint64_t a = mf_wgmma_operand(tile, 8192, 1024);
+    uint64_t b = mf_wgmma_operand(tile + 8192, 8192, 1024);
+    for (int i = t; i < 24 << 8; i += 128)
         ((int *)tile)[i] = 0;
-    if (WHAT != 2) emu::fence_proxy_async();
     __syncthreads();
-    if (WHAT != 1) emu::wg_fence(__FILE__, __LINE__);
-    emu::wg_mma(d, 128, emu::wg_desc(tile), emu::wg_desc(tile + 64 * 128), __FILE__, __LINE__);
-    emu::wg_commit();
-    if (WHAT == 3) {
-        __syncthreads();
-        ((int *)tile)[threadIdx.x] = 1;
+    mf_bf16 *of_a = (mf_bf16 *)tile, *of_b = (mf_bf16 *)(tile + 8192);
+    if (t < 16) of_a[wgmma_place<TRANS>(t, t)] = mf_bf16_from_f32((float)t + 1);
+    if (t < 16) of_b[wgmma_place<TRANS>(2 * t, t)] = mf_bf16_from_f32((float)t + 1);
+    if (F == NO_PROXY_OF_COPY) mf_proxy_fence();
+    if (F == NO_PROXY_OF_COPY) mf_copy16(tile, out, 16);
+    mf_copy_commit();
+    mf_copy_wait<0>();
+    if (F != NO_PROXY_FENCE && F != NO_PROXY_OF_COPY && (F != NO_PROXY_OF_ONE || t != 5))
+        mf_proxy_fence();
+    __syncthreads();
+    if (F == OPERANDS_DIFFER && t >= 96) b += 2;
+    if (F == NOT_AT_EIGHT) a += 8;
+    if (F == NO_SWIZZLE) a &= ~((uint64_t)3 << 62);
+    if (F == BEHIND) b = mf_wgmma_operand(tile + (226 << 10), 8192, 1024);
+    if (F != NO_FENCE) mf_wgmma_fence();
+    if (F != A_WARP_IS_MISSING || t < 96) mf_wgmma<TRANS, TRANS>(d, a, b);
+    mf_wgmma_commit();
+    mf_wgmma_fence();
+    mf_wgmma<TRANS, TRANS>(d, a, F == A_WARP_IS_MISSING ? b + 128 : b);
+    mf_wgmma_commit();
+    if (F == WRITTEN_EARLY || F == COPIED_EARLY) __syncthreads();
+    if (F == WRITTEN_EARLY) ((int *)tile)[t] = 1;
+    if (F == COPIED_EARLY) mf_copy16(tile + 16 * t, out, 16), mf_copy_commit();
+    if (F == ONE_GROUP_EARLY) mf_wgmma_wait<1>(d);
+    float early = d[0]; /* NaN until all that adds to it was waited for */
+    if (F != NO_WAIT) mf_wgmma_wait<0>(d);
+    mf_copy_wait<0>();
+    if (F != READ_EARLY && F != ONE_GROUP_EARLY) early = d[0];
+    /* lane l of the first warp has rows l / 4 + 8 h, in them columns 8 j + l % 4 * 2 */
+    int right = !isnan(early);
+    for (int h = 0; h < 2; h++) {
+        const int row = t / 4 + 8 * h, column = 2 * row;
+        if (F == NONE && t < 32 && t % 4 == column % 8 / 2)
+            right &= d[column / 8 * 4 + 2 * h] == 2 * (float)((row + 1) * (row + 1));
     }
-    if (WHAT != 4) emu::wg_wait(0);
-    out[threadIdx.x] = (int)d[0];
+    out[t] = right;
 }
 
 /* ---- cases ---- */
@@ -253,9 +305,21 @@ template <class F> static void all_orders(const char *name, const char *kind, F 
         (void)m;                                                                               \
         emu::launch("right", grid, block, 0, [=] { kernel<false>(__VA_ARGS__); });             \
     })
+/* A thread whose numbers are wrong writes 0. */
+static void want_ones(const int *out)
+{
+    for (int t = 0; t < 128; t++)
+        if (out[t] != 1) emu::finding("numbers", "thread %d", t);
+}
+
 #define WGMMA(what, kind)                                                                      \
     all_orders("wgmma " #what, kind, [](arrays m) {                                            \
-        emu::launch("wgmma", 1, 128, 192 * 128, [=] { wgmma<what>(m.out); });                  \
+        emu::launch("wgmma", 1, 128, 24 << 10, [=] { wgmma<what, false>(m.out); });            \
+        want_ones(m.out);                                                                      \
+    });                                                                                        \
+    all_orders("wgmma by inner indices " #what, kind, [](arrays m) {                           \
+        emu::launch("wgmma", 1, 128, 24 << 10, [=] { wgmma<what, true>(m.out); });             \
+        want_ones(m.out);                                                                      \
     })
 
 int main()
@@ -284,11 +348,21 @@ int main()
     CASE(not_aligned, 1, 64, "align", m.out);
     CASE(mbarrier_used_early, 1, 64, "any finding", m.out);
     CASE(bulk_copy_read_early, 1, 64, "race", m.out);
-    WGMMA(0, NULL);
-    WGMMA(1, "wgmma");
-    WGMMA(2, "proxy");
-    WGMMA(3, "wgmma");
-    WGMMA(4, "wgmma");
+    WGMMA(NONE, NULL);
+    WGMMA(NO_FENCE, "wgmma");
+    WGMMA(NO_PROXY_FENCE, "proxy");
+    WGMMA(NO_PROXY_OF_ONE, "proxy");
+    WGMMA(NO_PROXY_OF_COPY, "proxy");
+    WGMMA(WRITTEN_EARLY, "wgmma");
+    WGMMA(COPIED_EARLY, "any finding");
+    WGMMA(NO_WAIT, "wgmma");
+    WGMMA(READ_EARLY, "numbers");
+    WGMMA(ONE_GROUP_EARLY, "numbers");
+    WGMMA(OPERANDS_DIFFER, "wgmma");
+    WGMMA(NOT_AT_EIGHT, "wgmma");
+    WGMMA(NO_SWIZZLE, "wgmma");
+    WGMMA(BEHIND, "bounds");
+    WGMMA(A_WARP_IS_MISSING, "wgmma");
     all_orders("freed memory", "bounds", [](arrays m) {
         emu::launch("freed", 1, 64, 0, [=] { threads_race<false>(m.freed); });
     });

@@ -197,6 +197,8 @@ static void run_block()
     B.arrays.clear();
     B.bars.clear();
     B.bulk.clear();
+    for (auto &seen : B.wg_seen)
+        seen.clear();
     B.many_used = 0;
     B.dyn_at = 0;
     const size_t used = std::min((size_t)SHARED, B.shared_used + 128); /* by the block before */
@@ -214,7 +216,7 @@ static void run_block()
         f.tid = {t % B.block.x, t / B.block.x % B.block.y, t / B.block.x / B.block.y};
         f.open.clear(), f.groups.clear(), f.visits.clear(), f.wg_open.clear(),
             f.wg_groups.clear(), f.wg_held.clear();
-        f.wg_fenced = false, f.fenced = 0;
+        f.wg_fenced = false, f.wg_count = 0, f.fenced = 0;
 #if defined(__SANITIZE_ADDRESS__)
         __asan_unpoison_memory_region(f.stack, STACK);
 #endif

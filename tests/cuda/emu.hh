@@ -77,13 +77,17 @@ void mbar_wait(uint64_t *bar, uint32_t parity, const char *file, int line);
 void bulk_copy(void *dst, const void *src, int bytes, uint64_t *bar, const char *file,
                int line);
 
-/* ---- wgmma: d [N / 2] of this lane = rows of A 64 x 16 times B N x 16, both in shared
- * memory at addresses of descriptors (128-byte rows of 64 numbers, swizzled by 16 bytes);
- * done when waited for */
+/* ---- wgmma: d [n / 2] of this lane = rows of A 64 x 16 times B 16 x n, both in shared memory
+ * as descriptors say (PTX ISA: matrix descriptor, 128-byte swizzle). Operands are read when the
+ * gemm is waited for, and d is NaN until then. ---- */
 uint32_t shared_address(const void *shared); /* as kernels see it */
-uint64_t wg_desc(const void *shared);
-void wg_fence(const char *file, int line);
-void wg_mma(float *d, int n, uint64_t a, uint64_t b, const char *file, int line);
+struct wg_args {
+    uint64_t a, b;
+    int n;
+    bool trans_a, trans_b; /* inner indices do not follow each other in memory */
+};
+void wg_fence();
+void wg_mma(float *d, const wg_args &args, const char *file, int line);
 void wg_commit();
 void wg_wait(int groups_left);
 void fence_proxy_async(); /* writes and copies of this thread, for wgmma and bulk copies */

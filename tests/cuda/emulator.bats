@@ -73,6 +73,19 @@ kernels() {
     MOEFW_TEST_FAMILY=aligned kernels 2 1 gemm
 }
 
+@test "gemms of bf16 by instructions of warpgroups" {
+    MOEFW_EMU_ARCH=90 MOEFW_TEST_EVERY=3 MOEFW_TEST_FAMILY=aligned kernels 2 1 gemm
+}
+
+@test "gemms by warpgroups, three orders and two seeds" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    for order in 0 1 2; do
+        for seed in 1 2; do
+            MOEFW_EMU_ARCH=90 MOEFW_TEST_FAMILY=aligned kernels $order $seed gemm
+        done
+    done
+}
+
 @test "each kernel, three orders and two seeds" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     # weights as files have them stay on the host, and no other layout of weights is better

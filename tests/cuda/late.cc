@@ -51,48 +51,96 @@ uint32_t shared_address(const void *p)
 {
     return (uint32_t)((const char *)p - B.shared);
 }
-uint64_t wg_desc(const void *p)
+/* The place of inner index k of row (of A) or column (of B) i: bits 4 .. 6 of an address are
+ * changed by bits 7 .. 9. */
+static const char *wg_at(uint64_t desc, bool trans, int i, int k)
 {
-    return (uint64_t)((const char *)p - B.shared) >> 4 & 0x3fff;
+    const size_t leading = (desc >> 16 & 0x3fff) << 4, stride = (desc >> 32 & 0x3fff) << 4;
+    size_t at = (size_t)(desc & 0x3fff) << 4;
+    if (trans)
+        at += i / 64 * leading + k / 8 * stride + k % 8 * 128 + i % 64 * 2;
+    else
+        at += i / 8 * stride + i % 8 * 128 + k * 2;
+    return B.shared + (at ^ (at >> 7 & 7) << 4);
 }
-static const uint16_t *wg_at(uint64_t desc, int row, int k)
+static float wg_get(uint64_t desc, bool trans, int i, int k)
 {
-    size_t at = (size_t)(desc << 4) + (size_t)row * 128 + (size_t)k * 2;
-    return (const uint16_t *)(B.shared +
-                              (at ^ (at >> 7 & 7)
-                                        << 4)); /* bits 4 .. 6 by bits 7 .. 9 of the address */
+    uint16_t half;
+    memcpy(&half, wg_at(desc, trans, i, k), 2);
+    return to_f32(half);
 }
-/* Looks at rows of an operand; returns a number that changes when somebody writes there. */
-static uint64_t wg_look(int row0, int rows, uint64_t desc, const void *pc)
+static void wg_judge(uint64_t desc, const char *which, const void *pc)
+{
+    if (desc >> 62 != 1 || (desc >> 49 & 7) != 0)
+        finding("wgmma", "the descriptor of %s is not of rows of 128 bytes, at %s", which,
+                where(pc));
+    else if ((desc << 4 & 0x380) != 0)
+        finding("wgmma", "%s begins at row %d of eight, at %s", which,
+                (int)(desc << 4 >> 7 & 7), where(pc));
+}
+/* Looks at rows or columns i0 .. i0 + n - 1 of an operand, 16 bytes at once; returns a number
+ * that changes when somebody writes there. count: these reads are requests to memory. */
+static uint64_t wg_look(uint64_t desc, bool trans, int i0, int n, const void *pc, bool count)
 {
     uint64_t writes = 0;
-    for (int r = row0; r < row0 + rows; r++)
-        for (int h = 0; h < 2; h++) {
-            const uint16_t *p = wg_at(desc, r, 8 * h);
-            const cell &c = B.cells[(size_t)((const char *)p - B.shared) / 2];
-            if (c.w < FLYING - 1 && c.wclock > B.f[c.w].fenced)
-                finding("proxy",
-                        "wgmma reads what thread %d wrote without fence.proxy.async after it, "
-                        "at %s",
-                        c.w, where(pc));
-            shared_access(p, 16, false, pc, false);
-            writes = (writes ^ c.wclock ^ (uint64_t)c.w << 32) * 0x9e3779b97f4a7c15u;
+    for (int i8 = i0; i8 < i0 + n; i8 += 8)
+        for (int h = 0; h < 2; h++) { /* eight times 16 bytes */
+            const char *row[8];
+            for (int q = 0; q < 8; q++) {
+                row[q] = trans ? wg_at(desc, true, i8, 8 * h + q)
+                               : wg_at(desc, false, i8 + q, 8 * h);
+                if (row[q] < B.shared || row[q] + 16 > B.shared + SHARED) {
+                    finding("bounds", "wgmma reads behind shared memory, at %s", where(pc));
+                    return 0;
+                }
+                const cell *c = &B.cells[(size_t)(row[q] - B.shared) / 2];
+                for (int i = 0; i < 8; i++, c++) {
+                    if (c->w < FLYING - 1 && c->wclock > B.f[c->w].fenced)
+                        finding("proxy",
+                                "wgmma reads what thread %d wrote without fence.proxy.async "
+                                "after it, at %s",
+                                c->w, where(pc));
+                    writes = (writes ^ c->wclock ^ (uint64_t)c->w << 32) * 0x9e3779b97f4a7c15u;
+                }
+                shared_access(row[q], 16, false, pc, false);
+            }
+            if (count) count_core(row);
         }
     return writes;
 }
-void wg_fence(const char *, int)
+static uint64_t wg_look_both(const wg_args &w, int warp, const void *pc, bool count)
+{
+    return wg_look(w.a, w.trans_a, warp * 16, 16, pc, count) +
+           wg_look(w.b, w.trans_b, 0, w.n, pc, count && warp == 0);
+}
+void wg_fence()
 {
     B.f[B.cur].wg_fenced = true;
 }
-void wg_mma(float *d, int n, uint64_t a, uint64_t b, const char *file, int line)
+static bool same(const wg_args &a, const wg_args &b)
+{
+    return a.a == b.a && a.b == b.b && a.n == b.n && a.trans_a == b.trans_a &&
+           a.trans_b == b.trans_b;
+}
+void wg_mma(float *d, const wg_args &args, const char *file, int line)
 {
     const void *pc = __builtin_return_address(0);
+    const int n = args.n;
     warp(0xffffffffu, no_op, nullptr, false, file, line);
     fiber &f = B.f[B.cur];
     if (!f.wg_fenced) finding("wgmma", "%s:%d: no wgmma.fence before it", file, line);
-    wg_op o{d, n, a, b, 0};
-    if (B.cur % 32 == 0)
-        o.writes = wg_look((B.cur / 32 & 3) * 16, 16, a, pc) + wg_look(0, n, b, pc);
+    auto &seen = B.wg_seen[B.cur / 128];
+    if (seen.size() <= f.wg_count)
+        seen.push_back(args);
+    else if (!same(seen[f.wg_count], args))
+        finding("wgmma", "%s:%d: threads of a warpgroup differ in operands", file, line);
+    f.wg_count++;
+    wg_op o{d, args, 0};
+    if (B.cur % 32 == 0) {
+        wg_judge(args.a, "a", pc);
+        wg_judge(args.b, "b", pc);
+        o.writes = wg_look_both(args, B.cur / 32 & 3, pc, opt.profile);
+    }
     auto &held = f.wg_held[d];
     if (held.empty()) {
         held.assign(d, d + n / 2);
@@ -108,33 +156,36 @@ void wg_commit()
     f.wg_open.clear();
     f.wg_fenced = false;
 }
+static void wg_sum(const wg_args &w, float *acc)
+{
+    const int lane = B.cur & 31, row0 = (B.cur / 32 & 3) * 16;
+    float a[2][16];
+    for (int h = 0; h < 2; h++)
+        for (int k = 0; k < 16; k++)
+            a[h][k] = wg_get(w.a, w.trans_a, row0 + h * 8 + lane / 4, k);
+    for (int j = 0; j < w.n / 8; j++)
+        for (int c = 0; c < 2; c++) {
+            float s[2] = {};
+            for (int k = 0; k < 16; k++) {
+                const float b = wg_get(w.b, w.trans_b, j * 8 + lane % 4 * 2 + c, k);
+                s[0] += a[0][k] * b, s[1] += a[1][k] * b;
+            }
+            acc[j * 4 + c] += s[0], acc[j * 4 + 2 + c] += s[1];
+        }
+}
 void wg_wait(int left)
 {
     const void *pc = __builtin_return_address(0);
     fiber &f = B.f[B.cur];
-    const int lane = B.cur & 31, row0 = (B.cur / 32 & 3) * 16;
     while ((int)f.wg_groups.size() > left) {
         for (auto &o : f.wg_groups.front()) {
-            if (lane == 0 &&
-                o.writes != wg_look(row0, 16, o.a, pc) +
-                                wg_look(0, o.n, o.b, pc)) /* it may have read until now */
+            /* it may have read until now */
+            if (B.cur % 32 == 0 &&
+                o.writes != wg_look_both(o.args, B.cur / 32 & 3, pc, false))
                 finding("wgmma",
                         "an operand was written while the gemm was under way, waited for at %s",
                         where(pc));
-            auto &acc = f.wg_held[o.d];
-            float a[2][16];
-            for (int h = 0; h < 2; h++)
-                for (int k = 0; k < 16; k++)
-                    a[h][k] = to_f32(*wg_at(o.a, row0 + h * 8 + lane / 4, k));
-            for (int j = 0; j < o.n / 8; j++)
-                for (int c = 0; c < 2; c++) {
-                    float s[2] = {};
-                    for (int k = 0; k < 16; k++) {
-                        float b = to_f32(*wg_at(o.b, j * 8 + lane % 4 * 2 + c, k));
-                        s[0] += a[0][k] * b, s[1] += a[1][k] * b;
-                    }
-                    acc[(size_t)j * 4 + c] += s[0], acc[(size_t)j * 4 + 2 + c] += s[1];
-                }
+            wg_sum(o.args, f.wg_held[o.d].data());
         }
         f.wg_groups.erase(f.wg_groups.begin());
     }

@@ -29,7 +29,7 @@ plant() {
 }
 
 # What the emulator calls its findings
-kinds='race|bounds|first use|host memory|align|launch|barrier|deadlock|warp|shuffle|mma|cp\.async|ldmatrix'
+kinds='race|bounds|first use|host memory|align|launch|barrier|deadlock|warp|shuffle|mma|cp\.async|ldmatrix|wgmma|proxy'
 
 # said PATTERN: the first line of the log that has it
 said() {
@@ -47,7 +47,9 @@ kernel() {
     # shellcheck disable=SC2086
     ${CXX:-g++} -shared -Wl,-Bsymbolic,-z,muldefs -o "$tree/backend_emu.so" "$tree/one.o" $objects ||
         return 2
-    MOEFW_TEST_KERNELS=$4 MOEFW_TEST_FAMILY=$5 MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH=$tree CK_FORK=no \
+    arch=80
+    [ "$2" != gemm_wgmma.cuh ] || arch=90 # its kernels run there alone
+    MOEFW_EMU_ARCH=$arch MOEFW_TEST_KERNELS=$4 MOEFW_TEST_FAMILY=$5 MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH=$tree CK_FORK=no \
         CK_RUN_CASE="cpu against ref" "$build/tests/unit/kernels/check_kernels" >"$tree/log" 2>&1
     status=$?
     if said '^not ok .*the emulator has' >/dev/null; then

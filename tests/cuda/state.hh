@@ -21,8 +21,8 @@ namespace emu {
 enum state : uint8_t { READY, AT_BARRIER, AT_WARP, AT_MBAR, DONE };
 struct wg_op {
     float *d;
-    int n;
-    uint64_t a, b, writes;
+    wg_args args;
+    uint64_t writes;
 };
 struct copying {
     void *dst;
@@ -52,6 +52,7 @@ struct fiber {
     std::map<float *, std::vector<float>>
         wg_held; /* accumulators under way; what the kernel sees is NaN */
     bool wg_fenced = false;
+    uint32_t wg_count = 0; /* gemms so far */
     uint32_t fenced = 0; /* writes up to this clock are visible to the asynchronous proxy */
 };
 struct array {
@@ -114,6 +115,7 @@ struct block_state {
     std::vector<cell> cells;
     std::map<uint64_t *, mbar> bars;
     std::vector<copying> bulk;
+    std::vector<wg_args> wg_seen[8]; /* of each warpgroup: gemms that one of its warps began */
     bool running;
     uint64_t rng;
 };
@@ -138,6 +140,7 @@ void sleep_as(state s);
 bool land_one_bulk();
 /* traffic.cc */
 void count(const void *p, size_t bytes, const void *pc, bool shared);
+void count_core(const char *const row[8]); /* 16 bytes of each of eight rows, of wgmma */
 void count_up();
 
 } // namespace emu

@@ -70,17 +70,22 @@ traffic traffic_take()
     return t;
 }
 
+void count_core(const char *const row[8])
+{
+    request r{true, 8, 16, {}};
+    for (int i = 0; i < 8; i++)
+        r.at[i] = 256 + (uint64_t)(row[i] - B.shared);
+    sum.shared_requests++, sum.shared_passes += passes(r);
+}
 void ldmatrix_seen(void **lane)
 {
     if (!opt.profile) return;
     for (int j = 0; j < 4;
          j++) { /* eight rows of 16 bytes: one pass each, if no bank is asked twice */
-        request r{true, 8, 16, {}};
+        const char *row[8];
         for (int i = 0; i < 8; i++)
-            r.at[i] =
-                256 + (uint64_t)((const char *)static_cast<ldm_arg *>(lane[8 * j + i])->row -
-                                 B.shared);
-        sum.shared_requests++, sum.shared_passes += passes(r);
+            row[i] = (const char *)static_cast<ldm_arg *>(lane[8 * j + i])->row;
+        count_core(row);
     }
 }
 

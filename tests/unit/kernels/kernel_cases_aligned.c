@@ -55,10 +55,11 @@ static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
 }
 
 /* m, n, k: one element, no inner index, one tile and the next, parts of 16 bytes, more steps
- * than are under way at once. */
+ * than are under way at once; so many tiles that there are wide ones. */
 static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},      {129, 130, 67},
-                                   {20, 257, 128}, {128, 128, 64}, {33, 20, 525}};
-enum { SIZES = 6 };
+                                   {20, 257, 128}, {128, 128, 64}, {33, 20, 525},
+                                   {300, 280, 80}, {140, 264, 330}};
+enum { SIZES = 8 };
 
 /* v: the two transposes, the size, and beta with two groups or a bias. */
 static void by_batch(mf_kt *t, mf_cast_type type, int v)
@@ -81,8 +82,8 @@ enum { BATCHES = 4 * SIZES };
 /* groups, rows, n, k of a group: rows of one group in several tiles, empty groups, more groups
  * than rows; the last ones have so many steps that each place of a pipeline is used again */
 static const int64_t grouped[][4] = {
-    {1, 5, 8, 3}, {3, 400, 40, 24}, {8, 200, 130, 72}, {256, 60, 24, 16}, {2, 460, 24, 450}};
-enum { GROUPED = 5 };
+    {1, 5, 8, 3}, {3, 400, 40, 24}, {8, 200, 130, 72}, {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400}};
+enum { GROUPED = 6 };
 
 /* v: whether b is transposed (by rows), gathered rows, the size. */
 static void by_rows(mf_kt *t, mf_cast_type type, int v)
