@@ -153,4 +153,5 @@ CUDA_HOST += kernels/cuda/backend.h
 CUDA_HOST += kernels/cuda/code.c
 CUDA_HOST += kernels/cuda/lt.c
 CUDA_HOST += kernels/cuda/memory.c
+CUDA_HOST += kernels/cuda/peak.c
 CUDA_HOST += kernels/cuda/queue.c

@@ -266,6 +266,8 @@ bool mf_is_recomputed(const mf_graph *g, const mf_node *node);
 
 /* ---- info.c ---- */
 double mf_node_flops(const mf_node *node);
+/* Writes the values of a graph that are largest, with their MiB. */
+void mf_graph_largest(const mf_graph *g, char *text, size_t size);
 
 /* ---- profile.c ---- */
 uint64_t mf_profile_begin(const mf_graph *g);

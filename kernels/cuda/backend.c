@@ -81,6 +81,7 @@ static const mf_device_ops ops = {
     .code_kernel = mf_cuda_code_kernel,
     .code_launch = mf_cuda_code_launch,
     .code_free = mf_cuda_code_free,
+    .peak = mf_cuda_peak_at,
 };
 
 /* ---- opening ---- */
@@ -134,12 +135,18 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
                        size_t size)
 {
     gpu g = {0};
+    int khz = 0;
     (void)host;
     int rc = look(index, &g, text, size);
     if (rc != MF_OK) return rc;
     mf_cuda *c = calloc(1, sizeof *c);
     if (!c) return MF_ENOMEM;
     c->index = index;
+    if (!number(&khz, cudaDevAttrClockRate, index)) {
+        khz = 0;
+        (void)cudaGetLastError(); /* then the peak may be unknown, which is no error */
+    }
+    mf_cuda_peak_of(g.name, g.capability, g.processors, khz, &c->peak);
     rc = mf_cuda_judge(c, cudaSetDevice(index), "the choice of the GPU");
     if (rc == MF_OK)
         rc =

@@ -11,8 +11,14 @@
 
 typedef struct mf_cuda_lt mf_cuda_lt;
 
+/* Of dense gemms, FLOP a second; 0: not known. */
+typedef struct mf_cuda_peak {
+    double f32, bf16;
+} mf_cuda_peak;
+
 typedef struct mf_cuda {
     int index; /* number of the GPU */
+    mf_cuda_peak peak;
     mf_cuda_lt *lt;
     void *scratch; /* MF_CUDA_SCRATCH bytes, for one launch after the other */
     char message[512];
@@ -58,6 +64,12 @@ int mf_cuda_code_kernel(mf_device *d, void *code, const char *name, void **ret);
 int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,
                         const mf_kernel_args *args);
 void mf_cuda_code_free(mf_device *d, void *code);
+
+/* ---- peak.c ---- */
+/* khz: clock of the multiprocessors; 0: not known. */
+void mf_cuda_peak_of(const char *name, int capability, int processors, int khz,
+                     mf_cuda_peak *ret);
+double mf_cuda_peak_at(mf_device *d, bool bf16);
 
 /* ---- lt.c: gemms by cuBLASLt ---- */
 int mf_cuda_lt_new(mf_cuda *c, mf_cuda_lt **ret);

@@ -12,7 +12,7 @@ UNINSTALL_CUDA =
 if HAVE_CUDA
 CUDA_SO += plugins/backend_cuda.so
 CUDA_OBJECTS = kernels/cuda/backend.o kernels/cuda/code.o kernels/cuda/lt.o kernels/cuda/memory.o \
-	kernels/cuda/queue.o
+	kernels/cuda/peak.o kernels/cuda/queue.o
 kernels/cuda/backend.o: kernels/cuda/backend.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/backend.c -o $@
 kernels/cuda/code.o: kernels/cuda/code.c
@@ -21,6 +21,8 @@ kernels/cuda/lt.o: kernels/cuda/lt.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/lt.c -o $@
 kernels/cuda/memory.o: kernels/cuda/memory.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/memory.c -o $@
+kernels/cuda/peak.o: kernels/cuda/peak.c
+	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/peak.c -o $@
 kernels/cuda/queue.o: kernels/cuda/queue.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/queue.c -o $@
 kernels/cuda/all.o: $(CUDA_KERNELS)

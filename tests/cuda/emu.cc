@@ -60,6 +60,7 @@ static void fiber_main()
     if (!f->wg_groups.empty() || !f->wg_open.empty())
         finding("wgmma", "thread ends with gemms that were not waited for");
     f->at = DONE;
+    B.ended[B.cur / 32]++;
     B.live--;
     to_scheduler(*f);
     abort();
@@ -112,14 +113,17 @@ void barrier(int id, int threads, const char *file, int line)
     f.at = AT_BARRIER;
     static few who;
     who.n = 0;
-    for (int t = 0; t < B.n; t++)
-        if (B.f[t].at == AT_BARRIER && B.f[t].bar == id) who.push_back(t);
-    if ((int)who.size() < (threads ? threads : B.n)) {
+    if (id < 0 || id >= BARRIERS)
+        finding("barrier", "%s:%d: barrier %d", file, line, id), id = 0;
+    if (++B.arrived[id] < (threads ? threads : B.n)) {
         sleep_as(AT_BARRIER);
         return;
     }
+    B.arrived[id] = 0;
+    for (int t = 0; t < B.n; t++)
+        if (B.f[t].at == AT_BARRIER && B.f[t].bar == id) who.push_back(t);
     for (int t : who)
-        if (B.f[t].line != line || strcmp(B.f[t].file, file)) {
+        if (B.f[t].line != line || (B.f[t].file != file && strcmp(B.f[t].file, file))) {
             finding("barrier", "%s:%d meets %s:%d", file, line, B.f[t].file, B.f[t].line);
             break;
         }
@@ -144,6 +148,11 @@ void warp(uint32_t mask, warp_fn fn, void *arg, bool order, const char *file, in
     if (!(mask >> lane & 1))
         finding("warp", "%s:%d: the caller is not in the mask %08x", file, line, mask);
     f.at = AT_WARP;
+    /* Most arrive before the last lane: this many cannot be all of the mask. */
+    if (++B.at_warp[first / 32] < __builtin_popcount(mask) && B.ended[first / 32] == 0) {
+        sleep_as(AT_WARP);
+        return;
+    }
     void *args[32] = {};
     static few who;
     who.n = 0;
@@ -162,8 +171,9 @@ void warp(uint32_t mask, warp_fn fn, void *arg, bool order, const char *file, in
         args[l] = o.arg;
         who.push_back(first + l);
     }
+    B.at_warp[first / 32] -= (int)who.size();
     for (int t : who)
-        if (B.f[t].line != line || strcmp(B.f[t].file, file)) {
+        if (B.f[t].line != line || (B.f[t].file != file && strcmp(B.f[t].file, file))) {
             finding("warp", "%s:%d meets %s:%d", file, line, B.f[t].file, B.f[t].line);
             break;
         }
@@ -210,6 +220,10 @@ static void run_block()
     if (B.joined) std::fill(B.vc.begin(), B.vc.end(), 0);
     B.joined = false;
     B.live = B.n;
+    std::fill(B.arrived, B.arrived + BARRIERS, 0);
+    std::fill(B.at_warp, B.at_warp + 32, 0);
+    std::fill(B.ended, B.ended + 32, 0);
+    if (B.n % 32) B.ended[B.n / 32] = 32 - B.n % 32; /* lanes that never were */
     for (int t = 0; t < B.n; t++) {
         fiber &f = B.f[t];
         f.at = READY, f.clock = 1, f.fake = nullptr;

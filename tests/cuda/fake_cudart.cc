@@ -364,14 +364,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
     if (enter()) return give(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "emulator of moefw");
+    const char *name = getenv("MOEFW_FAKE_NAME");
+    snprintf(p->name, sizeof p->name, "%s", name ? name : "emulator of moefw");
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *v, enum cudaDeviceAttr a, int)
 {
     const int arch = number("MOEFW_EMU_ARCH", 80);
     if (enter()) return give(cudaErrorInvalidValue);
-    *v = a == cudaDevAttrMultiProcessorCount            ? 4
+    *v = a == cudaDevAttrMultiProcessorCount            ? number("MOEFW_FAKE_PROCESSORS", 4)
+         : a == cudaDevAttrClockRate                    ? number("MOEFW_FAKE_KHZ", 0)
          : a == cudaDevAttrComputeCapabilityMajor       ? arch / 10
          : a == cudaDevAttrComputeCapabilityMinor       ? arch % 10
          : a == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
@@ -391,7 +393,8 @@ cudaError_t cudaRuntimeGetVersion(int *v)
 cudaError_t cudaMemGetInfo(size_t *f, size_t *t)
 {
     if (enter()) return give(cudaErrorInvalidValue);
-    *f = *t = (size_t)number("MOEFW_FAKE_MIB", 8192) << 20;
+    *t = (size_t)number("MOEFW_FAKE_MIB", 8192) << 20;
+    *f = taken < *t ? *t - taken : 0;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void)
@@ -418,7 +421,7 @@ cudaError_t cudaMalloc(void **p, size_t n)
     *p = nullptr;
     if (enter()) return give(cudaErrorMemoryAllocation);
     if (capturing()) return give(cudaErrorStreamCaptureUnsupported);
-    if (n > (size_t)number("MOEFW_FAKE_MIB", 8192) << 20)
+    if (taken + n > (size_t)number("MOEFW_FAKE_MIB", 8192) << 20)
         return give(cudaErrorMemoryAllocation);
     counts["allocations"]++;
     *p = n ? emu::dev_alloc(n) : nullptr;

@@ -72,7 +72,7 @@ host() {
     ${CC:-cc} -D_GNU_SOURCE= -I"$tree" $include -I"$src" -I"$src/tests/cuda/include" -std=gnu17 -O1 -w \
         -fPIC -fvisibility=hidden -c "$tree/kernels/cuda/$2" -o "$tree/one.o" || return 2
     rest=
-    for o in backend code lt memory queue; do
+    for o in backend code lt memory peak queue; do
         [ "$o.c" = "$2" ] || rest="$rest $build/tests/cuda/fake/$o.o"
     done
     cp "$build"/tests/cuda/fake/lib*.so.13 "$tree/" || return 2

@@ -52,7 +52,7 @@ FAKE_COMPILE = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) -std=gnu17 -D_GNU_SOURCE= $(C
 	-O2 -g -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP -c
 FAKE_CUDA = tests/cuda/fake/backend_cuda.so
 FAKE_HOST = tests/cuda/fake/backend.o tests/cuda/fake/code.o tests/cuda/fake/lt.o tests/cuda/fake/memory.o \
-	tests/cuda/fake/queue.o
+	tests/cuda/fake/peak.o tests/cuda/fake/queue.o
 tests/cuda/fake/backend.o: kernels/cuda/backend.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/backend.c -o $@
 tests/cuda/fake/code.o: kernels/cuda/code.c
@@ -61,6 +61,8 @@ tests/cuda/fake/lt.o: kernels/cuda/lt.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/lt.c -o $@
 tests/cuda/fake/memory.o: kernels/cuda/memory.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/memory.c -o $@
+tests/cuda/fake/peak.o: kernels/cuda/peak.c
+	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/peak.c -o $@
 tests/cuda/fake/queue.o: kernels/cuda/queue.c
 	$(FAKE_COMPILE) $(FAKE_CFLAGS) $(top_srcdir)/kernels/cuda/queue.c -o $@
 tests/cuda/fake/fake_cudart.o: tests/cuda/fake_cudart.cc

@@ -90,6 +90,7 @@ struct mbar {
     std::vector<uint32_t> vc;
 };
 enum : uint16_t { NOBODY = 0xffff, FLYING = 0xfffe, MANY = 0xfffd };
+enum { BARRIERS = 16 }; /* named ones of a block */
 enum { STACK = 256 << 10, SHARED = 228 << 10, STATIC_MAX = 48 << 10, GAP = 64 };
 const size_t ARENA =
     (size_t)16
@@ -101,6 +102,8 @@ struct block_state {
     uint3 grid, block, index;
     uint32_t launch, block_no;
     int n, cur, live;
+    int arrived[BARRIERS];      /* threads that wait at this barrier */
+    int at_warp[32], ended[32]; /* of this warp: lanes that wait for others, that ended */
     std::vector<fiber> f;
     std::vector<int> ready;
     void *sp, *fake;

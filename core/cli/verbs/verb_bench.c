@@ -9,11 +9,11 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/bench_comm.h"
+#include "cli/verbs/bench_gemm.h"
 #include "cli/verbs/bench_stored.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "kernels/kernel.h"
-#include "lab/bench/gemm_bench.h"
 #include "lab/bench/router_bench.h"
 #include "lab/bench/router_list.h"
 #include "lab/bench/speed.h"
@@ -100,6 +100,13 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1048576,
      .help = "hidden width of the experts; 0: 4 x dim"},
+    {.name = "most",
+     .of = "gemm",
+     .kind = MF_CLI_REAL,
+     .arg = "M",
+     .lo = 0,
+     .hi = 1e9,
+     .help = "only gemms of at most M million multiply-adds; 0: all"},
     {.name = "alpha",
      .of = "routers",
      .kind = MF_CLI_REAL,
@@ -424,6 +431,11 @@ static bool inference(const mf_speed *r)
     return strcmp(r->what, "infer") == 0;
 }
 
+static bool on_device(const mf_speed *r)
+{
+    return strncmp(r->backend, "cpu", 3) != 0 && strcmp(r->backend, "ref") != 0;
+}
+
 static void print_speed_json(const mf_speed *r)
 {
     mf_jw *w = mf_jw_new();
@@ -464,6 +476,10 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_kv_real(w, "flops", r->flops);
     mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->time.ms) / r->peak_gflops);
     mf_jw_kv_real(w, "peak_gflops", r->peak_gflops);
+    if (on_device(r)) {
+        if (r->device_mib > 0) mf_jw_kv_real(w, "device_mib", r->device_mib);
+        mf_jw_kv_int(w, "host_ops", r->host_ops);
+    }
     if (r->first_step_s > 0) mf_jw_kv_real(w, "first_step_s", r->first_step_s);
     mf_jw_kv_real(w, "arena_mib", r->arena_mib);
     mf_jw_kv_real(w, "peak_rss_mib", r->peak_rss_mib);
@@ -495,9 +511,16 @@ static void print_speed(const mf_speed *r)
     printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %s, %d thread(s), %s\n", r->what,
            r->time.ms, r->time.ms_min, r->time.ms_max, r->tokens_per_s, r->dtype, r->threads,
            r->backend);
-    printf("  %.2f GFLOP/s of gemms = %.1f %% of the %.0f GFLOP/s that a 1024^3 gemm "
-           "reaches\n",
-           rate, 100 * rate / r->peak_gflops, r->peak_gflops);
+    if (isnan(r->peak_gflops))
+        printf("  %.2f GFLOP/s of gemms; no peak of this device is known", rate);
+    else
+        printf("  %.2f GFLOP/s of gemms = %.1f %% of the %.0f GFLOP/s that %s", rate,
+               100 * rate / r->peak_gflops, r->peak_gflops,
+               on_device(r) ? "this device can do" : "a 1024^3 gemm reaches");
+    if (on_device(r) && r->device_mib > 0)
+        printf("\n  %.1f MiB of the device in use, %lld ops ran on the host", r->device_mib,
+               (long long)r->host_ops);
+    putchar('\n');
     if (r->params > 0) printf("  %.2f M parameters", (double)r->params / 1e6);
     printf(", arena %.1f MiB, peak memory %.1f MiB", r->arena_mib, r->peak_rss_mib);
     if (r->first_step_s > 0) printf(", first step done %.2f s after launch", r->first_step_s);
@@ -518,7 +541,9 @@ static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
                                       .top_k = (int32_t)mf_cli_int(cli, "top-k", 2),
                                       .tokens = (int32_t)mf_cli_int(cli, "tokens", 2048),
                                       .backward = !mf_cli_flag(cli, "forward"),
-                                      .bf16 = c->train.dtype == MF_BF16};
+                                      .bf16 = c->train.dtype == MF_BF16,
+                                      .device = c->train.device,
+                                      .strict = c->device.strict};
     rc = mf_speed_layer(&spec, how, r);
     mf_config_free(c);
     return rc;
@@ -602,70 +627,11 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
     return rc;
 }
 
-/* ---- gemms ---- */
-
-typedef struct {
-    mf_machine_limits limits;
-    bool json;
-} gemms;
-
-static void print_gemm(void *arg, const mf_gemm_bench *r)
-{
-    const gemms *p = arg;
-    const double fraction = r->gflops / p->limits.peak_gflops;
-    if (!p->json) {
-        printf("%-6s %-5s %3lld %6lld %6lld %6lld %10.4f %9.1f %6.1f %%\n", r->what, r->types,
-               (long long)r->groups, (long long)r->m, (long long)r->n, (long long)r->k, r->ms,
-               r->gflops, 100 * fraction);
-        fflush(stdout);
-        return;
-    }
-    mf_jw *w = mf_jw_new();
-    if (!w) return;
-    mf_jw_object(w);
-    mf_jw_kv_string(w, "what", "gemm");
-    mf_jw_kv_string(w, "form", r->what);
-    mf_jw_kv_string(w, "types", r->types);
-    mf_jw_kv_string(w, "by", mf_kernels_gemm());
-    mf_jw_kv_string(w, "isa", mf_kernels_isa());
-    mf_jw_kv_int(w, "threads", mf_parallel_threads());
-    mf_jw_kv_int(w, "groups", r->groups);
-    mf_jw_kv_int(w, "m", r->m);
-    mf_jw_kv_int(w, "n", r->n);
-    mf_jw_kv_int(w, "k", r->k);
-    mf_jw_kv_real(w, "ms", r->ms);
-    mf_jw_kv_real(w, "gflops", r->gflops);
-    mf_jw_kv_real(w, "fraction_of_peak", fraction);
-    mf_jw_kv_real(w, "peak_gflops", p->limits.peak_gflops);
-    mf_jw_kv_real(w, "read_gb_per_s", p->limits.read_gb);
-    mf_jw_end(w);
-    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
-    fflush(stdout);
-}
-
-static int bench_gemms(const mf_cli *cli)
-{
-    gemms p = {.json = mf_cli_json(cli)};
-    const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
-    if (repetitions < 1)
-        return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");
-    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
-    int rc = mf_machine_limits_measure(&p.limits);
-    if (rc != MF_OK) return rc;
-    if (!p.json)
-        printf("%d thread(s): registers multiply %.1f GFLOP/s in f32, memory is read at %.1f "
-               "GB/s; gemms by %s, %s\n"
-               "form   types   E      m      n      k         ms  GFLOP/s of peak\n",
-               mf_parallel_threads(), p.limits.peak_gflops, p.limits.read_gb, mf_kernels_gemm(),
-               mf_kernels_isa());
-    return mf_gemm_bench_run(repetitions, print_gemm, &p);
-}
-
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
     mf_speed r;
-    if (strcmp(what, "gemm") == 0) return bench_gemms(cli);
+    if (strcmp(what, "gemm") == 0) return mf_bench_gemms(cli);
     if (strcmp(what, "stored") == 0) return mf_bench_stored(cli);
     if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);

@@ -17,6 +17,7 @@
 #include "report/terminal/progress.h"
 #include "report/report.h"
 #include "report/terminal/summary.h"
+#include "train/device_use.h"
 #include "train/run/rundir.h"
 #include "run/run_internal.h"
 #include "train/trainer.h"
@@ -52,16 +53,35 @@ static const mf_cli_option options[] = {
 
 /* ---- progress ---- */
 
+#define DEVICE_SECONDS 1.0 /* between two looks at the device, which take a call each */
+
 typedef struct {
     mf_progress *progress;
+    mf_device_use use; /* of the device, at the last look */
+    bool on_device;
+    double looked;          /* when that was; 0: never */
     double eval_began;      /* when the present validation began */
     char predictions[1024]; /* scores of the last validation */
 } watcher;
 
+/* tokens_per_s is 0 in the first step; the next look has it. */
+static void look_at_device(watcher *w, const mf_session *s, const mf_step_result *r)
+{
+    char text[MF_DEVICE_USE_TEXT];
+    const double now = mf_clock();
+    const bool known = w->use.peak <= 0 || isfinite(w->use.mfu);
+    if (!s->device || (w->looked > 0 && known && now - w->looked < DEVICE_SECONDS)) return;
+    w->looked = now;
+    w->on_device = mf_device_use_of(s, r->graph, (double)r->tokens, r->tokens_per_s, &w->use);
+    mf_device_use_short(&w->use, text);
+    mf_progress_device(w->progress, text);
+}
+
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
 {
-    (void)t;
-    mf_progress_step(((watcher *)self)->progress, r->step, r->loss, r->tokens_per_s);
+    watcher *w = self;
+    look_at_device(w, mf_trainer_session(t), r);
+    mf_progress_step(w->progress, r->step, r->loss, r->tokens_per_s);
     return MF_OK;
 }
 
@@ -178,6 +198,8 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     const mf_terminal t = mf_terminal_of(stderr);
     const mf_config *c = s->config;
     int32_t layers[1024];
+    char device[MF_DEVICE_USE_TEXT];
+    if (w->on_device) mf_device_use_text(&w->use, device);
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
     const mf_summary summary = {.run = dir->path,
@@ -191,6 +213,7 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
                                 .tokens = r->tokens,
                                 .wall_s = r->wall_s,
                                 .tokens_per_s = r->tokens_per_s,
+                                .device = w->on_device ? device : NULL,
                                 .val_loss = r->val_loss,
                                 .floor = r->floor,
                                 .bits_per_byte = r->bits_per_byte,

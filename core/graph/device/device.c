@@ -98,6 +98,21 @@ const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like)
     return d->ops->kernels_like ? d->ops->kernels_like(d, like) : d->kernels;
 }
 
+double mf_device_peak(mf_device *d, bool bf16)
+{
+    return !mf_device_is_host(d) && d->ops->peak ? d->ops->peak(d, bf16) : 0;
+}
+
+bool mf_device_used(mf_device *d, size_t *ret_used, size_t *ret_total)
+{
+    size_t free = 0;
+    *ret_used = *ret_total = 0;
+    if (mf_device_is_host(d) || !d->ops->memory) return false;
+    if (d->ops->memory(d, &free, ret_total) != MF_OK || free > *ret_total) return false;
+    *ret_used = *ret_total - free;
+    return true;
+}
+
 mf_kctx mf_device_context(const mf_device *d)
 {
     return (mf_kctx){.parallel = mf_parallel,

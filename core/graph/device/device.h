@@ -86,6 +86,10 @@ typedef struct mf_device_ops {
     int (*code_launch)(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,
                        const mf_kernel_args *args);
     void (*code_free)(mf_device *d, void *code);
+
+    /* FLOP a second of dense gemms of this type that the device can do by its data sheet or its
+     * clock; 0: not known. NULL: as 0. */
+    double (*peak)(mf_device *d, bool bf16);
 } mf_device_ops;
 
 struct mf_device {
@@ -143,6 +147,10 @@ const char *mf_device_name(const mf_device *d);
 /* Returns the set of kernels to launch on d. like: the host set that a test asks for, or NULL.
  * NULL if the environment names no valid set (mf_backend_init returns the error). */
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
+/* What the device can do in gemms of this type, FLOP a second; 0: not known. */
+double mf_device_peak(mf_device *d, bool bf16);
+/* Memory of the device, in bytes: what is used, by whomever, and all of it. False: not known. */
+bool mf_device_used(mf_device *d, size_t *ret_used, size_t *ret_total);
 /* The context for launches in the main stream. */
 mf_kctx mf_device_context(const mf_device *d);
 

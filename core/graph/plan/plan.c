@@ -7,7 +7,9 @@
  * of it. */
 #include "graph/internal.h"
 
+#include <stdio.h>
 #include <string.h>
+#include "base/error.h"
 
 typedef struct life {
     int first, last; /* node indices; first is -1 for values that no node computes or reads */
@@ -283,6 +285,19 @@ static int too_large(const mf_graph *g)
                    most);
 }
 
+/* The same for the memory of a device, whose message says how much is free. */
+static int too_large_for_device(const mf_graph *g)
+{
+    char text[256], why[384];
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    mf_graph_largest(g, text, sizeof text);
+    return mf_fail(
+        MF_ENOMEM,
+        "%s; a smaller train.batch or model.seq, train.recompute = light or block, or "
+        "train.dtype = bf16 needs less; the largest values are %s",
+        why, text);
+}
+
 static int allocate(mf_graph *g)
 {
     const mf_graph *arena_of = g->options.arena_of;
@@ -294,7 +309,8 @@ static int allocate(mf_graph *g)
         return MF_OK;
     }
     const int rc = mf_device_alloc(g->options.device, g->arena_bytes + 1, &g->block);
-    return rc == MF_ENOMEM ? too_large(g) : rc;
+    if (rc != MF_ENOMEM) return rc;
+    return mf_device_is_host(g->options.device) ? too_large(g) : too_large_for_device(g);
 }
 
 static int lay_out(planner *p, mf_span *spans)

@@ -253,7 +253,7 @@ int mf_store_make_block(mf_store *s, mf_block block)
         (size_t)n * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
     if (block != MF_BLOCK_BUFFERS) s->bytes += bytes;
     if (!s->bare || block == MF_BLOCK_BUFFERS)
-        return mf_device_alloc(s->device, bytes, &s->block[block]);
+        return mf_store_judge_memory(s, mf_device_alloc(s->device, bytes, &s->block[block]));
     s->block[block] = mf_alloc_raw(sizeof(float));
     return s->block[block] ? MF_OK : MF_ENOMEM;
 }

@@ -2,11 +2,13 @@
  * multiply-adds on registers and memory bandwidth. All are measured in this process, so a speed
  * can be given as a fraction of what the machine can do at present. */
 #include "lab/bench/gemm_bench.h"
+#include <math.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "graph/device/device.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 #include "lab/bench/timing.h"
@@ -37,17 +39,44 @@ static double multiply_rate(void)
     return best;
 }
 
-int mf_machine_limits_measure(mf_machine_limits *ret)
+/* The bandwidth of copies within the device, of which each reads and writes. */
+static int limits_of_device(mf_device *d, bool memory, mf_machine_limits *ret)
 {
+    const size_t bytes = (size_t)READ_FLOATS * sizeof(float) / 2;
+    void *a = NULL, *b = NULL;
+    *ret = (mf_machine_limits){.peak_gflops = 1e-9 * mf_device_peak(d, false),
+                               .peak_bf16_gflops = 1e-9 * mf_device_peak(d, true),
+                               .read_gb = memory ? 0 : (double)NAN};
+    if (ret->peak_gflops <= 0) ret->peak_gflops = (double)NAN;
+    if (ret->peak_bf16_gflops <= 0) ret->peak_bf16_gflops = (double)NAN;
+    if (!memory) return MF_OK;
+    int rc = mf_device_alloc(d, bytes, &a);
+    if (rc == MF_OK) rc = mf_device_alloc(d, bytes, &b);
+    for (int t = 0; rc == MF_OK && t < TRIES; t++) {
+        rc = mf_device_wait(d);
+        const double began = mf_clock();
+        if (rc == MF_OK) rc = mf_device_failed(d, d->ops->copy(d, d->stream, b, a, bytes));
+        if (rc == MF_OK) rc = mf_device_wait(d);
+        const double rate = 2e-9 * (double)bytes / (mf_clock() - began);
+        if (rate > ret->read_gb) ret->read_gb = rate;
+    }
+    mf_device_free(d, a);
+    mf_device_free(d, b);
+    return rc;
+}
+
+int mf_machine_limits_measure(mf_device *d, bool memory, mf_machine_limits *ret)
+{
+    if (!mf_device_is_host(d)) return limits_of_device(d, memory, ret);
     const mf_kernels *k = mf_backend_kernels();
     const mf_kctx x = {.parallel = mf_parallel};
     float *a = mf_alloc(READ_FLOATS, sizeof *a);
     double sum, work[MF_SUMSQ_TILES];
     if (!a) return MF_ENOMEM;
-    ret->peak_gflops = multiply_rate();
-    ret->read_gb = 0;
-    k->set(&x, READ_FLOATS, 1, a);
-    for (int t = 0; t < TRIES; t++) {
+    ret->peak_gflops = ret->peak_bf16_gflops = multiply_rate();
+    ret->read_gb = memory ? 0 : (double)NAN;
+    if (memory) k->set(&x, READ_FLOATS, 1, a);
+    for (int t = 0; memory && t < TRIES; t++) {
         const double began = mf_clock();
         k->sumsq(&x, READ_FLOATS, a, false, &sum, work);
         const double rate = 1e-9 * sizeof *a * READ_FLOATS / (mf_clock() - began);
@@ -79,6 +108,7 @@ static const struct size {
 #define SIZES ((int)(sizeof sizes / sizeof *sizes))
 
 typedef struct job {
+    mf_device *device; /* NULL: the CPU */
     const mf_kernels *k;
     mf_gemm g;
     int calls;
@@ -87,12 +117,14 @@ typedef struct job {
 static int run(void *arg, double *ret_ms)
 {
     const job *j = arg;
-    const mf_kctx x = {.parallel = mf_parallel, .threads = mf_parallel_threads()};
+    const mf_kctx x = mf_device_context(j->device);
+    int rc = mf_device_wait(j->device);
     const double began = mf_clock();
     for (int i = 0; i < j->calls; i++)
         j->k->gemm(&x, &j->g);
+    if (rc == MF_OK) rc = mf_device_wait(j->device);
     *ret_ms = 1e3 * (mf_clock() - began) / j->calls;
-    return MF_OK;
+    return rc;
 }
 
 /* Describes gemms of equal groups. Operands by kind: x [m,k] and w [k,n], x [m,k] and w [n,k],
@@ -118,22 +150,33 @@ static mf_gemm describe(const struct size *s, int32_t *offset)
                      .offset = offset};
 }
 
-/* `count` random numbers of one stream, as f32 or bf16. */
-static void *numbers(const mf_kernels *k, int64_t count, uint64_t stream, bool bf16)
+/* Allocates `count` random numbers of one stream, as f32 or bf16, where d computes. */
+static int numbers(mf_device *d, int64_t count, uint64_t stream, bool bf16, void **ret)
 {
+    const mf_kernels *k = mf_backend_kernels();
     const mf_draw_key key = {.seed = 1};
     const mf_kctx x = {.parallel = mf_parallel, .rng_block = mf_rng_block, .key = &key};
+    const size_t bytes = (size_t)count * (bf16 ? sizeof(uint16_t) : sizeof(float));
     float *f = mf_alloc((size_t)count, sizeof *f);
-    if (!f) return NULL;
+    void *rounded = f;
+    if (!f) return MF_ENOMEM;
     k->random(&x, MF_RANDOM_UNIFORM, stream, count, f);
-    if (!bf16) return f;
-    void *rounded = mf_alloc((size_t)count, 2);
-    if (rounded) k->cast(&x, count, MF_CAST_F32, MF_CAST_BF16, f, rounded);
-    mf_free(f);
-    return rounded;
+    if (bf16) {
+        rounded = mf_alloc((size_t)count, sizeof(uint16_t));
+        if (rounded) k->cast(&x, count, MF_CAST_F32, MF_CAST_BF16, f, rounded);
+        mf_free(f);
+    }
+    if (!rounded) return MF_ENOMEM;
+    *ret = rounded;
+    if (mf_device_is_host(d)) return MF_OK;
+    int rc = mf_device_alloc(d, bytes, ret);
+    if (rc == MF_OK) rc = mf_device_write_now(d, *ret, rounded, bytes);
+    mf_free(rounded);
+    return rc;
 }
 
-static int measure(const struct size *s, bool bf16, int repetitions, mf_gemm_bench *ret)
+static int measure(mf_device *d, const struct size *s, bool bf16, int repetitions,
+                   mf_gemm_bench *ret)
 {
     static const char *const whats[] = {"x w", "x w^T", "x^T y"};
     const mf_timing_how how = {.repetitions = repetitions};
@@ -143,15 +186,23 @@ static int measure(const struct size *s, bool bf16, int repetitions, mf_gemm_ben
     const double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k;
     int32_t offset[MOST_GROUPS + 1];
     mf_timing time = {0};
-    job j = {mf_backend_kernels(), describe(s, offset), 1 + (int)(MIN_FLOPS / flops)};
-    void *a = numbers(j.k, s->m * s->k, 1, bf16),
-         *b = numbers(j.k, of_b * s->n * s->k, 2, bf16);
-    void *c = numbers(j.k, of_c * s->m * s->n, 3, bf16);
+    job j = {d, mf_device_kernels(d, NULL), describe(s, offset), 1 + (int)(MIN_FLOPS / flops)};
+    void *a = NULL, *b = NULL, *c = NULL, *at = NULL;
+    int rc = numbers(d, s->m * s->k, 1, bf16, &a);
+    if (rc == MF_OK) rc = numbers(d, of_b * s->n * s->k, 2, bf16, &b);
+    if (rc == MF_OK) rc = numbers(d, of_c * s->m * s->n, 3, bf16, &c);
+    if (rc == MF_OK && !mf_device_is_host(d)) { /* kernels of a device find offsets there */
+        rc = mf_device_alloc(d, sizeof offset, &at);
+        if (rc == MF_OK) rc = mf_device_write_now(d, at, offset, sizeof offset);
+        j.g.offset = at;
+    }
     j.g.a.type = j.g.b.type = j.g.c.type = type;
     j.g.a.data = a;
     j.g.b.data = b;
     j.g.c.data = c;
-    int rc = a && b && c ? mf_timing_run(&how, 2, run, &j, &time) : MF_ENOMEM;
+    if (rc == MF_OK && !j.k->gemm)
+        rc = mf_fail(MF_EDEP, "device %s has no kernel gemm", mf_device_name(d));
+    if (rc == MF_OK) rc = mf_timing_run(&how, 2, run, &j, &time);
     *ret = (mf_gemm_bench){.what = whats[s->kind],
                            .types = bf16 ? "bf16" : "f32",
                            .groups = s->groups,
@@ -160,18 +211,21 @@ static int measure(const struct size *s, bool bf16, int repetitions, mf_gemm_ben
                            .k = s->k,
                            .ms = time.ms,
                            .gflops = flops / (1e6 * time.ms)};
-    mf_free(a);
-    mf_free(b);
-    mf_free(c);
+    mf_device_free(d, a);
+    mf_device_free(d, b);
+    mf_device_free(d, c);
+    mf_device_free(d, at);
     return rc;
 }
 
-int mf_gemm_bench_run(int repetitions, void (*each)(void *arg, const mf_gemm_bench *r),
-                      void *arg)
+int mf_gemm_bench_run(mf_device *d, int64_t most, int repetitions,
+                      void (*each)(void *arg, const mf_gemm_bench *r), void *arg)
 {
     for (int i = 0; i < 2 * SIZES; i++) {
         mf_gemm_bench r;
-        int rc = measure(&sizes[i % SIZES], i >= SIZES, repetitions, &r);
+        const struct size *s = &sizes[i % SIZES];
+        if (most > 0 && s->m * s->n * s->k > most) continue;
+        int rc = measure(d, s, i >= SIZES, repetitions, &r);
         if (rc != MF_OK) return rc;
         each(arg, &r);
     }

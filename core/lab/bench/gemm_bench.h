@@ -4,7 +4,10 @@
 #ifndef MF_LAB_GEMM_BENCH_H
 #define MF_LAB_GEMM_BENCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct mf_device;
 
 typedef struct mf_gemm_bench {
     const char *what;  /* "x w", "x w^T", "x^T y" */
@@ -15,14 +18,18 @@ typedef struct mf_gemm_bench {
 } mf_gemm_bench;
 
 typedef struct mf_machine_limits {
-    double peak_gflops; /* f32 multiply-adds on registers, all threads */
-    double read_gb;     /* GB/s read from memory */
+    /* f32 multiply-adds on registers, all threads; of a device by its data sheet, NaN: unknown */
+    double peak_gflops;
+    double peak_bf16_gflops; /* CPU: the same number */
+    double read_gb;          /* GB/s read from memory; of a device also copied within it */
 } mf_machine_limits;
 
-int mf_machine_limits_measure(mf_machine_limits *ret);
-/* Times every size in f32, then every size in bf16, and calls `each` after each of them. Stops
- * at the first error and returns it. */
-int mf_gemm_bench_run(int repetitions, void (*each)(void *arg, const mf_gemm_bench *r),
-                      void *arg);
+/* d: NULL stands for the CPU. memory: whether bandwidth is measured, in blocks that no cache
+ * holds; else it is NaN. */
+int mf_machine_limits_measure(struct mf_device *d, bool memory, mf_machine_limits *ret);
+/* Times every size of at most `most` multiply-adds (0: any), in f32, then in bf16, and calls
+ * `each` after each of them. Stops at the first error and returns it. */
+int mf_gemm_bench_run(struct mf_device *d, int64_t most, int repetitions,
+                      void (*each)(void *arg, const mf_gemm_bench *r), void *arg);
 
 #endif

@@ -14,9 +14,11 @@
 #include "base/rng.h"
 #include "generate/generator.h"
 #include "graph/device/device.h"
+#include "graph/device/recorder.h"
 #include "graph/shape.h"
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
+#include "plugin/load/backend.h"
 #include "train/length_buckets.h"
 #include "train/optim/optim.h"
 
@@ -88,13 +90,23 @@ static double since_start_of_process(void)
     return up - began;
 }
 
-static void describe(mf_speed *r, const char *what, const mf_device *device)
+static void describe_device(mf_speed *r, mf_device *d)
+{
+    size_t used, total;
+    const double peak = mf_device_peak(d, strcmp(r->dtype, "bf16") == 0);
+    snprintf(r->backend, sizeof r->backend, "%s", mf_device_name(d));
+    r->peak_gflops = peak > 0 ? 1e-9 * peak : (double)NAN;
+    if (mf_device_used(d, &used, &total)) r->device_mib = (double)used / 1048576;
+    r->host_ops = d->fallbacks;
+}
+
+static void describe(mf_speed *r, const char *what, mf_device *device)
 {
     struct rusage usage;
     r->what = what;
     const char *set = mf_backend_kernels()->name;
     if (device)
-        snprintf(r->backend, sizeof r->backend, "%s", mf_device_name(device));
+        describe_device(r, device);
     else if (strcmp(set, "cpu") == 0)
         snprintf(r->backend, sizeof r->backend, "cpu %s", mf_kernels_isa());
     else
@@ -106,7 +118,7 @@ static void describe(mf_speed *r, const char *what, const mf_device *device)
     r->peak_rss_mib = fmax((double)usage.ru_maxrss / 1024, (double)resident.peak / 1048576);
     /* the two values are read at different times */
     r->peak_rss_mib = fmax(r->peak_rss_mib, r->rss_mib);
-    r->peak_gflops = measure_peak();
+    if (!device) r->peak_gflops = measure_peak();
 }
 
 static void describe_model(mf_speed *r, const mf_session *s)
@@ -128,23 +140,53 @@ typedef struct {
     mf_model_graph *graph;
     mf_batch *batch;
     mf_optim *optim;
+    mf_recorder *recorder; /* of a device */
     int64_t step;
 } train_job;
+
+/* What is left of a step of a device, of which the launches are recorded as in training: the
+ * optimizer's follow those of the graph, its numbers travel with the inputs. */
+static int finish_on_device(train_job *j, const mf_optim_step *o)
+{
+    mf_graph *g = j->graph->g;
+    int rc = MF_OK;
+    if (mf_recorder_replays(j->recorder))
+        mf_store_changed(j->s->model->store);
+    else {
+        rc = mf_optim_measure(j->optim);
+        if (rc == MF_OK) rc = mf_optim_update(j->optim, o);
+    }
+    if (rc == MF_OK) rc = mf_recorder_end(j->recorder);
+    if (rc == MF_OK) rc = mf_graph_fetch(g, 0);
+    return rc == MF_OK ? mf_graph_collect(g, 0) : rc;
+}
 
 static int train_step(void *arg, double *ret_ms)
 {
     (void)ret_ms; /* the whole call is timed */
     train_job *j = arg;
     const mf_train_config *c = &j->s->config->train;
-    const mf_run run = {.seed = 1, .step = (uint64_t)j->step};
+    static const mf_stretch stretch;
+    const bool queued = j->s->device != NULL;
+    const mf_run run = {.seed = 1,
+                        .step = (uint64_t)j->step,
+                        .queued = queued,
+                        .recorder = j->recorder,
+                        .stretch = &stretch};
     mf_batcher_fill(j->s->train, j->step, j->batch);
     mf_session_feed(j->batch, j->graph);
-    int rc = mf_graph_run(j->graph->g, &run);
     mf_optim_step o = {.step = j->step++,
                        .lr = c->lr,
                        .weight_decay = c->weight_decay,
                        .clip = c->clip,
                        .grad_scale = 1};
+    if (queued) {
+        mf_optim_now(j->optim, &o, mf_graph_sent(j->graph->g));
+        mf_optim_exchange(j->optim, mf_graph_sent_at(j->graph->g),
+                          mf_graph_returned_at(j->graph->g));
+    }
+    int rc = mf_graph_run(j->graph->g, &run);
+    if (queued) return rc == MF_OK ? finish_on_device(j, &o) : rc;
     if (rc == MF_OK) rc = mf_optim_measure(j->optim);
     return rc == MF_OK ? mf_optim_update(j->optim, &o) : rc;
 }
@@ -152,17 +194,20 @@ static int train_step(void *arg, double *ret_ms)
 int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
 {
     const mf_config *c = s->config;
-    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
-                                  .batch = (int32_t)c->train.batch,
-                                  .seq = (int32_t)c->model.seq,
-                                  .masked = s->corpus->spans != NULL,
-                                  .packed = mf_session_packed(s)};
+    const mf_model_shape shape = {
+        .mode = MF_MODE_TRAIN,
+        .batch = (int32_t)c->train.batch,
+        .seq = (int32_t)c->model.seq,
+        .masked = s->corpus->spans != NULL,
+        .packed = mf_session_packed(s),
+        .passengers = {.in = sizeof(mf_update_now), .out = sizeof(double)}};
     train_job j = {.s = s};
     mf_graph_info info;
     *ret = (mf_speed){.batch = shape.batch, .seq = shape.seq};
     int rc = mf_batch_new(shape.batch, shape.seq, &j.batch);
     if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &j.graph);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, &c->train, &j.optim);
+    if (rc == MF_OK && s->config->device.record) rc = mf_recorder_new(s->device, &j.recorder);
     if (rc == MF_OK) rc = train_step(&j, NULL);
     ret->first_step_s = since_start_of_process();
     if (rc == MF_OK) rc = repeat(how, j.graph->g, train_step, &j, ret);
@@ -174,6 +219,8 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
         describe_model(ret, s);
         describe(ret, "train", s->device);
     }
+    mf_recorder_cancel(j.recorder); /* a stretch that an error has left open */
+    mf_recorder_free(j.recorder);
     mf_optim_free(j.optim);
     mf_model_graph_free(j.graph);
     mf_batch_free(j.batch);
@@ -382,7 +429,7 @@ int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_ho
         ret->params_mib = (double)mf_store_bytes(s->model->store) / 1048576;
         ret->tokens_per_s = 1e3 * (double)j.tokens / (double)j.runs / ret->time.ms;
         describe_model(ret, s);
-        describe(ret, "infer", NULL);
+        describe(ret, "infer", s->device);
     }
     if (!j.buckets) mf_model_graph_free(j.graph);
     mf_batch_free(j.own);
@@ -444,7 +491,7 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_lab_layer *size
 
 int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret)
 {
-    const mf_graph_options options = {.training = spec->backward, .bf16 = spec->bf16};
+    mf_graph_options options = {.training = spec->backward, .bf16 = spec->bf16};
     const mf_moe_config config = {.experts = spec->experts,
                                   .top_k = spec->top_k,
                                   .renormalize = 1,
@@ -472,7 +519,13 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
                       .top_k = spec->top_k,
                       .hidden = spec->hidden,
                       .dtype = mf_dtype_text(spec->bf16 ? MF_BF16 : MF_F32)};
-    int rc = ini && host ? mf_lab_layer_new(&sizes, host, ini, &layer) : MF_ENOMEM;
+    mf_device *device = NULL;
+    int rc = mf_backend_open(spec->device ? spec->device : "cpu", &device);
+    if (rc != MF_OK) rc = mf_fail_context(rc, "train.device = %s", spec->device);
+    if (device) device->host_ops_refused = spec->strict;
+    options.device = device;
+    if (store) mf_store_put_on(store, device);
+    if (rc == MF_OK) rc = ini && host ? mf_lab_layer_new(&sizes, host, ini, &layer) : MF_ENOMEM;
     if (rc == MF_OK && spec->bf16) mf_store_want_bf16(store);
     if (rc == MF_OK) rc = mf_store_seal(store, 1, spec->backward);
     if (rc == MF_OK) rc = (j.g = mf_graph_new(&options)) ? MF_OK : MF_ENOMEM;
@@ -485,12 +538,13 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
         ret->arena_mib = (double)info.arena_bytes / 1048576;
         ret->tokens_per_s = 1e3 * spec->tokens / ret->time.ms;
         ret->params = mf_store_trained(store);
-        describe(ret, "layer", NULL);
+        describe(ret, "layer", device);
     }
     mf_graph_free(j.g);
     mf_lab_layer_free(&layer);
     mf_plughost_free(host);
     mf_store_free(store);
     mf_ini_free(ini);
+    mf_device_close(device);
     return rc;
 }

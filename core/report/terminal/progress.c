@@ -12,13 +12,13 @@
 #define DRAW_SECONDS  0.1  /* minimum seconds between two redraws */
 #define PLAIN_LINES   20   /* number of plain lines over the whole work */
 #define PLAIN_SECONDS 60.0 /* the longest time without a plain line while steps end */
-#define MAX_PARTS     5
+#define MAX_PARTS     6
 #define BAR_MAX       30
 #define BAR_MIN       8
 
 struct mf_progress {
     mf_terminal t;
-    char label[32];
+    char label[32], device[64];
     int64_t first, total, step;
     bool quiet, drawn;
     double began, last_draw, last_plain;
@@ -117,6 +117,8 @@ static int parts_of(const mf_progress *p, part out[MAX_PARTS])
     if (!isnan(p->tokens_per_s))
         add_part(out, &n, (part){.ink = MF_INK_DIM, .rank = 3}, "%s tokens/s",
                  mf_count_text(p->tokens_per_s, text));
+    if (p->device[0] != '\0')
+        add_part(out, &n, (part){.ink = MF_INK_DIM, .rank = 5}, "%s", p->device);
     if (!isnan(left))
         add_part(out, &n, (part){.ink = MF_INK_DIM, .rank = 2}, "%s left",
                  mf_duration_text(left, text));
@@ -209,6 +211,7 @@ static void history(mf_progress *p)
     if (!isnan(p->tokens_per_s))
         add_part(parts, &n, (part){.rank = 2}, "%s tokens/s",
                  mf_count_text(p->tokens_per_s, count));
+    if (p->device[0] != '\0') add_part(parts, &n, (part){.rank = 3}, "%s", p->device);
     erase(p);
     n = fit(p, parts, n, mf_terminal_columns(&p->t) - 1);
     for (int i = 0; i < n; i++)
@@ -227,6 +230,7 @@ static void plain(mf_progress *p)
     if (!isnan(p->loss)) fprintf(p->t.out, "  loss %.4f", p->loss);
     if (!isnan(p->tokens_per_s))
         fprintf(p->t.out, "  %s tokens/s", mf_count_text(p->tokens_per_s, count));
+    if (p->device[0] != '\0') fprintf(p->t.out, "  %s", p->device);
     const double left = seconds_left(p);
     if (!isnan(left) && p->step < p->total)
         fprintf(p->t.out, "  %s left", mf_duration_text(left, count));
@@ -280,6 +284,11 @@ void mf_progress_batch(mf_progress *p, int64_t done, int64_t total)
         fflush(p->t.out);
     }
     if (done == total) p->batches = 0;
+}
+
+void mf_progress_device(mf_progress *p, const char *text)
+{
+    if (p) snprintf(p->device, sizeof p->device, "%s", text);
 }
 
 void mf_progress_last(mf_progress *p, double seconds)

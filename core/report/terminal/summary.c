@@ -65,6 +65,9 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
     fprintf(t->out, "%s tokens/s; %lld steps, %s tokens in %s\n",
             mf_count_text(s->tokens_per_s, rate), (long long)s->steps,
             mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
+    if (!s->device) return;
+    row(t, "device");
+    fprintf(t->out, "%s\n", mf_shown_on(t->out, s->device));
 }
 
 /* The first router of the program's plugin folder that is not in use; "" if there is none. */

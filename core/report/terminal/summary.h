@@ -14,6 +14,7 @@ typedef struct mf_summary {
     bool generates;     /* the model can continue text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
+    const char *device; /* use of the device in words; NULL: CPU */
     double val_loss, floor;         /* nats per `unit`, if there is one; NaN: not known */
     double bits_per_byte;           /* the validation loss again; NaN: not known */
     int n_layers;                   /* MoE layers */

@@ -1,0 +1,56 @@
+/* kernels/cuda/peak.c: what a GPU can do in dense gemms, FLOP a second.
+ *
+ * First by name, from data sheets, without sparsity: makers give rates at a clock below the
+ * highest one, and GPUs of one architecture differ by a factor of two in bf16. For other names
+ * the rate is multiprocessors x clock x FLOP a clock of the architecture, where that is one
+ * number; else it is not known. */
+#include "kernels/cuda/backend.h"
+
+#include <string.h>
+
+/* The name is a part of what CUDA says; the first that fits counts. TFLOP/s. */
+static const struct sheet {
+    const char *name;
+    double f32, bf16;
+} sheets[] = {
+    {"H100 PCIe", 51.2, 756.5}, {"H100 NVL", 60.0, 835.5},
+    {"H100", 66.9, 989.4},      {"H200", 66.9, 989.4},
+    {"GH200", 66.9, 989.4},     {"B200", 80.0, 2250},
+    {"A100", 19.5, 312},        {"L40S", 91.6, 362},
+    {"L40", 90.5, 181},         {"L4", 30.3, 121},
+    {"A40", 37.4, 149.7},       {"A10", 31.2, 125},
+    {"RTX 5090", 104.8, 209.5}, {"RTX 4090", 82.6, 165.2},
+    {"RTX 3090", 35.6, 71.0},   {"RTX 6000 Ada", 91.1, 364.2},
+    {"RTX A6000", 38.7, 154.8},
+};
+
+/* FLOP a clock of one multiprocessor; bf16 0: models of this architecture differ. */
+static const struct rate {
+    int capability;
+    double f32, bf16;
+} rates[] = {
+    {80, 128, 2048}, {86, 256, 0},     {87, 256, 0},  {89, 256, 0},
+    {90, 256, 4096}, {100, 256, 8192}, {120, 256, 0},
+};
+
+void mf_cuda_peak_of(const char *name, int capability, int processors, int khz,
+                     mf_cuda_peak *ret)
+{
+    *ret = (mf_cuda_peak){0};
+    for (size_t i = 0; i < sizeof sheets / sizeof *sheets; i++)
+        if (strstr(name, sheets[i].name)) {
+            *ret = (mf_cuda_peak){1e12 * sheets[i].f32, 1e12 * sheets[i].bf16};
+            return;
+        }
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (rates[i].capability == capability) {
+            const double clocks = 1e3 * khz * processors;
+            *ret = (mf_cuda_peak){clocks * rates[i].f32, clocks * rates[i].bf16};
+        }
+}
+
+double mf_cuda_peak_at(mf_device *d, bool bf16)
+{
+    const mf_cuda_peak *p = &mf_cuda_of(d)->peak;
+    return bf16 ? p->bf16 : p->f32;
+}

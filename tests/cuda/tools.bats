@@ -1,0 +1,122 @@
+# Commands beside train on the CUDA backend, on libraries that stand for those of CUDA: each gives
+# what the CPU gives. And what a person sees of a device: its use, too little memory, measurements.
+
+bats_require_minimum_version 1.5.0
+. "$srcdir/tests/lib/fake_cuda.bash"
+
+setup_file() {
+    make_fake_cuda
+}
+
+setup() {
+    use_fake_cuda
+}
+
+tiny="$small $text --set model.dim=16 --set model.layers=1 --set model.heads=2 --set expert.hidden=8
+    --set moe.experts=4 --set train.eval_context=0"
+
+# trained OUT WORDS...: a run of two steps on the CPU
+trained() {
+    # shellcheck disable=SC2086
+    on cpu train default -q $tiny --steps 2 --out "$@"
+}
+
+# number KEY: the first number of this key in the JSON on stdin
+number() {
+    grep -oE "\"$1\":[-+0-9.e]+" | head -n 1 | cut -d: -f2
+}
+
+# near A B [BOUND]
+near() {
+    awk -v a="$1" -v b="$2" -v bound="${3:-1e-5}" 'BEGIN { d = a > b ? a - b : b - a
+        exit !(a != "" && b != "" && d <= bound * (a < 0 ? 1 - a : 1 + a)) }' || { echo "$1, but $2"; return 1; }
+}
+
+@test "eval, generate and trace give what they give on the CPU" {
+    trained run
+    for device in cpu cuda; do
+        on $device eval run --batches 2 --json >$device.json
+        on $device generate run -q -p "the" -n 5 --temp 0 >$device.text
+        on $device generate run -q -p "the" -n 5 --temp 0 --no-cache >$device.again
+        on $device trace record run -q --batches 1 -o $device.trace >/dev/null
+    done
+    near "$(number loss <cpu.json)" "$(number loss <cuda.json)"
+    [ -s cpu.text ]
+    cmp cpu.text cuda.text
+    cmp cpu.text cuda.again
+    run -0 "$MOEFW" trace diff cpu.trace cuda.trace --json
+    [[ "$output" == *'"same":true'* ]]
+}
+
+@test "compare and swap give what they give on the CPU" {
+    for device in cpu cuda; do
+        # shellcheck disable=SC2086
+        on $device compare default $tiny --routers linear,cosine --seeds 1 --steps 2 -q -o $device >$device.text
+    done
+    for router in linear cosine; do
+        a=$(cat cpu/$router/seed-1/metrics.jsonl | grep '"split":"val"' | tail -n 1 | number loss)
+        b=$(cat cuda/$router/seed-1/metrics.jsonl | grep '"split":"val"' | tail -n 1 | number loss)
+        near "$a" "$b"
+    done
+    trained run
+    for device in cpu cuda; do
+        on $device swap run --router cosine --match 2 --batches 1 -q -o swapped-$device --json >$device.json
+    done
+    for key in loss_before loss_after overlap kl; do near "$(number $key <cpu.json)" "$(number $key <cuda.json)"; done
+}
+
+@test "bench gemm, layer, train, generate, prompt and infer run, and say nothing of the CPU" {
+    run -0 --separate-stderr on cuda bench gemm --most 0.1 --repetitions 1 --json
+    [ -z "$output" ] # no gemm is as small
+    run -0 --separate-stderr on cuda bench gemm --most 2 --repetitions 1 --json
+    [ "$(grep -c '"what":"gemm".*"by":"cuda"' <<<"$output")" -eq 2 ]
+    [[ "$output" != *'"isa"'* ]]
+    run -0 --separate-stderr on cuda bench layer --dim 16 --hidden 16 --experts 4 --tokens 16 --repetitions 1
+    [[ "$output" == *", cuda"*"no peak of this device is known"*"0 ops ran on the host"* ]]
+    for what in train generate prompt infer; do
+        words=
+        [ $what = train ] || [ $what = infer ] || words="--prompt 4"
+        [ $what = generate ] && words="--prompt 4 --tokens 2"
+        # shellcheck disable=SC2086
+        MOEFW_FAKE_NAME="NVIDIA H100 80GB HBM3" run -0 --separate-stderr on cuda bench $what default $tiny $words \
+            --repetitions 2 --json
+        [ -z "$stderr" ]
+        [[ "$output" == *"\"what\":\"$what\",\"backend\":\"cuda\""*'"peak_gflops":66900,'*'"host_ops":0'* ]]
+    done
+    # steps that are measured are replayed, as in training
+    for n in 3 5; do
+        # shellcheck disable=SC2086
+        MOEFW_FAKE_STATS=1 run -0 on cuda bench train default $tiny --repetitions $n --json
+        [[ "$output" =~ "graph launches "([0-9]+) ]]
+        printf -v "launches$n" %s "${BASH_REMATCH[1]}"
+    done
+    [ $((launches5 - launches3)) -eq 2 ]
+}
+
+@test "progress and summary say MFU and memory of the device, or that MFU is not known" {
+    # shellcheck disable=SC2086
+    run -0 on cuda train default $tiny --steps 3 --out unknown
+    [[ "$output" == *"device              MFU not known: no peak of this device in f32; 0.1 of 8.0 GiB of memory in use"* ]]
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_NAME="NVIDIA H100 80GB HBM3" run -0 on cuda train default $tiny --steps 3 --set train.dtype=bf16 --out known
+    [[ "$output" =~ "step 3/3  loss "[0-9.]+"  "[0-9.]+" tokens/s  MFU 0.0 %, 0.1 of 8.0 GiB" ]]
+    [[ "$output" =~ "device              MFU "([-0-9.e]+)" % of 989.4 TFLOP/s in bf16; 0.1 of 8.0 GiB" ]]
+    awk -v mfu="${BASH_REMATCH[1]}" 'BEGIN { exit !(mfu > 0 && mfu < 1) }'
+    # another name: multiprocessors x clock x FLOP a clock
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_KHZ=1000000 run -0 on cuda train default $tiny --steps 3 --out clock
+    [[ "$output" =~ "device              MFU "([-0-9.e]+)" % of 0.128 TFLOP/s in f32" ]]
+    # shellcheck disable=SC2086
+    run -0 on cpu train default $tiny --steps 3 --out cpu
+    [[ "$output" != *MFU* ]]
+}
+
+@test "too little memory: the message names the largest values, and what to turn down" {
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_MIB=100 run -1 on cuda train default $tiny --set model.dim=512 --set model.layers=8 --steps 1
+    [[ "$output" == *"no memory for "*" of 100.0 MiB are free; a smaller model.dim, "*"M parameters, "*"the largest are layers.0.attention.qkv.weight 3.0 MiB, "* ]]
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_MIB=100 run -1 on cuda train default $tiny --set train.batch=64 --set model.seq=512 --set model.layers=8 --steps 1
+    [[ "$output" == *"no memory for "*" of 100.0 MiB are free; a smaller train.batch or model.seq, "*"the largest values are "*"(layers.0"*" MiB, "* ]]
+    [ ! -e runs ] || [ -z "$(ls runs/*/ckpt 2>/dev/null)" ]
+}
