@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [WORKLOAD...]: measures moefw and PyTorch alternately in pairs, then writes RESULTS.md.
+# run.sh [--device cuda [--dry-run]] [WORKLOAD...]: measures moefw and PyTorch alternately in pairs, then writes RESULTS.md.
 # See README.md.
 #   MOEFW          the program to measure (build/moefw of this tree, or the one installed)
 #   BENCH_QUIET    a command put before each measurement, such as one that quiets the machine
@@ -15,6 +15,17 @@ if [ -z "${MOEFW:-}" ]; then
     }
 fi
 export MOEFW
+if [ "${1:-}" = --device ] || [ "${1:-}" = --device=cuda ]; then
+    if [ "$1" = --device ]; then
+        [ "${2:-}" = cuda ] || {
+            echo "run.sh: --device ${2:-}: expected cuda" >&2
+            exit 2
+        }
+        shift
+    fi
+    shift
+    exec "${BENCH_PYTHON:-python3}" "$here/cuda.py" "$@"
+fi
 mkdir -p "$here/out"
 if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then
     ${CC:-cc} -O3 -march=native -ffast-math -fopenmp "$here/limits.c" -o "$here/out/limits" -lopenblas -lm

@@ -1,8 +1,8 @@
 /* fake_cublaslt.cc: the part of libcublasLt that the backend calls, in plain loops over the
  * fake runtime's memory. Its workspace is written, so that two gemms with one workspace in
  * two streams are found. An algorithm is for the matrices, the workspace and the alignments
- * that were asked for: with others a gemm is refused. What is not destroyed is told by
- * cublasLtDestroy, as a finding. */
+ * that were asked for: with others a gemm is refused. What is not destroyed when the last
+ * handle goes is a finding. */
 #include <cublasLt.h>
 
 #include "emu.hh"
@@ -25,7 +25,7 @@ struct preference {
     uint32_t align[4] = {256, 256, 256, 256}; /* as the library assumes, of A, B, C, D */
 };
 enum { WORKSPACE = 256 };
-static int objects; /* descriptors, layouts and preferences that exist */
+static int handles, objects; /* objects: descriptors, layouts and preferences that exist */
 
 static float get(const void *p, int64_t i, cudaDataType t)
 {
@@ -124,11 +124,12 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
     if (fake::fails()) return CUBLAS_STATUS_ALLOC_FAILED;
     *h = (cublasLtHandle_t)malloc(1);
+    handles++;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
 {
-    if (objects > 0)
+    if (--handles == 0 && objects > 0)
         emu::finding("leak", "%d descriptors of cuBLASLt are not destroyed", objects);
     free(h);
     return CUBLAS_STATUS_SUCCESS;

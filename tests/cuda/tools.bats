@@ -120,3 +120,34 @@ near() {
     [[ "$output" == *"no memory for "*" of 100.0 MiB are free; a smaller train.batch or model.seq, "*"the largest values are "*"(layers.0"*" MiB, "* ]]
     [ ! -e runs ] || [ -z "$(ls runs/*/ckpt 2>/dev/null)" ]
 }
+
+@test "bench/run.sh --device cuda: what is missing, the commands, pairs and a page" {
+    command -v python3 >/dev/null || skip "bench/ needs Python"
+    export MOEFW
+    run -6 "$srcdir/bench/run.sh" --device cuda
+    [[ "$output" == *"moefw sees no GPU: "*"backend_cuda.so"* ]]
+    export MOEFW_PLUGIN_PATH=$fake
+    BENCH_PYTHON_CURRENT=$PWD/none run -6 "$srcdir/bench/run.sh" --device cuda
+    [[ "$output" == *"none: No such file"* ]]
+    BENCH_PYTHON_CURRENT=$(command -v false) run -6 "$srcdir/bench/run.sh" --device cuda
+    [[ "$output" == *"has no PyTorch that sees a GPU"* ]]
+    run -0 "$srcdir/bench/run.sh" --device cuda --dry-run
+    [ "$(grep -c 'bench layer .*--device cuda' <<<"$output")" -eq 6 ]
+    [ "$(grep -c -e '--how compiled' <<<"$output")" -eq 2 ]
+    # an opponent that says it takes 1 ms
+    cat >twin <<'END'
+#!/bin/sh
+[ "$1" = -c ] && exit 0
+while read -r n; do echo '{"ms": [1.0]}'; done
+echo '{"memory_mib": 0}'
+END
+    chmod +x twin
+    BENCH_PYTHON_CURRENT=$PWD/twin run -0 "$srcdir/bench/run.sh" --device cuda --small --pairs 2 --page page.md
+    [ "$(grep -c '^| .* | .* | [0-9.]* | 1.000 | ' page.md)" -eq 7 ]
+    grep -q '^llm.c publishes 46.* % MFU' page.md
+    grep -q 'emulator of moefw' page.md
+    # one workload that fails does not stop the others
+    printf '#!/bin/sh\n[ "$1" = -c ]\n' >twin
+    BENCH_PYTHON_CURRENT=$PWD/twin run -1 "$srcdir/bench/run.sh" --device cuda --small --pairs 1 --page bad.md decode gpt2
+    [ "$(grep -c '^Failed: ' bad.md)" -eq 3 ]
+}
