@@ -2,6 +2,7 @@
  * them. A line is printed as soon as its type has been measured. */
 #include "cli/verbs/bench_stored.h"
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text/json.h"
@@ -44,14 +45,15 @@ static void show(void *arg, const mf_stored_bench *r)
 int mf_bench_stored(const mf_cli *cli)
 {
     const int pairs = (int)mf_cli_int(cli, "repetitions", 21);
+    const bool bf16 = strcmp(mf_cli_text(cli, "dtype", "f32"), "bf16") == 0;
     bool json = mf_cli_json(cli);
     if (pairs < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench stored");
     mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     if (!json)
-        printf("%d thread(s), %s; a row for each of 8 experts [2048,2048], beside a loop that "
-               "reads the same bytes\n"
+        printf("%d thread(s), %s; a row (%s) for each of 8 experts [2048,2048], beside a loop "
+               "that reads the same bytes\n"
                "type  experts       MB   GB/s reading  share  of %d pairs\n",
-               mf_parallel_threads(), mf_kernels_isa(), pairs);
-    return mf_stored_bench_run(pairs, show, &json);
+               mf_parallel_threads(), mf_kernels_isa(), bf16 ? "bf16" : "f32", pairs);
+    return mf_stored_bench_run(pairs, bf16, show, &json);
 }

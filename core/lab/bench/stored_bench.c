@@ -50,6 +50,7 @@ typedef struct bench {
     mf_stored_part *part;
     int32_t *offset; /* [experts + 1] */
     float *x, *y;
+    uint16_t *x16;  /* x in bf16 */
     uint64_t *sums; /* of the loop that reads, by tile */
 } bench;
 
@@ -87,6 +88,7 @@ static void close(bench *b)
     mf_free(b->part);
     mf_free(b->offset);
     mf_free(b->x);
+    mf_free(b->x16);
     mf_free(b->y);
     mf_free(b->sums);
 }
@@ -100,9 +102,11 @@ static int open(mf_stored_type type, bench *b)
     b->part = mf_alloc((size_t)parts, sizeof *b->part);
     b->offset = mf_alloc((size_t)b->experts + 1, sizeof *b->offset);
     b->x = mf_alloc(CHOSEN * IN, sizeof *b->x);
+    b->x16 = mf_alloc(CHOSEN * IN, sizeof *b->x16);
     b->y = mf_alloc(CHOSEN * OUT, sizeof *b->y);
     b->sums = mf_alloc((size_t)(bytes / PIECE) + 1, sizeof *b->sums);
-    if (!b->memory || !b->part || !b->offset || !b->x || !b->y || !b->sums) return MF_ENOMEM;
+    if (!b->memory || !b->part || !b->offset || !b->x || !b->x16 || !b->y || !b->sums)
+        return MF_ENOMEM;
 #ifdef MADV_NOHUGEPAGE
     char *page = b->memory + (PAGE - (uintptr_t)b->memory % PAGE) % PAGE;
     (void)madvise(page, (size_t)(b->memory + bytes - page) / PAGE * PAGE, MADV_NOHUGEPAGE);
@@ -122,6 +126,8 @@ static int open(mf_stored_type type, bench *b)
     }
     b->w = (mf_stored){b->experts, OUT, IN, PARTS, b->part};
     mf_rng_fill_normal(1, mf_rng_stream("bench.stored"), 0, b->x, CHOSEN * IN);
+    for (int64_t i = 0; i < CHOSEN * IN; i++)
+        b->x16[i] = mf_bf16_from_f32(b->x[i]);
     draw(b);
     mf_parallel(parts, copy_part, b);
     return MF_OK;
@@ -155,12 +161,13 @@ static double read_all(bench *b)
     return mf_clock() - began;
 }
 
-static double multiply_all(bench *b, const mf_kernels *k)
+static double multiply_all(bench *b, const mf_kernels *k, bool bf16)
 {
     const mf_kctx x = mf_device_context(NULL);
     const mf_stored_gemm_args g = {.w = &b->w,
                                    .rows = CHOSEN,
-                                   .x = b->x,
+                                   .x = bf16 ? (const void *)b->x16 : b->x,
+                                   .bf16 = bf16,
                                    .ldx = IN,
                                    .offset = b->offset,
                                    .alpha = 1,
@@ -169,15 +176,13 @@ static double multiply_all(bench *b, const mf_kernels *k)
     const double began = mf_clock();
     for (int64_t first = 0; first < b->experts; first += CHOSEN) {
         for (int64_t e = 0; e <= b->experts; e++)
-            b->offset[e] = (int32_t)(e <= first            ? 0
-                                     : e > first + CHOSEN ? CHOSEN
-                                                           : e - first);
+            b->offset[e] = (int32_t)(e <= first ? 0 : e > first + CHOSEN ? CHOSEN : e - first);
         k->stored_gemm(&x, &g);
     }
     return mf_clock() - began;
 }
 
-static int measure(mf_stored_type type, int pairs, mf_stored_bench *ret)
+static int measure(mf_stored_type type, int pairs, bool bf16, mf_stored_bench *ret)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     double *times = mf_alloc((size_t)pairs * 3, sizeof *times);
@@ -187,7 +192,7 @@ static int measure(mf_stored_type type, int pairs, mf_stored_bench *ret)
         double *plain = times, *whole = times + pairs, *share = times + 2 * pairs;
         const int64_t bytes = b.experts * PARTS * b.l.all;
         for (int i = -1; i < pairs; i++) { /* the first pair wakes the threads */
-            const double r = read_all(&b), m = multiply_all(&b, k);
+            const double r = read_all(&b), m = multiply_all(&b, k, bf16);
             if (i < 0) continue;
             plain[i] = r;
             whole[i] = m;
@@ -209,11 +214,12 @@ static int measure(mf_stored_type type, int pairs, mf_stored_bench *ret)
     return rc;
 }
 
-int mf_stored_bench_run(int pairs, void (*each)(void *arg, const mf_stored_bench *r), void *arg)
+int mf_stored_bench_run(int pairs, bool bf16, void (*each)(void *arg, const mf_stored_bench *r),
+                        void *arg)
 {
     for (int t = 0; t < MF_STORED_TYPES; t++) {
         mf_stored_bench r;
-        const int rc = measure((mf_stored_type)t, pairs, &r);
+        const int rc = measure((mf_stored_type)t, pairs, bf16, &r);
         if (rc != MF_OK) return rc;
         each(arg, &r);
     }

@@ -527,6 +527,19 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
         ck_assert_mem_eq(alone, y + 71 * BF16_OUT, 15 * BF16_OUT * sizeof *y);
         bf16_run(k, &w, 1, 0, 14, x + 50 * BF16_IN, alone);
         ck_assert_mem_eq(alone, y + 50 * BF16_OUT, 14 * BF16_OUT * sizeof *y);
+        /* few rows, and those are the same alone */
+        for (int n = 1; n <= 7; n++) {
+            float *few = alone + 50 * BF16_OUT;
+            bf16_run(k, &w, 1, 0, n, x + 50 * BF16_IN, few);
+            for (int r = 50; r < 50 + n; r++) {
+                const double exact = bf16_distance(&w, r, x, alone, 0),
+                             rounded = bf16_distance(&w, r, x, alone, MF_STORED_MOST_DIGITS);
+                ck_assert_msg(fmin(exact, rounded) < 2e-6, "%s, %d rows: off by %g and %g",
+                              *isa, n, exact, rounded);
+            }
+            bf16_run(k, &w, 1, 0, 1, x + (49 + n) * BF16_IN, alone);
+            ck_assert_mem_eq(alone, few + (n - 1) * BF16_OUT, BF16_OUT * sizeof *y);
+        }
         /* a number that is not finite reaches its row only */
         const uint16_t before = x[60 * BF16_IN + 200];
         x[60 * BF16_IN + 200] = 0x7f80;

@@ -1,21 +1,27 @@
-/* digits.h: rows of numbers as integers of three digits, which are multiplied with weights of
- * four bits.
+/* digits.h: rows of numbers as integers of two or three digits, which are multiplied with
+ * weights of four bits.
  *
- * A span of SPAN numbers has a scale, a power of two: x = scale X, X rounded to an integer of
- * 22 or 23 bits and a sign, nearly as many as the largest number of the span has in f32.
- * X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Dot products of digits and weights of
- * four bits are exact in 32 bits, so those of a span have the same bits in any order, and for
- * any number of rows. The processor multiplies bytes faster than it converts four bits to
- * f32, which is the reason for all this. */
+ * A span of SPAN numbers has a scale, a power of two: x = scale X, X rounded to an integer. X
+ * has three digits, 22 or 23 bits and a sign, nearly as many as the largest number of the span
+ * has in f32; or two, 14 or 15 bits and a sign, for rows of bf16, whose numbers from 1/128 of
+ * the largest on keep all bits. X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Dot
+ * products of digits and weights of four bits are exact in 32 bits, so those of a span have the
+ * same bits in any order, and for any number of rows. The processor multiplies bytes faster
+ * than it converts four bits to f32, which is the reason for all this. */
 #ifndef MF_SIMD_DIGITS_H
 #define MF_SIMD_DIGITS_H
 
 #include "kernels/cpu/simd/vec.h"
 
-#define SPAN        128
-#define DIGITS      3
-#define DIGITS_MOST 8355711 /* 127 + 127 256 + 127 65536 */
-#define MX_OFFSET   12      /* see four_bits.h */
+#define SPAN      128
+#define DIGITS    3  /* at most */
+#define MX_OFFSET 12 /* see four_bits.h */
+
+/* Digits of rows that are bf16 or f32, the largest X that they can say, 127 + 127 256 or that +
+ * 127 65536, and its bits before the last. */
+#define DIGITS_OF(bf16)     ((bf16) ? 2 : 3)
+#define DIGITS_MOST(digits) ((digits) == 2 ? MF_STORED_MOST_DIGITS : 8355711)
+#define DIGITS_BITS(digits) ((digits) == 2 ? 14 : 22)
 
 /* One span of a row; numbers after the end of the row are 0. */
 typedef struct __attribute__((aligned(64))) span {
@@ -32,9 +38,15 @@ static inline int64_t spans_of(int64_t n)
     return (n + SPAN - 1) / SPAN;
 }
 
-/* Rounds to the nearest integer, halves away from 0. */
-V_INLINE vi digits_round(vf x)
+/* Rounds to the nearest integer: halves away from 0 or, for two digits, where they are frequent,
+ * to the even one, as kernels/stored.h says. */
+V_INLINE vi digits_round(int digits, vf x)
 {
+#if VL == 16
+    if (digits == 2) return (vi)_mm512_cvtps_epi32(x);
+#elif VL == 8
+    if (digits == 2) return (vi)_mm256_cvtps_epi32(x);
+#endif
     return __builtin_convertvector(x + v_select(x < 0, v_set(-0.5f), v_set(0.5f)), vi);
 }
 
@@ -77,12 +89,12 @@ V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
 #endif
 }
 
-V_INLINE void digits_sum(span *to)
+V_INLINE void digits_sum(int digits, span *to)
 {
     for (int i = 0; i < SPAN / 8; i += VL) {
         vi all = {0};
         V_UNROLL
-        for (int d = DIGITS - 1; d >= 0; d--) {
+        for (int d = digits - 1; d >= 0; d--) {
             const vi one = digits_dots(to->digit[d], 4 * i);
             vf four = __builtin_convertvector(one, vf);
             four += __builtin_shufflevector(four, four, SWAP_LANES(1));
@@ -94,24 +106,24 @@ V_INLINE void digits_sum(span *to)
     }
 }
 
-/* Sets the scale of a span: a power of two, the least with which the largest |X| is below
+/* Sets the scale of a span: a power of two, the least with which the largest |X| is at most
  * DIGITS_MOST, or NaN. Returns 1 / scale, and 0 for NaN. */
-static float span_scale(float largest, bool finite, span *to)
+static float span_scale(float largest, bool finite, int digits, span *to)
 {
     uint32_t bits;
     largest = fmaxf(largest, 0x1p-96f);
     memcpy(&bits, &largest, sizeof bits);
     const uint32_t exponent = bits >> 23; /* largest is in 2^(exponent - 127) [1, 2) */
-    bits = (127 + 127 + 22 - exponent) << 23;
+    bits = (127 + 127 + (uint32_t)DIGITS_BITS(digits) - exponent) << 23;
     float inverse;
     memcpy(&inverse, &bits, sizeof inverse);
-    if (largest * inverse > DIGITS_MOST) inverse *= 0.5f;
+    if (largest * inverse > (float)DIGITS_MOST(digits)) inverse *= 0.5f;
     to->scale = finite ? 1 / inverse : NAN;
     return finite ? inverse : 0;
 }
 
 /* Writes the n numbers of x, at most SPAN, as a span. */
-static void span_of(const float *x, int64_t n, span *to)
+V_INLINE void span_of(const float *x, int64_t n, int digits, span *to)
 {
     float padded[SPAN] __attribute__((aligned(64)));
     int32_t whole[SPAN] __attribute__((aligned(64)));
@@ -127,31 +139,37 @@ static void span_of(const float *x, int64_t n, span *to)
         nothing += v * 0; /* NaN if v is not finite */
     }
     const bool finite = v_sum(nothing) == 0;
-    const float inverse = span_scale(v_hmax(most), finite, to);
+    const float inverse = span_scale(v_hmax(most), finite, digits, to);
     for (int i = 0; i < SPAN; i += VL) {
         const vf v = v_load(x + i) * inverse;
-        v_store((float *)whole + i, (vf)digits_round(finite ? v : (vf){0}));
+        v_store((float *)whole + i, (vf)digits_round(digits, finite ? v : (vf){0}));
     }
     for (int i = 0; i < SPAN / 2; i += VL) {
         const vi a = v_loadi(whole + 2 * i), b = v_loadi(whole + 2 * i + VL);
         vi even = __builtin_shufflevector(a, b, EVEN_LANES),
            odd = __builtin_shufflevector(a, b, ODD_LANES);
         V_UNROLL
-        for (int d = 0; d < DIGITS; d++) {
+        for (int d = 0; d < digits; d++) {
             even = digits_split(even, &to->digit[d][0][i]);
             odd = digits_split(odd, &to->digit[d][1][i]);
         }
     }
-    digits_sum(to);
+    digits_sum(digits, to);
 }
 
-/* Writes rows of n numbers as spans [rows, spans_of(n)]. */
-static inline void spans_fill(int64_t rows, int64_t n, const float *x, int64_t ldx, span *to)
+/* Writes rows of n numbers as spans [rows, spans_of(n)], with 2 or 3 digits. */
+static inline void spans_fill(int64_t rows, int64_t n, const float *x, int64_t ldx, int digits,
+                              span *to)
 {
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < n; i += SPAN)
-            span_of(x + r * ldx + i, n - i < SPAN ? n - i : SPAN,
-                    to + r * spans_of(n) + i / SPAN);
+        for (int64_t i = 0; i < n; i += SPAN) {
+            const int64_t some = n - i < SPAN ? n - i : SPAN;
+            span *s = to + r * spans_of(n) + i / SPAN;
+            if (digits == 2)
+                span_of(x + r * ldx + i, some, 2, s);
+            else
+                span_of(x + r * ldx + i, some, 3, s);
+        }
 }
 
 #endif

@@ -133,18 +133,19 @@ static void (*const rows_of_number[MR])(const step *) = {
 
 /* ---- columns ---- */
 
-/* The words of a span, from input i on, of n outputs from o on, with zeros up to COLUMNS. Files
- * align words to 4 or 8 bytes, and all rows need them, so they are copied. */
-static void copy_words(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
-                       uint32_t *to)
+/* Spreads the words of a span, from input i on, of n outputs from o on, with zeros up to
+ * COLUMNS. */
+static void words_of(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
+                     uint32_t *to)
 {
     const uint32_t *from = (const uint32_t *)p->data + i / 8 * p->rows + o;
-    if (n < COLUMNS) memset(to, 0, (size_t)words * COLUMNS * sizeof *to);
-    for (int64_t w = 0; w < words; w++) {
-        if (n == COLUMNS)
-            memcpy(to + w * COLUMNS, from + w * p->rows, COLUMNS * sizeof *to);
-        else
-            memcpy(to + w * COLUMNS, from + w * p->rows, (size_t)n * sizeof *to);
+    if (n == COLUMNS) {
+        spread_words(from, p->rows, words, to);
+    } else {
+        uint32_t padded[WORDS * COLUMNS] = {0};
+        for (int64_t w = 0; w < words; w++)
+            memcpy(padded + w * COLUMNS, from + w * p->rows, (size_t)n * sizeof *padded);
+        spread_words(padded, COLUMNS, words, to);
     }
     /* neighbouring outputs come next, for which the first cache has room, then the next span */
     for (int64_t w = 0; w < words; w++)
@@ -186,11 +187,9 @@ static void multiply(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
 {
     const bool parts = p->groups > 1 && p->group_size < SPAN;
     const int64_t size = parts ? p->group_size / 8 : WORDS, panels = (rows + MR - 1) / MR;
-    uint32_t word[WORDS * COLUMNS] __attribute__((aligned(64)));
-    uint32_t room[WORD_ROWS * WORDS * COLUMNS] __attribute__((aligned(64)));
+    uint32_t all[WORD_ROWS * WORDS * COLUMNS] __attribute__((aligned(64)));
     int32_t some[STORED_MANY];
-    copy_words(p, i, words, o, n, word);
-    const uint32_t *all = spread_words(word, words, room);
+    words_of(p, i, words, o, n, all);
     for (int64_t w = 0; w < words; w += size) {
         const int64_t end = w + size < words ? w + size : words;
         const columns_group group = group_of(p, (i + 8 * w) / p->group_size, o, n);

@@ -16,8 +16,8 @@
  *   largest_of    the bits of the largest |x| of a span
  *   integers_of   writes X = x inverse, |X| <= MOST, and sums of X over quarters; inverse 0:
  *                 all X are 0
- *   spread_words  weights as add_words wants them: `word` itself, or `room` of WORD_ROWS as
- *                 many words
+ *   spread_words  COLUMNS outputs of `words` words, whose rows are ld words apart, as add_words
+ *                 wants them, in `room`
  *   add_words     adds to the sums of mr rows what `words` words give; x: the first row */
 
 #endif

@@ -67,18 +67,17 @@ V_INLINE void integers_of(const uint16_t *x, float inverse, terms *to,
 
 /* ---- sums ---- */
 
-V_INLINE const uint32_t *spread_words(const uint32_t *word, int64_t words, uint32_t *room)
+V_INLINE void spread_words(const uint32_t *word, int64_t ld, int64_t words, uint32_t *room)
 {
     const vi mask = v_seti(0x000f000f);
     for (int64_t i = 0; i < words; i++)
         for (int64_t v = 0; v < COLUMNS; v += VL) {
-            const vu both = (vu)v_loadi((const void *)(word + i * COLUMNS + v));
+            const vu both = (vu)v_loadi((const void *)(word + i * ld + v));
             V_UNROLL
             for (int k = 0; k < WORD_ROWS; k++)
                 _mm256_store_si256((void *)(room + (i * WORD_ROWS + k) * COLUMNS + v),
                                    (__m256i)((vi)(both >> (4 * k)) & mask));
         }
-    return room;
 }
 
 V_INLINE vi add_dots(vi sum, vi w, vi x)

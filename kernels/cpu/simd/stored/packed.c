@@ -30,11 +30,12 @@ static int64_t group_at(const mf_stored_part *p, int64_t i)
 #define MOST_SPANS 512 /* spans on the stack */
 
 static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, int64_t o0,
-                          int64_t o1, int64_t rows, const float *x, int64_t ldx,
+                          int64_t o1, int64_t rows, bool bf16, const float *x, int64_t ldx,
                           const void *digits, float *y, int64_t ldy)
 {
+    const int nd = DIGITS_OF(bf16);
     if (digits) {
-        few(p, in, o0, o1, rows, digits, y, ldy);
+        few(p, in, o0, o1, rows, nd, digits, y, ldy);
         return;
     }
     const int64_t each = spans_of(in), most = each < MOST_SPANS ? MOST_SPANS / each : 1,
@@ -42,8 +43,8 @@ static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, 
     span *to = __builtin_alloca_with_align((size_t)(some * each) * sizeof *to, 512);
     for (int64_t r = 0; r < rows; r += some) {
         const int64_t n = min64(some, rows - r);
-        spans_fill(n, in, x + r * ldx, ldx, to);
-        few(p, in, o0, o1, n, to, y + r * ldy, ldy);
+        spans_fill(n, in, x + r * ldx, ldx, nd, to);
+        few(p, in, o0, o1, n, nd, to, y + r * ldy, ldy);
     }
 }
 
@@ -64,12 +65,12 @@ int64_t MF_SIMD(stored_digits_size)(int64_t in)
 #endif
 }
 
-void MF_SIMD(stored_digits)(int64_t in, const float *x, void *to)
+void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to)
 {
 #if VL > 4
-    spans_fill(1, in, x, in, to);
+    spans_fill(1, in, x, in, DIGITS_OF(bf16), to);
 #else
-    (void)in, (void)x, (void)to;
+    (void)in, (void)bf16, (void)x, (void)to;
 #endif
 }
 
@@ -162,27 +163,27 @@ static void gptq_few_floats(const mf_stored_part *p, int64_t in, int64_t o0, int
 }
 
 void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, const void *digits,
-                               float *y, int64_t ldy)
+                               int64_t rows, bool bf16, const float *x, int64_t ldx,
+                               const void *digits, float *y, int64_t ldy)
 {
 #if VL > 4
     if (stored_gptq4_has_spans(p)) {
-        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, x, ldx, digits, y, ldy);
+        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, bf16, x, ldx, digits, y, ldy);
         return;
     }
 #endif
-    (void)digits;
+    (void)bf16, (void)digits;
     gptq_few_floats(p, in, o0, o1, rows, x, ldx, y, ldy);
 }
 
 void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, const void *digits,
-                               float *y, int64_t ldy)
+                               int64_t rows, bool bf16, const float *x, int64_t ldx,
+                               const void *digits, float *y, int64_t ldy)
 {
 #if VL > 4
-    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, x, ldx, digits, y, ldy);
+    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, bf16, x, ldx, digits, y, ldy);
 #else
-    (void)digits;
+    (void)bf16, (void)digits;
     enum { INPUTS = 512 };
     float w[INPUTS] __attribute__((aligned(64)));
     for (int64_t o = o0; o < o1; o++)

@@ -5,9 +5,9 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/stored/digits.h"
 
-/* As stored_few of stored.h, with rows as spans [rows, spans_of(in)]. */
+/* As stored_few of stored.h, with rows as spans [rows, spans_of(in)] of nd digits. */
 typedef void packed_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                        int64_t rows, const span *x, float *y, int64_t ldy);
+                        int64_t rows, int nd, const span *x, float *y, int64_t ldy);
 
 /* Only on processors with AVX-512 VNNI, where MF_HAVE_AVX512BF16 is defined. GPTQ4:
  * only parts that stored_gptq4_has_spans. */

@@ -5,13 +5,13 @@
 #include "kernels/cpu/simd/stored/packed_dots.h"
 
 void MF_SIMD(gptq_few_vnni)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                            int64_t rows, const span *x, float *y, int64_t ldy)
+                            int64_t rows, int nd, const span *x, float *y, int64_t ldy)
 {
-    gptq_few(p, in, o0, o1, rows, x, y, ldy);
+    gptq_few(p, in, o0, o1, rows, nd, x, y, ldy);
 }
 
 void MF_SIMD(mx_few_vnni)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                          int64_t rows, const span *x, float *y, int64_t ldy)
+                          int64_t rows, int nd, const span *x, float *y, int64_t ldy)
 {
-    mx_few(p, in, o0, o1, rows, x, y, ldy);
+    mx_few(p, in, o0, o1, rows, nd, x, y, ldy);
 }

@@ -194,9 +194,9 @@ static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
         const float *x = floats_of(g, r, n, room, &ldx);
         const char *d = digits ? digits + (r - r0) * size : NULL;
         if (p->type == MF_STORED_GPTQ4)
-            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, WIDE);
+            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
         else if (p->type == MF_STORED_MXFP4)
-            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, ldx, d, sum, WIDE);
+            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
         else
             MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, ldx, sum, WIDE);
         for (int64_t i = 0; i < n; i++)
@@ -308,7 +308,7 @@ static void digits_tile(void *arg, int64_t r)
     const mf_stored_gemm_args *g = c->all.g;
     int64_t ldx;
     MF_SIMD(stored_digits)
-    (g->w->in, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx), c->digits + r * c->size);
+    (g->w->in, g->bf16, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx), c->digits + r * c->size);
 }
 
 static int64_t tiles_of(const mf_stored *w, int64_t unit)

@@ -16,15 +16,16 @@ typedef void stored_unpack(const mf_stored_part *p, int64_t in, int64_t o0, int6
  * Reads each weight once, from memory. */
 typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                         int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy);
-/* The same for types of four bits. digits: the rows as stored_digits writes them, one behind
- * the other; NULL: the function makes them. */
+/* The same for types of four bits. bf16: the rows were bf16, and may be rounded as
+ * kernels/stored.h says. digits: the rows as stored_digits writes them, one behind the other;
+ * NULL: the function makes them. */
 typedef void stored_few_packed(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, const void *digits,
-                               float *y, int64_t ldy);
+                               int64_t rows, bool bf16, const float *x, int64_t ldx,
+                               const void *digits, float *y, int64_t ldy);
 /* Bytes of a row of x as digits, 0: this instruction set has none. Writes one row to `to`,
  * which is 64-byte aligned. */
 int64_t MF_SIMD(stored_digits_size)(int64_t in);
-void MF_SIMD(stored_digits)(int64_t in, const float *x, void *to);
+void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to);
 
 #define STORED_MANY    60 /* most rows of x that stored_many_gptq4 takes at once */
 #define STORED_COLUMNS (2 * VL)
