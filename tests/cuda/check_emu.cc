@@ -5,6 +5,9 @@
  * The first case is also what pins the compiler: if its calls for reads and writes were no
  * longer made, or were made with other arguments, a race in three lines would not be found. */
 #include "device.cuh"
+#include "kernels/bf16.h"
+
+#include <math.h>
 
 #include <cstdio>
 #include <cstdlib>
