@@ -24,7 +24,7 @@ if [ "${1:-}" = --device ] || [ "${1:-}" = --device=cuda ]; then
         shift
     fi
     shift
-    exec "${BENCH_PYTHON:-python3}" "$here/cuda.py" "$@"
+    exec "${BENCH_PYTHON:-python3}" "$here/cuda/pairs.py" "$@"
 fi
 mkdir -p "$here/out"
 if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then

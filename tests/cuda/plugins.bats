@@ -93,7 +93,7 @@ strictly() {
     "$MOEFW" data synth -o text.txt --bytes 20000 >/dev/null
     n=0
     for preset in $("$MOEFW" config presets); do
-        narrow="--set model.dim=16" layers=1
+        sizes="--set model.dim=16" layers=1
         case $preset in
         tagat* | vanilla*)
             data="--data train.tsv --set data.val_path=train.tsv --set model.vocab=auto --set model.classes=auto" ;;
@@ -101,10 +101,10 @@ strictly() {
         sick) data="--data sick.tsv --set data.val_path=sick.tsv --set model.vocab=auto" ;;
         lamoe*) data="--data text.txt --set data.format=text --set data.tokenizer=byte --set data.val_path= --set model.vocab=auto
             --set model.heads=4 --set expert.hidden=16" ;;
-        *) data="$text --set data.format=text" narrow="$narrow --set model.heads=4 --set expert.hidden=16" ;;
+        *) data="$text --set data.format=text" sizes="$sizes --set model.heads=4 --set expert.hidden=16" ;;
         esac
         # shellcheck disable=SC2086
-        run on cuda train "$preset" -q $small $data $narrow --set model.layers=$layers --set train.epochs=0 --set train.steps=1 \
+        run on cuda train "$preset" -q $small $data $sizes --set model.layers=$layers --set train.epochs=0 --set train.steps=1 \
             --set train.eval_context=0 --set device.strict=yes --out "$preset"
         [ "$status" -eq 0 ] || { echo "$preset: $output"; return 1; }
         n=$((n + 1))

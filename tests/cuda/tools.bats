@@ -81,7 +81,7 @@ near() {
         MOEFW_FAKE_NAME="NVIDIA H100 80GB HBM3" run -0 --separate-stderr on cuda bench $what default $tiny $words \
             --repetitions 2 --json
         [ -z "$stderr" ]
-        [[ "$output" == *"\"what\":\"$what\",\"backend\":\"cuda\""*'"peak_gflops":66900,'*'"host_ops":0'* ]]
+        [[ "$output" == *"\"what\":\"$what\",\"backend\":\"cuda\""*'"peak_gflops":66900'*'"host_ops":0'* ]]
     done
     # steps that are measured are replayed, as in training
     for n in 3 5; do
@@ -144,7 +144,7 @@ END
     chmod +x twin
     BENCH_PYTHON_CURRENT=$PWD/twin run -0 "$srcdir/bench/run.sh" --device cuda --small --pairs 2 --page page.md
     [ "$(grep -c '^| .* | .* | [0-9.]* | 1.000 | ' page.md)" -eq 7 ]
-    grep -q '^llm.c publishes 46.* % MFU' page.md
+    grep -q '^llm.c publishes 45.9 % MFU' page.md
     grep -q 'emulator of moefw' page.md
     # one workload that fails does not stop the others
     printf '#!/bin/sh\n[ "$1" = -c ]\n' >twin

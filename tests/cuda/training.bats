@@ -32,7 +32,7 @@ sentences() {
 }
 
 # data_of PRESET: sets data to words with text or sentences, and sizes to words that make the
-# preset's model narrow
+# preset's model small
 data_of() {
     case $1 in
     tagat* | vanilla*)
@@ -67,7 +67,7 @@ twenty() {
     close_to "$name-cpu" "$name-cuda" 20 "$bound"
 }
 
-# small_twenty DTYPE BOUND PRESET...: the same with a narrow model
+# small_twenty DTYPE BOUND PRESET...: the same with a small model
 small_twenty() {
     local dtype=$1 bound=$2 preset
     for preset in "${@:3}"; do

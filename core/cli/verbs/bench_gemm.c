@@ -1,4 +1,5 @@
-/* moefw bench gemm: gemms of the sizes that models have, on the CPU or on a device. */
+/* moefw bench gemm: gemms of the sizes that models have, on the CPU or on a device, each beside
+ * what the processor or the device can do at most. */
 #include "cli/verbs/bench_gemm.h"
 
 #include <math.h>

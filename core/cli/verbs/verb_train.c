@@ -17,7 +17,7 @@
 #include "report/terminal/progress.h"
 #include "report/report.h"
 #include "report/terminal/summary.h"
-#include "train/device_use.h"
+#include "train/run/device_use.h"
 #include "train/run/rundir.h"
 #include "run/run_internal.h"
 #include "train/trainer.h"

@@ -149,7 +149,7 @@ const char *mf_device_name(const mf_device *d);
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
 /* What the device can do in gemms of this type, FLOP a second; 0: not known. */
 double mf_device_peak(mf_device *d, bool bf16);
-/* Memory of the device, in bytes: what is used, by whomever, and all of it. False: not known. */
+/* Bytes of the device's memory: those in use, by whomever, and all. False: not known. */
 bool mf_device_used(mf_device *d, size_t *ret_used, size_t *ret_total);
 /* The context for launches in the main stream. */
 mf_kctx mf_device_context(const mf_device *d);

@@ -1,5 +1,5 @@
-/* graph/plan/largest.c: names the values of a graph, or the parameters of a store, that need most
- * memory, for messages about too little of it. */
+/* graph/plan/largest.c: names the values of a graph, or the parameters of a store, that need
+ * most memory, for messages about too little of it. */
 #include "graph/internal.h"
 
 #include <stdio.h>

@@ -32,8 +32,8 @@ void mf_param_trim(const mf_param *p);
 /* Allocates a block of the size that the store says. */
 int mf_store_make_block(mf_store *s, mf_block block);
 
-/* Returns rc, the code of an allocation of memory on the store's device; if there was too little,
- * the message names the largest parameters and what to turn down. */
+/* Returns rc, the code of an allocation of memory on the store's device; if there was too
+ * little, the message names the largest parameters and what to turn down. */
 int mf_store_judge_memory(const mf_store *s, int rc);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Plain lines with the loss, about twenty over the whole work, stay as a history. On a terminal
  * there is also one live line, redrawn at most ten times a second: bar, step, loss, validation
- * loss, tokens/s, use of the device, time left. It is erased before other lines. Elsewhere there is at least one
- * plain line a minute. If quiet: nothing. Everything goes to the stream of the mf_terminal,
- * which is stderr in the program. */
+ * loss, tokens/s, use of the device, time left. It is erased before other lines. Elsewhere there
+ * is at least one plain line a minute. If quiet: nothing. Everything goes to the stream of the
+ * mf_terminal, which is stderr in the program. */
 #ifndef MF_REPORT_PROGRESS_H
 #define MF_REPORT_PROGRESS_H
 
@@ -20,7 +20,7 @@ mf_progress *mf_progress_new(const mf_terminal *t, const char *label, int64_t fi
                              int64_t total, bool quiet);
 /* Reports that `step` steps are done. loss, tokens_per_s: NaN if not known. */
 void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_per_s);
-/* Sets what the line says of the device, such as "MFU 31.2 %, 4.2 of 79.6 GiB"; it is copied. */
+/* Sets what the line says of the device, such as "MFU 31.2 %, 4.2 of 79.6 GiB"; copied. */
 void mf_progress_device(mf_progress *p, const char *text);
 /* Writes a permanent line about a validation, unless quiet. floor: NaN if not known; scores:
  * further text, may be "". */

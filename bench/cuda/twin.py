@@ -1,8 +1,8 @@
 """The PyTorch side of a pair on a GPU: builds one workload in bf16, then runs it on request.
 
-    twin_cuda.py lamoe|gpt2 [--how eager|compiled] [--batch N] [--seq N]
-    twin_cuda.py decode [--how eager]
-    twin_cuda.py grouped --how grouped_mm|loop --shape EXPERTS,ROWS,INNER,HIDDEN
+    twin.py lamoe|gpt2 [--how eager|compiled] [--batch N] [--seq N]
+    twin.py decode [--how eager]
+    twin.py grouped --how grouped_mm|loop --shape EXPERTS,ROWS,INNER,HIDDEN
 
 For every line N on standard input it runs the workload N times and prints the times, in ms, between
 two synchronisations; at the end of input it prints the memory it used. --device cpu is for a check
@@ -10,13 +10,15 @@ of this file without a GPU.
 """
 import argparse
 import json
+import os
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-import twin_models
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import twin_models  # noqa: E402
 
 
 def trainer(o):

@@ -1,6 +1,6 @@
-/* train/device_use.c: MFU and memory of a device. The FLOP are those that the graph counts of its
- * nodes, so they are exact for any router, and contain what is recomputed. */
-#include "train/device_use.h"
+/* train/run/device_use.c: MFU and memory of a device. The FLOP are those that the graph counts
+ * of its nodes, so they are exact for any router, and contain what is recomputed. */
+#include "train/run/device_use.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* train/device_use.h: how much of a device's arithmetic and memory a run uses. */
-#ifndef MF_TRAIN_DEVICE_USE_H
-#define MF_TRAIN_DEVICE_USE_H
+/* train/run/device_use.h: how much of a device's arithmetic and memory a run uses. */
+#ifndef MF_TRAIN_RUN_DEVICE_USE_H
+#define MF_TRAIN_RUN_DEVICE_USE_H
 
 #include "train/run/session.h"
 

@@ -1,6 +1,6 @@
 """Pairs on a GPU: moefw's CUDA backend and what people use today, alternately, on one machine.
 
-    cuda.py [--dry-run] [--small] [--pairs N] [--page FILE] [WORKLOAD...]
+    pairs.py [--dry-run] [--small] [--pairs N] [--page FILE] [WORKLOAD...]
 
 Workloads (all, if none is named):
     grouped   a gemm of experts with gathered rows: torch._grouped_mm, and a loop of cuBLAS gemms
@@ -20,7 +20,8 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(FOLDER)
 OUT = os.path.join(HERE, "out")
 MISSING = 6
 # Of scripts/run_gpt2_1558M.sh of llm.c: 8 H100, 2.7 s a step of 1,048,576 tokens, 6 N D, 989.4 TFLOP/s.
@@ -38,7 +39,7 @@ def median(v):
 
 
 class Side:
-    """A process that runs a workload N times when told to (moefw bench --turns, twin_cuda.py)."""
+    """A process that runs a workload N times when told to (moefw bench --turns, twin.py)."""
 
     def __init__(self, command):
         self.command = command
@@ -80,12 +81,12 @@ def layer(program, shape):
 
 
 def theirs(name, how, python):
-    words = [python, os.path.join(HERE, "twin_cuda.py"), name, "--how", how]
+    words = [python, os.path.join(FOLDER, "twin.py"), name, "--how", how]
     return words + (["--batch", "32", "--seq", "300"] if name == "lamoe" else ["--batch", "16", "--seq", "1024"] if name == "gpt2" else [])
 
 
 def theirs_layer(shape, how, python):
-    return [python, os.path.join(HERE, "twin_cuda.py"), "grouped", "--how", how, "--shape", ",".join(map(str, shape))]
+    return [python, os.path.join(FOLDER, "twin.py"), "grouped", "--how", how, "--shape", ",".join(map(str, shape))]
 
 
 def planned(names, program, python, small):
