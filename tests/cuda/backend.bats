@@ -131,10 +131,13 @@ unit() {
     close_to whole back
 }
 
-@test "too little memory for the libraries: a message" {
+@test "too little memory: for the libraries, for a model" {
     # shellcheck disable=SC2086
     MOEFW_FAKE_MIB=40 run -1 on cuda train default $tiny --steps 1
     [[ "$output" == *"the workspace of gemms failed: out of memory"* ]]
+    # shellcheck disable=SC2086
+    MOEFW_FAKE_MIB=100 run -1 on cuda train default $tiny --set model.dim=512 --set model.layers=8 --steps 1
+    [[ "$output" == *"no memory for "*" of 100.0 MiB are free; a smaller model.dim"* ]]
 }
 
 @test "config check says what memory of the device a run needs" {
