@@ -91,6 +91,7 @@ CLI += tests/cuda/static.bats
 CLI += tests/cuda/plugins.bats
 CLI += tests/cuda/tools.bats
 CLI += tests/cuda/training.bats
+CLI += tests/cuda/plugin.bats
 CLI += tests/cli/answers.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats

@@ -1,7 +1,7 @@
 /* graph/detour.c: runs an op that the device cannot run on the host, in a graph on a device:
  * copies its data to the host, calls its host function, and copies the results back. These are
- * ops of plugins without launch functions or code for this device, and ops of core that launch a kernel which the
- * device's set lacks.
+ * ops of plugins without launch functions or code for this device, and ops of core that launch
+ * a kernel which the device's set lacks.
  *
  * All detours of a graph share one staging block, since they run one after another. Values that
  * share memory on the device (ops in place) also share memory in the staging block. */

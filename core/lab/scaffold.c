@@ -167,8 +167,10 @@ int mf_scaffold(const char *kind, const char *name, const char *folder, bool cud
                        "found '%s'%s",
                        kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
     if (cuda && strcmp(kind, "op") != 0)
-        return mf_fail(MF_EUSAGE, "--cuda: expected kind op, found '%s': other kinds run on "
-                                  "devices by the ops that they use", kind);
+        return mf_fail(MF_EUSAGE,
+                       "--cuda: expected kind op, found '%s': other kinds run on "
+                       "devices by the ops that they use",
+                       kind);
     if (!good_name(name) || reserved_word(name))
         return mf_fail(MF_EUSAGE,
                        "name: expected a word of at most 64 of [a-z0-9_] that begins with "

@@ -336,8 +336,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
         mf_judge_device_code(def) != MF_OK) {
         char why[600];
         snprintf(why, sizeof why, "%s", mf_error_message());
-        mf_graph_fail(g, MF_EPLUGIN, "plugin %s: %s", ctx ? ctx->plugin->name : "of the program",
-                      why);
+        mf_graph_fail(g, MF_EPLUGIN, "plugin %s: %s",
+                      ctx ? ctx->plugin->name : "of the program", why);
         return NULL;
     }
     if (ctx && def) mf_crash_own(def, ctx->plugin->name, ctx->plugin->path);
@@ -420,9 +420,8 @@ static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char
         if (!p->buffer) p->frozen = frozen;
     }
     if (found == 0)
-        return mf_fail_context(
-            mf_fail(MF_ENOTFOUND, "freeze: no parameter matches '%s'", full), "%s (plugin %s)",
-            ctx->path, ctx->plugin->name);
+        return mf_fail_context(mf_fail(MF_ENOTFOUND, "freeze: no parameter matches '%s'", full),
+                               "%s (plugin %s)", ctx->path, ctx->plugin->name);
     if (changed > 0) mf_plughost_ask_rebuild(ctx, reason);
     return MF_OK;
 }

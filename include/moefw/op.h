@@ -160,9 +160,9 @@ typedef struct mf_device_op {
 /* Declares NAME and NAME_end, between which are the bytes of a file (a literal), for image and
  * image_end. The compiler looks for the file as for one that is included. */
 #define MF_DEVICE_IMAGE(name, file)                                                            \
-    __asm__(".pushsection .rodata\n.balign 64\n.globl " #name "\n.hidden " #name "\n.globl "     \
-            #name "_end\n.hidden " #name "_end\n" #name ":\n.incbin \"" file "\"\n" #name          \
-            "_end:\n.byte 0\n.popsection\n");                                                 \
+    __asm__(".pushsection .rodata\n.balign 64\n.globl " #name "\n.hidden " #name               \
+            "\n.globl " #name "_end\n.hidden " #name "_end\n" #name ":\n.incbin \"" file       \
+            "\"\n" #name "_end:\n.byte 0\n.popsection\n");                                     \
     extern __attribute__((visibility("hidden"))) const unsigned char name[], name##_end[]
 #endif
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A load that found nothing for this GPU is no fault of the image: the op then runs on the
- * host. */
+/* A load that found nothing for this GPU is no fault of the image: the op runs on the host. */
 static int judge_load(mf_cuda *c, cudaError_t error, const char *what)
 {
     int major = 0, minor = 0;
@@ -27,17 +26,17 @@ static int judge_load(mf_cuda *c, cudaError_t error, const char *what)
     case cudaErrorSymbolNotFound:
         (void)mf_cuda_judge(c, error, what);
         return MF_EPLUGIN;
-    default: return mf_cuda_judge(c, error, what);
+    default:
+        return mf_cuda_judge(c, error, what);
     }
 }
 
 int mf_cuda_code_load(mf_device *d, const void *image, void **ret)
 {
     cudaLibrary_t library;
-    const int rc =
-        judge_load(mf_cuda_of(d),
-                   cudaLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0),
-                   "loading its image");
+    const int rc = judge_load(
+        mf_cuda_of(d), cudaLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0),
+        "loading its image");
     if (rc == MF_OK) *ret = library;
     return rc;
 }
@@ -67,15 +66,15 @@ int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kerne
     void *list[] = {(void *)(uintptr_t)args};
     int rc = MF_OK;
     if (l->shared_bytes > USUAL)
-        rc = mf_cuda_judge(
-            mf_cuda_of(d),
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)l->shared_bytes),
-            "the permission for its shared memory");
+        rc = mf_cuda_judge(mf_cuda_of(d),
+                           cudaFuncSetAttribute(kernel,
+                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                (int)l->shared_bytes),
+                           "the permission for its shared memory");
     if (rc != MF_OK) return rc;
-    return mf_cuda_judge(
-        mf_cuda_of(d),
-        cudaLaunchKernel(kernel, grid, block, list, l->shared_bytes, stream), "the launch");
+    return mf_cuda_judge(mf_cuda_of(d),
+                         cudaLaunchKernel(kernel, grid, block, list, l->shared_bytes, stream),
+                         "the launch");
 }
 
 void mf_cuda_code_free(mf_device *d, void *code)

@@ -211,21 +211,27 @@ static const mf_opdef hash_op = {.size = sizeof(mf_opdef),
 
 /* For `plugin check`: each source, with one expert and with several for a token. */
 #define EXAMPLE(type, shape_, ...)                                                             \
-    {.size = sizeof(mf_op_example),                                                            \
-     .n_in = 1,                                                                                \
-     .op = &hash_op,                                                                           \
-     .shape = {shape_},                                                                        \
-     .dtype = {type},                                                                          \
-     .lo = {type == MF_I32 ? 0 : -3},                                                          \
-     .hi = {type == MF_I32 ? 99 : 3},                                                          \
-     .attr = {{__VA_ARGS__}, {0.5}}}
+    {                                                                                          \
+        .size = sizeof(mf_op_example), .n_in = 1, .op = &hash_op, .shape = {shape_},           \
+        .dtype = {type}, .lo = {type == MF_I32 ? 0 : -3}, .hi = {type == MF_I32 ? 99 : 3},     \
+        .attr = {                                                                              \
+            {__VA_ARGS__},                                                                     \
+            {0.5}                                                                              \
+        }                                                                                      \
+    }
 #define IDS                                                                                    \
     {                                                                                          \
-        1, 0, {301}                                                                            \
+        1, 0,                                                                                  \
+        {                                                                                      \
+            301                                                                                \
+        }                                                                                      \
     }
 #define ROWS(d)                                                                                \
     {                                                                                          \
-        2, 0, {37, d}                                                                          \
+        2, 0,                                                                                  \
+        {                                                                                      \
+            37, d                                                                              \
+        }                                                                                      \
     }
 static const mf_op_example examples[] = {
     EXAMPLE(MF_I32, IDS, 5, 1, 3, TOKEN_ID, RANDOM, 100),
@@ -286,7 +292,7 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT_OPS(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
-                                      "fixed choice by a hash of the token; no parameters",
-                                      options, conf, router, &vtable, examples,
-                                      sizeof examples / sizeof *examples);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT_OPS(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
+                       "fixed choice by a hash of the token; no parameters", options, conf,
+                       router, &vtable, examples, sizeof examples / sizeof *examples);

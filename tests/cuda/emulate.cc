@@ -27,7 +27,8 @@ typedef void (*kernel_fn)(mf_kernel_args);
 static double tolerance = 1e-5;
 static int failures;
 
-__attribute__((format(printf, 2, 3))) static void fail(const mf_op_example &e, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void fail(const mf_op_example &e, const char *fmt,
+                                                       ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -57,7 +58,8 @@ static int refuse_call(const mf_call *, int code, const char *fmt, ...)
     va_end(ap);
     return code;
 }
-static void one_by_one(const mf_exec *, int64_t tiles, void (*fn)(void *arg, int64_t tile), void *arg)
+static void one_by_one(const mf_exec *, int64_t tiles, void (*fn)(void *arg, int64_t tile),
+                       void *arg)
 {
     for (int64_t t = 0; t < tiles; t++)
         fn(arg, t);
@@ -77,7 +79,9 @@ struct tensor {
 };
 static size_t bytes_of(const mf_view &v)
 {
-    return (size_t)mf_shape_count(v.shape) * (v.dtype == MF_BF16 ? 2 : v.dtype == MF_U8 ? 1 : 4);
+    return (size_t)mf_shape_count(v.shape) * (v.dtype == MF_BF16 ? 2
+                                              : v.dtype == MF_U8 ? 1
+                                                                 : 4);
 }
 static tensor make(const mf_view &like, bool there)
 {
@@ -97,7 +101,8 @@ static void fill(tensor &t, double lo, double hi)
     const int64_t n = t.there ? mf_shape_count(t.view.shape) : 0;
     for (int64_t i = 0; i < n; i++)
         if (t.view.dtype == MF_I32)
-            ((int32_t *)t.host.data())[i] = (int32_t)(lo + std::floor(draw_from(0, hi - lo + 1)));
+            ((int32_t *)t.host.data())[i] =
+                (int32_t)(lo + std::floor(draw_from(0, hi - lo + 1)));
         else
             ((float *)t.host.data())[i] = (float)draw_from(lo, hi);
 }
@@ -140,8 +145,8 @@ static bool on_host(work &w)
     return rc == MF_OK;
 }
 
-static bool launch_all(const work &w, const mf_device_kernel *list, void *twins, const mf_call &c,
-                       mf_kernel_args args)
+static bool launch_all(const work &w, const mf_device_kernel *list, void *twins,
+                       const mf_call &c, mf_kernel_args args)
 {
     for (const mf_device_kernel *k = list; k->name;
          k = (const mf_device_kernel *)((const char *)k + k->size)) {
@@ -195,7 +200,8 @@ static bool on_emulator(const work &w, const mf_device_kernel *list, void *twins
     ret.clear();
     for (i = 0; i < w.out.size(); i++) {
         const char *p = (const char *)c.out[i].data;
-        ret.emplace_back(p ? std::vector<char>(p, p + w.out[i].host.size()) : std::vector<char>());
+        ret.emplace_back(p ? std::vector<char>(p, p + w.out[i].host.size())
+                           : std::vector<char>());
     }
     for (void *p : blocks)
         emu::dev_free(p);
@@ -213,10 +219,14 @@ static bool same(const work &w, const std::vector<std::vector<char>> &device, do
                                    : (double)((const float *)t.host.data())[k];
             const double b = whole ? ((const int32_t *)device[i].data())[k]
                                    : (double)((const float *)device[i].data())[k];
-            const double off = whole ? (a == b ? 0 : 2) : std::fabs(a - b) / (tolerance * (1 + std::fabs(a)));
+            const double off =
+                whole ? (a == b ? 0 : 2) : std::fabs(a - b) / (tolerance * (1 + std::fabs(a)));
             if (!(off <= 1) && !(std::isnan(a) && std::isnan(b))) {
-                fail(*w.e, "%s: element %" PRId64 " of %s %zu: expected %.9g as on the host, found %.9g",
-                     w.backward ? "backward" : "forward", k, w.backward ? "gradient" : "output", i, a, b);
+                fail(*w.e,
+                     "%s: element %" PRId64
+                     " of %s %zu: expected %.9g as on the host, found %.9g",
+                     w.backward ? "backward" : "forward", k, w.backward ? "gradient" : "output",
+                     i, a, b);
                 return false;
             }
             if (off > worst) worst = off;

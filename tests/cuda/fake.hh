@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <functional>
 
-struct dim3;
-
 namespace fake {
 typedef std::function<void()> op;
 /* Queues work in a stream; it runs when somebody waits for it, or earlier. Returns an error
@@ -21,6 +19,8 @@ bool is_device(const void *p, size_t bytes);
 bool fails(const char *kind = nullptr);
 /* Records an error for cudaGetLastError, and returns it. */
 int give(int error);
+/* For what MOEFW_FAKE_STATS prints. */
+void count(const char *what);
 /* Runs all that waits. */
 void finish();
 /* From now on all memory of the device counts as written. */
@@ -28,7 +28,7 @@ void all_written();
 
 /* ---- fake_library.cc: kernels of plugins ---- */
 bool has_kernel(const void *kernel);
-op launch_of(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared);
+void permit(const void *kernel, size_t shared);
 size_t libraries_left();
 } // namespace fake
 

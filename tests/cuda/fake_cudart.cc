@@ -7,7 +7,8 @@
  *   copies    host memory must not change while a copy waits; the target of a copy to the host
  *             holds 0xa5 until the copy ran; the host cannot read memory of the device
  *   calls     call number MOEFW_FAKE_FAIL fails; kernel:N and gemm:N count only launches of
- *             kernels, or gemms of cuBLASLt. A finding makes the next wait fail
+ *             kernels, or gemms of cuBLASLt, plugin:N launches of kernels of plugins, library:N
+ *             what loads these. A finding makes the next wait fail
  *
  * MOEFW_FAKE_STATS=1 prints at the end what was called; MOEFW_FAKE_LEAKS=1 what was not
  * freed, and the program then ends with 99. One thread at a time calls it. */
@@ -303,6 +304,10 @@ int give(int error)
 void finish()
 {
     drain(nullptr, 0);
+}
+void count(const char *what)
+{
+    counts[what]++;
 }
 void all_written()
 {
@@ -666,9 +671,11 @@ cudaError_t __cudaGetKernel(void **kernel, const void *host)
 }
 cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute, int value)
 {
-    if (enter()) return give(cudaErrorInvalidValue);
-    return give((kernels.count(host) || fake::has_kernel(host)) && value <= 227 << 10 ? cudaSuccess
-                                                          : cudaErrorInvalidValue);
+    if (enter(fake::has_kernel(host) ? "library" : nullptr)) return give(cudaErrorInvalidValue);
+    if (fake::has_kernel(host)) fake::permit(host, (size_t)value);
+    return give((kernels.count(host) || fake::has_kernel(host)) && value <= 227 << 10
+                    ? cudaSuccess
+                    : cudaErrorInvalidValue);
 }
 /* The kernel as an ordinary compiler made it, from the library that MOEFW_FAKE_TWINS names. */
 static const emu::twin *twin_of(const std::string &name)
@@ -694,14 +701,5 @@ cudaError_t __cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **a
     if (!t) return give(cudaErrorInvalidValue);
     counts["kernels"]++;
     return give(fake::enqueue(s, kernels[host].c_str(), t->bind(args, grid, block, shared)));
-}
-cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **args,
-                             size_t shared, cudaStream_t s)
-{
-    if (!fake::has_kernel(host)) return __cudaLaunchKernel(host, grid, block, args, shared, s);
-    if (enter("kernel")) return give(cudaErrorLaunchFailure);
-    counts["kernels"]++, counts["kernels of plugins"]++;
-    return give(fake::enqueue(s, "kernel of a plugin",
-                              fake::launch_of(host, grid, block, args, shared)));
 }
 } // extern "C"

@@ -27,6 +27,7 @@ typedef void (*twin_fn)(mf_kernel_args);
 struct CUkern_st {
     std::string name;
     twin_fn fn;
+    size_t most_shared; /* bytes that a launch may ask for */
 };
 struct CUlib_st {
     void *twins = nullptr;
@@ -50,7 +51,8 @@ static bool fits(const char *image, int arch)
         uint64_t size;
         memcpy(&kind, image + at, 2), memcpy(&header, image + at + 4, 4);
         memcpy(&size, image + at + 8, 8), memcpy(&of, image + at + 28, 4);
-        if ((int)of <= arch && (kind == 1 || (kind == 2 && (int)of / 10 == arch / 10))) return true;
+        if ((int)of <= arch && (kind == 1 || (kind == 2 && (int)of / 10 == arch / 10)))
+            return true;
         at += header + size;
     }
     return false;
@@ -118,14 +120,9 @@ bool has_kernel(const void *kernel)
 {
     return known.count(kernel) != 0;
 }
-op launch_of(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared)
+void permit(const void *kernel, size_t shared)
 {
-    const CUkern_st k = *known[kernel];
-    const mf_kernel_args kept = *static_cast<const mf_kernel_args *>(args[0]);
-    return [=] {
-        all_written(); /* kernels of the backend are not judged, so what they write is not known */
-        emu::launch(k.name.c_str(), grid, block, shared, [=] { k.fn(kept); });
-    };
+    known[kernel]->most_shared = shared;
 }
 size_t libraries_left()
 {
@@ -139,7 +136,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *ret, const void *image, enum cuda
 {
     const char *arch = getenv("MOEFW_EMU_ARCH");
     *ret = nullptr;
-    if (fake::fails()) return (cudaError_t)fake::give(cudaErrorMemoryAllocation);
+    if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorMemoryAllocation);
     CUlib_st *l = new CUlib_st;
     const int rc = look(l, image, arch && *arch ? atoi(arch) : 80);
     if (rc != cudaSuccess) {
@@ -152,12 +149,12 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *ret, const void *image, enum cuda
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *ret, cudaLibrary_t l, const char *name)
 {
     *ret = nullptr;
-    if (fake::fails()) return (cudaError_t)fake::give(cudaErrorInvalidValue);
+    if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorInvalidValue);
     if (!libraries.count(l)) return (cudaError_t)fake::give(cudaErrorInvalidResourceHandle);
     void *fn = dlsym(l->twins, name);
     if (!fn) return (cudaError_t)fake::give(cudaErrorSymbolNotFound);
     CUkern_st &k = l->kernels[name];
-    k = {name, (twin_fn)fn};
+    k = {name, (twin_fn)fn, 48 << 10};
     known[&k] = *ret = &k;
     return cudaSuccess;
 }
@@ -173,8 +170,27 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t l)
 }
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *kernel)
 {
-    if (fake::fails()) return (cudaError_t)fake::give(cudaErrorInvalidValue);
+    if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorInvalidValue);
     return (cudaError_t)fake::give(fake::has_kernel(kernel) ? cudaSuccess
                                                             : cudaErrorInvalidValue);
+}
+/* of fake_cudart.cc */
+cudaError_t __cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **args,
+                               size_t shared, cudaStream_t s);
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args,
+                             size_t shared, cudaStream_t s)
+{
+    if (!fake::has_kernel(kernel))
+        return __cudaLaunchKernel(kernel, grid, block, args, shared, s);
+    const CUkern_st k = *known[kernel];
+    const mf_kernel_args kept = *static_cast<const mf_kernel_args *>(args[0]);
+    if (fake::fails("plugin")) return (cudaError_t)fake::give(cudaErrorLaunchFailure);
+    if (shared > k.most_shared) return (cudaError_t)fake::give(cudaErrorInvalidValue);
+    fake::count("kernels"), fake::count("kernels of plugins");
+    return (cudaError_t)fake::give(fake::enqueue(s, "kernel of a plugin", [=] {
+        fake::
+            all_written(); /* kernels of the backend are not judged: what they write is unknown */
+        emu::launch(k.name.c_str(), grid, block, shared, [=] { k.fn(kept); });
+    }));
 }
 } // extern "C"

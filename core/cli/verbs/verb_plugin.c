@@ -143,7 +143,7 @@ static bool first_of_op(const mf_loaded *p, int i)
     return true;
 }
 
-/* The ops of which the descriptor has examples; others are not known before a graph is built. */
+/* The ops that the descriptor has examples of; others are unknown until a graph is built. */
 static void ops_json(mf_jw *w, const mf_loaded *p)
 {
     char devices[512];

@@ -1,5 +1,5 @@
-/* graph/device/code.c: loads images of plugins on a device, each once. An image that has nothing
- * for the device is tried again for the next graph, so that the device's text is about it. */
+/* graph/device/code.c: loads images of plugins on a device, each once. An image that has
+ * nothing for the device is tried again for the next graph, so that the text is about it. */
 #include "graph/device/code.h"
 
 #include "base/error.h"

@@ -8,8 +8,7 @@
 typedef struct mf_code mf_code;
 
 /* Loads the image, or finds it loaded. MF_EDEP: the device takes none, or there is nothing in
- * it for this device, whose text mf_device_failed would report; else an error, which is
- * recorded. */
+ * it for this device, which has a text (mf_device_ops.message). Other errors are recorded. */
 int mf_code_load(mf_device *d, const mf_device_code *code, mf_code **ret);
 /* Loads a kernel of it. Codes as above. */
 int mf_code_kernel(mf_device *d, mf_code *code, const char *name, void **ret);

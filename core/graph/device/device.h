@@ -75,12 +75,11 @@ typedef struct mf_device_ops {
     int (*replay)(mf_device *d, void *stream, void *recording);
     void (*recording_free)(mf_device *d, void *recording); /* its replays must be done */
 
-    /* Kernels of plugins (mf_device_code). All four are NULL if the device takes none. code_load:
-     * MF_EDEP: the image has nothing for this device; MF_EPLUGIN: it is broken. code_kernel
-     * loads a kernel of it, since a launch in a recording may not: MF_EPLUGIN: there is none of
-     * this name; and the codes of code_load. code_launch queues one launch with a copy of args;
-     * what of l core did not check, such as too many threads, is an error. code_free: no launch
-     * may be queued. */
+    /* Kernels of plugins (mf_device_code). All four are NULL if the device takes none.
+     * code_load: MF_EDEP: the image has nothing for this device; MF_EPLUGIN: it is broken.
+     * code_kernel loads a kernel of it, since a launch in a recording may not; its codes are
+     * those of code_load, and MF_EPLUGIN: there is none of this name. code_launch queues one
+     * launch with a copy of args. code_free: no launch may be queued. */
     int (*code_load)(mf_device *d, const void *image, void **ret);
     int (*code_kernel)(mf_device *d, void *code, const char *name, void **ret);
     int (*code_launch)(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,

@@ -97,9 +97,10 @@ static int same(const mf_op_example *e, const char *what, int number, const mf_t
         const double off = fabs(a - b) / (whole ? 1 : TOLERANCE * (1 + fabs(a)));
         if (off > *worst) *worst = off;
         if (whole ? a != b : !(off <= 1) && !(isnan(a) && isnan(b)))
-            return mf_fail(MF_EPLUGIN,
-                           "%s: element %lld of %s %d: expected %.9g as on the host, found %.9g",
-                           e->op->name, (long long)k, what, number, a, b);
+            return mf_fail(
+                MF_EPLUGIN,
+                "%s: element %lld of %s %d: expected %.9g as on the host, found %.9g",
+                e->op->name, (long long)k, what, number, a, b);
     }
     return MF_OK;
 }

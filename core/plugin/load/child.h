@@ -43,7 +43,7 @@ int mf_child_run(const char *verb, int n, const char *const *arguments, mf_child
  * off, limits memory and computing time (about `seconds`), and lets the child die with its
  * parent. MF_EUSAGE: argv[2] is no open descriptor, as when a person calls the verb. */
 int mf_child_begin(int argc, char **argv, int seconds);
-/* Ends the limit of memory: for libraries of devices, which map more addresses than they use. */
+/* Ends the limit of memory: for libraries of devices, which map more than they use. */
 void mf_child_any_memory(void);
 int mf_child_report(void); /* descriptor of the report */
 /* Reports one line; line ends inside it become blanks. */

@@ -235,7 +235,8 @@ static int judge_code(const mf_opdef *op, const mf_device_op *l)
     if (op->flags & MF_OP_RANDOM)
         return refuse(op, "expected none, since it draws random numbers (MF_OP_RANDOM)");
     if (!c->forward || !c->backward != !op->backward)
-        return refuse(op, "expected kernels for forward%s, found %s for forward, %s for backward",
+        return refuse(op,
+                      "expected kernels for forward%s, found %s for forward, %s for backward",
                       op->backward ? " and backward" : " only", c->forward ? "some" : "none",
                       c->backward ? "some" : "none");
     rc = judge_kernels(op, "forward", c->forward);
@@ -272,13 +273,6 @@ int mf_judge_device_code(const mf_opdef *op)
 }
 
 /* ---- in words ---- */
-
-const mf_device_op *mf_device_code_of(const mf_opdef *op, const char *device)
-{
-    for (const mf_device_op *l = list_of(op); l && l->device; l = behind(l))
-        if (strcmp(l->device, device) == 0 && MF_HAS(l, mf_device_op, code) && l->code) return l;
-    return NULL;
-}
 
 static void add(char *text, size_t size, const char *fmt, ...) MF_PRINTF(3, 4);
 static void add(char *text, size_t size, const char *fmt, ...)
