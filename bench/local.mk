@@ -9,6 +9,7 @@ EXTRA_DIST += bench/cuda/twin.py
 EXTRA_DIST += bench/ddp.py
 EXTRA_DIST += bench/exact_stories.py
 EXTRA_DIST += bench/formats.py
+EXTRA_DIST += bench/CUDA.md
 EXTRA_DIST += bench/gpt2.ini
 EXTRA_DIST += bench/lamoe.ini
 EXTRA_DIST += bench/limits.c

@@ -84,6 +84,7 @@ UNIT += tests/unit/train/check_trace
 UNIT += tests/unit/train/check_tracking
 
 CLI =
+CLI += tests/cli/plan_device.bats
 CLI += tests/cuda/backend.bats
 CLI += tests/cuda/emulator.bats
 CLI += tests/cuda/layouts.bats

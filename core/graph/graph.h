@@ -230,6 +230,11 @@ typedef struct mf_run {
     void *after_arg;
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
+/* For a graph that is planned only: calls the functions of its steps with kernels of `set`,
+ * with `stream` in their contexts, in the order of a run without metrics. The kernels must not
+ * access memory: addresses only tell values apart. *ret_hosted: how many steps are ops of
+ * plugins, which are not called. */
+int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, int *ret_hosted);
 /* For n intervals of the gradients of a store on the host, at[i] .. at[i + 1] - 1, rising:
  * writes the number of the last node that writes there, or -1. After it a run leaves the
  * interval as it is. */

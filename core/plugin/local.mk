@@ -1,4 +1,4 @@
-# The files of core/plugin, one a line; core/local.mk lists the others.
+# The files of core/plugin, one a line; core/local.mk lists the other layers.
 CORE += core/plugin/crash.c
 CORE += core/plugin/crash.h
 CORE += core/plugin/guard.c

@@ -45,7 +45,7 @@ compared() {
     for fault in 's/b_row(lane, i), emu/b_row(lane, i ^ 1), emu/' 's/from + 8 \* l/from + 8 * (l ^ 1)/' \
         's/row % 8) \* 16/row % 4) * 16/'; do
         sed "$fault" "$srcdir/tests/cuda/layouts_emu.cc" >fault.cc
-        ! cmp -s fault.cc "$srcdir/tests/cuda/layouts_emu.cc"
+        run -1 cmp -s fault.cc "$srcdir/tests/cuda/layouts_emu.cc"
         compared fault.cc
         [ "$status" -eq 1 ]
         [[ "$last" != *" 0 differ" ]]

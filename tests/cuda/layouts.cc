@@ -1,6 +1,6 @@
 /* layouts.cc: where the emulator and the device code have the elements of matrix instructions,
  * compared with CuTe, which NVIDIA wrote: mma.m16n8k16, ldmatrix with and without .trans, the
- * 128-byte swizzle, and accumulators and operands of wgmma.m64nNk16. Prints how many places were
+ * 128-byte swizzle, accumulators and operands of wgmma.m64nNk16. Prints how many places were
  * compared. It needs CuTe's headers and no device. */
 #include <cstdio>
 #include <cute/atom/copy_traits_sm75.hpp>
@@ -69,7 +69,7 @@ static uint16_t bf16(int value)
     return (uint16_t)(bits >> 16);
 }
 
-/* An operand of SIZE rows or columns and 16 inner indices, as CuTe lays it out, in which element
+/* An operand of SIZE rows or columns as CuTe lays it out, in which element
  * (i, k) is `value` (i) where k is inner, else 0. */
 template <int SIZE, class ATOM, class F>
 static std::vector<uint16_t> operand(ATOM atom, int inner, F value)
@@ -85,7 +85,7 @@ static std::vector<uint16_t> operand(ATOM atom, int inner, F value)
 /* A B with A (i, k) = i and B (k, j) = 1 gives the row of each accumulator, and the other way
  * round its column; for each inner index k alone. */
 template <int N, class OP, class ATOM>
-static void products(const char *what, ATOM atom, bool trans)
+static void gemms(const char *what, ATOM atom, bool trans)
 {
     using traits = MMA_Traits<OP>;
     std::vector<float> rows(128 * N / 2), columns(128 * N / 2);
@@ -120,12 +120,12 @@ int main()
         constexpr auto K = gmma::Major::K, MN = gmma::Major::MN;
         gmma::Layout_K_SW128_Atom<type> along;
         gmma::Layout_MN_SW128_Atom<type> across;
-        products<128, gmma::MMA_64x128x16_F32BF16BF16_SS<K, K>>("wgmma n128", along, false);
-        products<256, gmma::MMA_64x256x16_F32BF16BF16_SS<K, K>>("wgmma n256", along, false);
-        products<128, gmma::MMA_64x128x16_F32BF16BF16_SS<MN, MN>>("wgmma n128 trans", across,
-                                                                  true);
-        products<256, gmma::MMA_64x256x16_F32BF16BF16_SS<MN, MN>>("wgmma n256 trans", across,
-                                                                  true);
+        gemms<128, gmma::MMA_64x128x16_F32BF16BF16_SS<K, K>>("wgmma n128", along, false);
+        gemms<256, gmma::MMA_64x256x16_F32BF16BF16_SS<K, K>>("wgmma n256", along, false);
+        gemms<128, gmma::MMA_64x128x16_F32BF16BF16_SS<MN, MN>>("wgmma n128 trans", across,
+                                                               true);
+        gemms<256, gmma::MMA_64x256x16_F32BF16BF16_SS<MN, MN>>("wgmma n256 trans", across,
+                                                               true);
     }
     printf("%d places compared, %d differ\n", places, differ);
     return differ != 0;

@@ -1,5 +1,5 @@
-/* moefw plan: predicts the time and memory of a training step on a cluster. The model has only
- * shapes, so this works for models of any size. */
+/* moefw plan: predicts the time and memory of a training step on a cluster, or on one GPU. The
+ * model has only shapes, so this works for models of any size. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"
@@ -7,12 +7,14 @@
 #include "base/text/json.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
+#include "graph/shape.h"
+#include "lab/plan/meter.h"
 #include "lab/plan/plan.h"
 
 enum { SHOWN = 10 };
 
 static const mf_cli_form forms[] = {
-    {NULL, "[CONFIG|PRESET]", 0, 1, "the time of a step, and the best layouts"},
+    {NULL, "[CONFIG|PRESET]", 0, 1, "the time of a step on a cluster or a GPU"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -20,6 +22,10 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "INI file of the cluster: moefw-parallel(7)"},
+    {.name = "device",
+     .kind = MF_CLI_TEXT,
+     .arg = "NAME",
+     .help = "one GPU in place of a cluster: h100; a table by kernel"},
     {.name = "ranks",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -122,14 +128,129 @@ static int show(const mf_cli *cli, mf_session *s, const mf_plan_cluster *c)
     return rc;
 }
 
+/* ---- one GPU ---- */
+
+static double peak_of(const mf_config *c, const mf_meter *m)
+{
+    return c->train.dtype == MF_BF16 ? m->device->bf16 : m->device->f32;
+}
+/* Model FLOPs utilization: by 6 N D, and by what the graph counts, without recomputation. */
+static double mfu(double flops, const mf_config *c, const mf_meter *m)
+{
+    return flops / (m->sum.seconds * peak_of(c, m));
+}
+static double six_n_d(const mf_meter *m)
+{
+    return 6 * m->params_active * m->tokens;
+}
+
+static void put_row(mf_jw *w, const mf_meter_row *r)
+{
+    mf_jw_kv_int(w, "calls", r->calls);
+    mf_jw_kv_int(w, "launches", r->launches);
+    mf_jw_kv_real(w, "flops", r->flops);
+    mf_jw_kv_real(w, "bytes", r->bytes);
+    mf_jw_kv_real(w, "ms", 1e3 * r->seconds);
+}
+
+static int meter_json(const mf_config *c, const mf_meter *m)
+{
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "device", m->device->name);
+    mf_jw_kv_string(w, "dtype", mf_dtype_text(c->train.dtype));
+    put_row(w, &m->sum);
+    mf_jw_kv_real(w, "graph_flops", m->graph_flops);
+    mf_jw_kv_real(w, "tokens", m->tokens);
+    mf_jw_kv_real(w, "tokens_per_s", m->tokens / m->sum.seconds);
+    mf_jw_kv_real(w, "mfu_6nd", mfu(six_n_d(m), c, m));
+    mf_jw_kv_real(w, "mfu_counted", mfu(m->graph_flops, c, m));
+    mf_jw_kv_real(w, "device_mib", m->memory / 1048576);
+    mf_jw_kv_bool(w, "fits", m->memory <= m->device->memory);
+    mf_jw_kv_int(w, "hosted", m->hosted);
+    mf_jw_key(w, "kernels");
+    mf_jw_array(w);
+    for (int i = 0; i < m->n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "kernel", m->row[i].name);
+        put_row(w, &m->row[i]);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+    return mf_cli_print_json(w);
+}
+
+static void meter_row(const mf_meter *m, const char *name, const mf_meter_row *r)
+{
+    printf("%-26s %6lld %9lld %10.2f %10.2f %9.3f %6.1f\n", name, (long long)r->calls,
+           (long long)r->launches, 1e-9 * r->flops, 1e-6 * r->bytes, 1e3 * r->seconds,
+           100 * r->seconds / m->sum.seconds);
+}
+
+static void meter_print(const mf_config *c, const mf_meter *m)
+{
+    printf("%s, %s: %.3f ms a step of %.0f tokens, %.0f tokens/s; predicted by formulas, not "
+           "measured\n"
+           "MFU %.1f %% by 6 N D, %.1f %% by counted operations; %.0f MiB of the device%s\n\n",
+           m->device->text, mf_dtype_text(c->train.dtype), 1e3 * m->sum.seconds, m->tokens,
+           m->tokens / m->sum.seconds, 100 * mfu(six_n_d(m), c, m),
+           100 * mfu(m->graph_flops, c, m), m->memory / 1048576,
+           m->memory > m->device->memory ? ", which does not fit" : "");
+    printf("%-26s %6s %9s %10s %10s %9s %6s\n", "kernel", "calls", "launches", "GFLOP", "MB",
+           "ms", "%");
+    for (int i = 0; i < m->n; i++)
+        meter_row(m, m->row[i].name, &m->row[i]);
+    meter_row(m, "all", &m->sum);
+}
+
+static int predict_device(const mf_cli *cli, const char *name)
+{
+    const mf_meter_device *device;
+    mf_config *config;
+    mf_session *s = NULL;
+    mf_cost cost;
+    mf_meter m = {0};
+    int rc = mf_meter_device_of(name, &device);
+    if (rc == MF_OK) rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc == MF_OK) rc = mf_cli_model_open(config, true, &s);
+    if (rc == MF_OK && !s->train)
+        rc = mf_fail(MF_EUSAGE,
+                     "plan --device: the data of the configuration cannot be read, "
+                     "and gradients are planned only with data: %s",
+                     s->no_data ? s->no_data : "none");
+    if (rc == MF_OK) rc = mf_cost_of(s, &cost);
+    if (rc == MF_OK) rc = mf_meter_step(s, device, &m);
+    if (rc == MF_OK) {
+        m.memory = (double)(cost.graphs + cost.values + cost.sums);
+        if (m.hosted > 0)
+            mf_log(MF_LOG_WARN, "%d ops of plugins run on the host; their time is not known",
+                   m.hosted);
+        if (mf_cli_json(cli))
+            rc = meter_json(s->config, &m);
+        else
+            meter_print(s->config, &m);
+    }
+    mf_session_close(s);
+    return rc;
+}
+
 static int run(const mf_cli *cli)
 {
     const char *path = mf_cli_text(cli, "cluster", NULL);
+    const char *device = mf_cli_text(cli, "device", NULL);
     mf_plan_cluster cluster;
     mf_config *config;
     mf_session *s = NULL;
+    if (device && (path || mf_cli_count(cli, "ranks") > 0))
+        return mf_fail(MF_EUSAGE,
+                       "plan: --device is for one GPU, without --cluster and --ranks");
+    if (device) return predict_device(cli, device);
     if (!path)
-        return mf_fail(MF_EUSAGE, "plan: expected --cluster FILE, the INI file of a cluster");
+        return mf_fail(MF_EUSAGE,
+                       "plan: expected --cluster FILE, the INI file of a cluster, or "
+                       "--device h100");
     int rc = mf_cli_input(mf_plan_cluster_read(path, &cluster));
     if (mf_cli_count(cli, "ranks") > 0) cluster.cluster.ranks = mf_cli_int(cli, "ranks", 1);
     if (rc == MF_OK) rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
@@ -141,9 +262,10 @@ static int run(const mf_cli *cli)
 
 const mf_verb mf_verb_plan = {
     .name = "plan",
-    .brief = "predict the time of a step on a cluster, and the best layout",
+    .brief = "predict the time of a step on a cluster or a GPU, and the best layout",
     .forms = forms,
     .options = options,
     .run = run,
     .notes = "Predictions are those of a formula with constants fitted to published runs; on\n"
-             "a cluster whose ranks were measured ([rank] measured_gflops), of that rate.\n"};
+             "a cluster whose ranks were measured ([rank] measured_gflops), of that rate.\n"
+             "With --device each kernel of a step is counted; bench/CUDA.md has the rates.\n"};

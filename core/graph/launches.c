@@ -1,0 +1,39 @@
+/* graph/launches.c: what a run of a graph launches, without a run: the function of each step is
+ * called with a set whose kernels only look at their arguments. Ops of core only launch
+ * kernels, and which ones follows from types, shapes and attributes, so a graph that is planned
+ * only has addresses that no memory is behind. */
+#include "graph/internal.h"
+
+/* Addresses of values that have no memory: tensors do not overlap, none is NULL. */
+#define FIRST_ADDRESS ((uintptr_t)1 << 44)
+#define APART         ((uintptr_t)1 << 36)
+
+static void fill(const mf_tensor *t, bool used, const mf_view *v)
+{
+    mf_view *view = (mf_view *)(uintptr_t)v; /* of this graph's memory (run.c) */
+    if (t && used && !view->data)
+        view->data = (void *)(FIRST_ADDRESS + (uintptr_t)mf_owner(t)->id * APART);
+}
+
+int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, int *ret_hosted)
+{
+    *ret_hosted = 0;
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (!g->finished || !g->options.bare)
+        return mf_fail(MF_EINVAL, "launches are looked at in graphs that are planned only");
+    mf_launch_init(&g->launch, set, g->options.training, 0, 0);
+    g->launch.stream = stream;
+    for (int i = 0; i < g->n_steps; i++) {
+        mf_replay *step = &g->steps[i];
+        const mf_node *node = step->node;
+        for (int j = 0; j < node->n_in; j++)
+            fill(node->in[j], node->reads >> j & 1u, &step->call.in[j]);
+        for (int j = 0; j < node->n_out; j++)
+            fill(node->out[j], true, &step->call.out[j]);
+        *ret_hosted += step->foreign;
+        if (step->foreign || node->metric) continue;
+        const int rc = step->fn(&step->call);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}

@@ -1,0 +1,158 @@
+/* lab/plan/meter.c: a training step that is counted by the kernels of a meter. Bytes are those
+ * of a kernel's arguments, each read or written once: what a cache keeps for the next kernel is
+ * not known. Operations are those of gemms and attention, as the graph counts them. */
+#include "lab/plan/meter.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "graph/graph.h"
+#include "train/optim/method.h"
+#include "train/optim/optim.h"
+
+/* Where the shares come from (bench/CUDA.md):
+ *   dense_bf16          cuBLASLt: 762 of 989 TFLOP/s, published for 8192^3
+ *   grouped_bf16        mma.sync: .63 of the peak (arXiv 2501.12084), times .67, since 768
+ *                       passes of shared memory in 512 clocks of matrix work are not hidden
+ *   dense_f32           cuBLASLt in f32: taken to be .9
+ *   grouped_f32         multiply-adds are 256 of 1458 instructions of the main loop
+ *   attention           loads of shared memory: 2 a multiply-add in scores, 36 for 32 in
+ *                       values, at one a clock where the peak is 4 multiply-adds
+ *   attention_backward  the same for 4 gemms of scores and 3 of gradients; 5 are counted
+ *   moved               taken to be .85; rules.tsv holds that enough bytes are under way */
+const mf_meter_device mf_meter_devices[] = {{.name = "h100",
+                                             .text = "H100 SXM",
+                                             .bf16 = 989e12,
+                                             .f32 = 67e12,
+                                             .bandwidth = 3.35e12,
+                                             .memory = 80e9,
+                                             .processors = 132,
+                                             .launch = 1.5e-6,
+                                             .dense_bf16 = 0.77,
+                                             .dense_f32 = 0.9,
+                                             .grouped_bf16 = 0.42,
+                                             .grouped_f32 = 0.175,
+                                             .attention = 0.16,
+                                             .attention_backward = 0.11,
+                                             .moved = 0.85},
+                                            {.name = NULL}};
+
+int mf_meter_device_of(const char *name, const mf_meter_device **ret)
+{
+    const char *names[8] = {0};
+    int n = 0;
+    for (; mf_meter_devices[n].name; n++) {
+        names[n] = mf_meter_devices[n].name;
+        if (strcmp(names[n], name) != 0) continue;
+        *ret = &mf_meter_devices[n];
+        return MF_OK;
+    }
+    return mf_fail(MF_EUSAGE, "--device=%s: no figures are known of this device; expected %s",
+                   name, names[0]);
+}
+
+void mf_meter_add(mf_meter *m, const char *name, int launches, double bytes, double flops,
+                  double seconds)
+{
+    int i = 0;
+    while (i < m->n && strcmp(m->row[i].name, name) != 0)
+        i++;
+    if (i == MF_METER_ROWS) return;
+    mf_meter_row *row = &m->row[i];
+    if (i == m->n) m->row[m->n++] = (mf_meter_row){.name = name};
+    const double moved = bytes / (m->device->bandwidth * m->device->moved);
+    const double longer = moved > seconds ? moved : seconds;
+    const mf_meter_row call = {.calls = 1,
+                               .launches = launches,
+                               .bytes = bytes,
+                               .flops = flops,
+                               .seconds = longer + launches * m->device->launch};
+    mf_meter_row *const both[2] = {row, &m->sum};
+    for (int j = 0; j < 2; j++) {
+        both[j]->calls += call.calls;
+        both[j]->launches += call.launches;
+        both[j]->bytes += call.bytes;
+        both[j]->flops += call.flops;
+        both[j]->seconds += call.seconds;
+    }
+}
+
+/* ---- a step ---- */
+
+static int count_graph(mf_session *s, mf_meter *m)
+{
+    const mf_config *c = s->config;
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
+                                  .batch = (int32_t)c->train.batch,
+                                  .seq = (int32_t)c->model.seq,
+                                  .masked = s->corpus && s->corpus->spans != NULL,
+                                  .packed = mf_session_packed(s)};
+    mf_model_graph *g = NULL;
+    mf_graph_info info = {0};
+    int rc = mf_model_graph_new(s->model, &shape, &g);
+    if (rc == MF_OK) mf_graph_get_info(g->g, &info);
+    for (int64_t i = 0; rc == MF_OK && i < c->train.accumulate; i++)
+        rc = mf_graph_launches(g->g, &mf_meter_kernels, m, &m->hosted);
+    m->graph_flops = info.flops * (double)c->train.accumulate;
+    mf_model_graph_free(g);
+    return rc;
+}
+
+static int count_optimizer(mf_session *s, mf_meter *m)
+{
+    const mf_train_config *c = &s->config->train;
+    const mf_kctx x = {.stream = m};
+    const mf_kernels *k = &mf_meter_kernels;
+    const bool lion = c->optimizer == MF_OPTIMIZER_LION;
+    mf_bf16 *copy = c->dtype == MF_BF16 ? (mf_bf16 *)1 : NULL; /* only whether there is one */
+    mf_optim *o;
+    int n, rc;
+    if (!lion && c->optimizer != MF_OPTIMIZER_ADAMW && c->optimizer != MF_OPTIMIZER_ADAM)
+        return mf_fail(MF_EUSAGE,
+                       "plan --device: expected train.optimizer adamw, adam or lion");
+    if ((rc = mf_optim_new(s->model->store, c, &o)) != MF_OK) return rc;
+    const mf_optim_range *r = mf_optim_ranges(o, &n);
+    for (int i = 0; i < n; i++) {
+        if (r[i].frozen) continue;
+        k->sumsq(&x, r[i].count, NULL, false, NULL, NULL);
+        if (lion)
+            k->lion(&x, r[i].count, NULL, NULL, copy, NULL, NULL);
+        else
+            k->adamw(&x, r[i].count, NULL, NULL, copy, NULL, NULL, NULL);
+    }
+    mf_optim_free(o);
+    return MF_OK;
+}
+
+/* Gradients of micro-batches are added in a tree: each but the first once. */
+static void count_sums(mf_session *s, mf_meter *m)
+{
+    const mf_kctx x = {.stream = m};
+    int64_t size;
+    mf_store_values(s->model->store, &size);
+    const int64_t dim[4] = {1, 1, 1, size};
+    for (int64_t i = 1; i < s->config->train.accumulate; i++)
+        mf_meter_kernels.map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dim, dim, NULL, NULL, NULL);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const mf_meter_row *x = a, *y = b;
+    if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret)
+{
+    const mf_config *c = s->config;
+    int64_t all, active;
+    *ret = (mf_meter){.device = device};
+    int rc = count_graph(s, ret);
+    if (rc == MF_OK) rc = count_optimizer(s, ret);
+    if (rc != MF_OK) return rc;
+    count_sums(s, ret);
+    qsort(ret->row, (size_t)ret->n, sizeof *ret->row, by_time);
+    mf_model_count(s->model, &all, &active);
+    ret->params_active = (double)active;
+    ret->tokens = (double)(c->train.batch * c->train.accumulate * c->model.seq);
+    return MF_OK;
+}

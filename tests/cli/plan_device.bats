@@ -1,0 +1,105 @@
+# plan --device: a training step counted by kernel, and its time on a GPU predicted.
+
+bats_require_minimum_version 1.5.0
+. "$srcdir/tests/lib/emulator.bash"
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+tiny="--set model.dim=64 --set model.layers=1 --set model.heads=2 --set model.seq=8 --set train.batch=2
+    --set moe.experts=4 --set data.path=builtin:topics?bytes=20000 --set data.tokenizer=byte
+    --set train.recompute=none --set train.log_every=100 --set train.eval_every=0
+    --set train.eval_context=0 --set train.eval_batches=1 --set train.final_batches=1 --set report.enabled=no"
+
+# planned CONFIG WORDS...: the JSON of a prediction
+planned() {
+    json=$("$MOEFW" plan "$@" --device h100 --json)
+}
+
+# of KEY [KERNEL]: a number of the whole step, or of one kernel
+of() {
+    local text=${json%%'"kernels"'*}
+    [ -z "$2" ] || text=$(grep -o "{\"kernel\":\"$2\"[^}]*}" <<<"$json")
+    sed -nE "s/.*\"$1\":([-0-9.e+]*).*/\1/p" <<<"$text"
+}
+
+@test "operations are those that the graph counts, and more with recomputation" {
+    for config in default "$srcdir/bench/gpt2.ini" "$srcdir/bench/lamoe.ini"; do
+        for dtype in f32 bf16; do
+            planned "$config" --set train.recompute=none --set train.dtype=$dtype
+            [ "$(of flops)" = "$(of graph_flops)" ]
+            awk -v n="$(of flops)" 'BEGIN { exit !(n > 1e9) }'
+        done
+    done
+    planned default --set train.recompute=none --set train.accumulate=3
+    three=$(of flops)
+    planned default --set train.recompute=none
+    awk -v a="$(of flops)" -v b="$three" 'BEGIN { exit !(3 * a == b) }'
+    planned default --set train.recompute=block
+    awk -v a="$(of flops)" -v b="$(of graph_flops)" 'BEGIN { exit !(a > b) }'
+}
+
+@test "bytes of the optimizer, norms, casts are those of their formulas" {
+    # shellcheck disable=SC2086
+    params=$("$MOEFW" config check default $tiny --json | sed -nE 's/.*"params":([0-9]*).*/\1/p')
+    [ "$params" -gt 10000 ]
+    # shellcheck disable=SC2086
+    planned default $tiny
+    [ "$(of bytes adamw)" -ge $((28 * params)) ] # parameters, gradients, two moments, read and written
+    [ "$(of bytes adamw)" -le $((28 * params + 28 * params / 100)) ]
+    [ "$(of bytes sumsq)" -eq $(($(of bytes adamw) / 7)) ]
+    [ "$(of bytes norm)" -eq $((3 * (16 * 64 * 8 + 4 * 64))) ] # 16 tokens, width 64, three norms
+    [ "$(of bytes embedding)" -eq $((16 * (8 * 64 + 4) * $(of calls embedding))) ]
+    f32=$(of bytes adamw)
+    # shellcheck disable=SC2086
+    planned default $tiny --set train.dtype=bf16
+    [ "$(of bytes adamw)" -eq $((f32 / 28 * 30)) ] # and the copies in bf16
+}
+
+@test "time: the sum of its rows, more than bytes and operations at the peaks; MFU follows from it" {
+    planned "$srcdir/bench/lamoe.ini" --set train.dtype=bf16
+    rows=$(grep -o '{"kernel"[^}]*}' <<<"$json" | sed -nE 's/.*"ms":([-0-9.e+]*).*/\1/p' | awk '{ s += $1 } END { print s }')
+    awk -v ms="$(of ms)" -v rows="$rows" -v flops="$(of flops)" -v bytes="$(of bytes)" -v mfu="$(of mfu_counted)" 'BEGIN {
+        exit !(rows / ms > .999 && rows / ms < 1.001 && ms > 1e3 * bytes / 3.35e12 && ms > 1e3 * flops / 989e12 &&
+            mfu / (flops / (ms * 989e9)) > .999 && mfu / (flops / (ms * 989e9)) < 1.001) }'
+    run -0 "$MOEFW" plan "$srcdir/bench/lamoe.ini" --device h100
+    [[ "$output" == *"H100 SXM, f32:"*"not measured"*"MFU"*"GFLOP"*"adamw"*"all "* ]]
+}
+
+@test "launches are those of the library that stands for CUDA" {
+    why=$(lacking)
+    [ -z "$why" ] || skip "$why"
+    make -s -C "$builddir" fake-cuda
+    counted=0
+    for steps in 8 3; do # what five steps launch, without a recording
+        # shellcheck disable=SC2086
+        MOEFW_FAKE_STATS=1 MOEFW_PLUGIN_PATH=$builddir/tests/cuda/fake run -0 "$MOEFW" train default $tiny \
+            --steps $steps -q --out run$steps --set train.device=cuda --set device.record=no
+        n=$(sed -nE 's/^fake runtime: (kernels|gemms of cuBLASLt) //p' <<<"$output" | awk '{ n += $1 } END { print n }')
+        counted=$((counted == 0 ? n : (counted - n) / 5))
+    done
+    # shellcheck disable=SC2086
+    planned default $tiny
+    echo "$(of launches) predicted, $counted launched"
+    [ "$counted" -gt 100 ]
+    off=$(($(of launches) - counted))
+    [ $((100 * off)) -le $((3 * counted)) ]
+    [ $((-100 * off)) -le $((3 * counted)) ]
+}
+
+@test "bad arguments: one message, exit status 2" {
+    run -2 "$MOEFW" plan default --device h1000
+    [[ "$output" == *"--device=h1000: no figures are known of this device; expected h100"* ]]
+    run -2 "$MOEFW" plan default --device h100 --cluster c.ini
+    [[ "$output" == *"--device is for one GPU"* ]]
+    run -2 "$MOEFW" plan default --device h100 --ranks 2
+    [[ "$output" == *"--device is for one GPU"* ]]
+    run -2 "$MOEFW" plan default --device h100 --set train.optimizer=muon
+    [[ "$output" == *"expected train.optimizer adamw, adam or lion"* ]]
+    run -2 "$MOEFW" plan lamoe --device h100
+    [[ "$output" == *"the data of the configuration cannot be read"* ]]
+    run -2 "$MOEFW" plan default
+    [[ "$output" == *"expected --cluster FILE"*"--device h100"* ]]
+}
