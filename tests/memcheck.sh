@@ -1,7 +1,8 @@
 #!/bin/sh
 # memcheck.sh [PROGRAM]: one run of each verb under valgrind's memcheck, with the kernels of AVX2,
 # which valgrind knows. Prints a line for each; the exit status is 1 if one has an error. The
-# program starts itself anew, so children are followed, but not compilers and shells.
+# program starts itself anew, so children are followed, but not compilers and shells. A verb may take
+# MOEFW_CHECK_SECONDS (600).
 set -u
 program=${1:-build/moefw}
 [ -x "$program" ] || { echo "memcheck.sh: $program: expected the built program" >&2; exit 2; }
@@ -15,7 +16,7 @@ failed=0
 
 # check ARGUMENT...: the exit status of valgrind for errors is 99
 check() {
-    timeout 600 valgrind -q --trace-children=yes --trace-children-skip='*/sh,*/cc,*/gcc' \
+    timeout "${MOEFW_CHECK_SECONDS:-600}" valgrind -q --trace-children=yes --trace-children-skip='*/sh,*/cc,*/gcc' \
         --error-exitcode=99 "$program" "$@" >out 2>log </dev/null
     status=$?
     if [ "$status" -eq 0 ]; then
