@@ -29,7 +29,7 @@ static int open_run(moefw_run *run, const char *dir, const moefw_open_options *o
 {
     const mf_session_options options = {
         .no_data = !o->data, .data = o->path, .gradients = o->gradients != 0};
-    const mf_load_change change = {.step = o->step, .dtype = o->dtype};
+    const mf_load_change change = {.step = o->step, .dtype = o->dtype, .device = o->device};
     if (!(run->directory = mf_strdup(dir))) return MF_ENOMEM;
     return mf_load_run_as(dir, &options, &change, &run->session, &run->step);
 }

@@ -255,10 +255,11 @@ typedef struct moefw_open_options {
     /* 1: weights are packed for generation; evaluation and routing are then refused */
     int generate_only;
     int threads; /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
+    const char *device; /* where the model is: cpu, cuda, cuda:N; NULL: as configured */
 } moefw_open_options;
 #define MOEFW_OPEN_OPTIONS_INIT                                                                \
     {                                                                                          \
-        sizeof(moefw_open_options), -1, NULL, 0, NULL, 0, 0, 0                                 \
+        sizeof(moefw_open_options), -1, NULL, 0, NULL, 0, 0, 0, NULL                           \
     }
 
 /* Opens the run in dir for reading: RUN, a checkpoint RUN/ckpt/step-N, or RUN/best, with the

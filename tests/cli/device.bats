@@ -41,7 +41,7 @@ small="--set model.dim=32 --set model.layers=2 --set model.seq=32 --set train.ba
 on() {
     device=$1
     shift
-    MOEFW_PLUGIN_PATH=$strict "$MOEFW" "$@" --set train.device="$device"
+    MOEFW_PLUGIN_PATH=$strict "$MOEFW" "$@" --device "$device"
 }
 
 # timeless RUN: its metrics without times

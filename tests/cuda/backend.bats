@@ -29,7 +29,7 @@ tiny="--set model.dim=16 --set model.layers=1 --set model.heads=2 --set model.se
 on() {
     device=$1
     shift
-    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" "$@" --set train.device="$device"
+    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" "$@" --device "$device"
 }
 
 # losses RUN: of each training step, with the norm of the gradient
@@ -39,7 +39,7 @@ losses() {
 
 # close_to A B [BOUND]: two runs have the same losses and norms of gradients, up to 1e-5
 close_to() {
-    [ "$(losses "$1" | wc -l)" -gt 1 ]
+    [ "$(losses "$1" | wc -l)" -gt 0 ]
     paste -d ' ' <(losses "$1") <(losses "$2") | awk -v bound="${3:-1e-5}" '
         function far(a, b) { return (a > b ? a - b : b - a) > bound * (a < 0 ? 1 - a : 1 + a) }
         NF != 4 || far($1, $3) || far($2, $4) { print; bad = 1 } END { exit bad }'
@@ -198,14 +198,15 @@ right() {
 }
 
 # failing N: the N-th call fails; kernel:N and gemm:N are the N-th launch of such. The command ends
-# with 1 or 6 and a message, or well and with the weights of a run without a failure; the device
-# and the libraries have nothing left, or the status would be 99
+# with 1 or 6 and a message, or well and with the weights of a run without a failure, or nearly its
+# loss: if cuBLASLt has no algorithm, a kernel of our own multiplies, whose sums have another order.
+# The device and the libraries have nothing left, or the status would be 99
 failing() {
     rm -rf run
     # shellcheck disable=SC2086
     MOEFW_FAKE_FAIL=$1 run on cuda train default $tiny --steps 1 -q --out run
     case $status in
-    0) cmp <(weights right) <(weights run) && return 0 ;;
+    0) cmp -s <(weights right) <(weights run) || close_to right run && return 0 ;;
     1 | 6) [[ "$output" == *"moefw: "*"device cuda"* || "$output" == *"moefw: "*"GPU"* ||
         "$output" == *"moefw: "*"failed"* ]] && return 0 ;;
     esac
@@ -215,7 +216,7 @@ failing() {
 
 @test "calls of CUDA that fail: a message, status 1 or 6, nothing left" {
     right
-    for n in 2 3 5 8 13 21 34 55 144 610 kernel:1 kernel:30 kernel:90 gemm:2 gemm:9; do failing $n; done
+    for n in 2 3 5 8 13 21 34 55 144 610 $((calls - 250)) $((calls - 30)) kernel:1 kernel:30 kernel:90 gemm:2 gemm:9; do failing $n; done
 }
 
 @test "each call of CUDA fails once" {

@@ -47,9 +47,7 @@ struct work {
 struct CUgraph_st {
     std::vector<work> ops;
 };
-struct CUgraphExec_st {
-    std::vector<work> ops;
-};
+struct CUgraphExec_st : CUgraph_st {};
 struct CUstream_st {
     int id;
     std::vector<work> queue;
@@ -79,6 +77,7 @@ static int now_stream = -1, next_id;
 static cudaError_t last;
 static long calls, fail_at = -1;
 static std::string fail_kind; /* "": each call counts */
+static bool lost; /* a kernel has failed: nothing that is queued later runs, as on a GPU */
 static uint64_t rng = 1;
 static std::map<std::string, long> counts;
 
@@ -87,14 +86,10 @@ static uint64_t draw()
     rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
     return rng >> 11;
 }
-static cudaError_t give(cudaError_t e)
-{
-    if (e != cudaSuccess) last = e;
-    return e;
-}
 static cudaError_t give(int e)
 {
-    return give((cudaError_t)e);
+    if (e != cudaSuccess) last = (cudaError_t)e;
+    return (cudaError_t)e;
 }
 
 /* ---- life ---- */
@@ -141,11 +136,9 @@ static bool fails_now(const char *kind)
 static void queued(void *stream, const char *name, std::function<void()> launch)
 {
     counts["kernels"]++;
-    if (fails_now("kernel")) {
-        give(cudaErrorLaunchFailure);
-        return;
-    }
-    (void)give(fake::enqueue(stream, name, std::move(launch)));
+    lost |= fails_now("kernel");
+    (void)give(lost ? (int)cudaErrorLaunchFailure
+                    : fake::enqueue(stream, name, std::move(launch)));
 }
 static int number(const char *name, int otherwise)
 {
@@ -272,7 +265,8 @@ int enqueue(void *stream, const char *what, op f)
 {
     work w;
     if (strcmp(what, "cublasLtMatmul") == 0) counts["gemms of cuBLASLt"]++;
-    w.what = what, w.run = std::move(f);
+    w.what = what;
+    if (!lost) w.run = std::move(f);
     return push(stream_of(stream), std::move(w));
 }
 bool is_device(const void *p, size_t n)
@@ -607,7 +601,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned lon
 {
     *x = nullptr;
     if (enter()) return give(cudaErrorMemoryAllocation);
-    execs.insert(*x = new CUgraphExec_st{g->ops});
+    execs.insert(*x = new CUgraphExec_st{{g->ops}});
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)

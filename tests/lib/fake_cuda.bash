@@ -33,7 +33,7 @@ text="--set data.path=builtin:topics?bytes=20000 --set data.tokenizer=byte"
 on() {
     local device=$1
     shift
-    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" "$@" --set train.device="$device"
+    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" "$@" --device "$device"
 }
 
 # losses RUN: of each training step, with the norm of the gradient where it is measured

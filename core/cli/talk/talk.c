@@ -265,8 +265,9 @@ static int obey_baseline(talk *t, int n, char *const *word)
     (void)n;
     mf_talker other = {0};
     if (strcmp(word[0], "off") != 0) {
-        const int rc = mf_talker_open(&other, word[0], -1, NULL, true,
-                                      mf_sampler_settings(t->run->sampler), t->run->tokens);
+        const int rc =
+            mf_talker_open(&other, word[0], -1, NULL, t->run->session->config->train.device,
+                           true, mf_sampler_settings(t->run->sampler), t->run->tokens);
         if (rc != MF_OK) return told();
         snprintf(t->name, sizeof t->name, "%s", word[0]);
     }

@@ -31,8 +31,9 @@ static moefw_sampling settings_of(const mf_sampler_options *o, int64_t tokens)
     return s;
 }
 
-int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype, bool cache,
-                   const mf_sampler_options *sampling, int64_t tokens)
+int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype,
+                   const char *device, bool cache, const mf_sampler_options *sampling,
+                   int64_t tokens)
 {
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
     moefw_sampling s = settings_of(sampling, tokens);
@@ -40,6 +41,7 @@ int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtyp
     if (!t->run) return MF_ENOMEM;
     o.step = step;
     o.dtype = dtype;
+    o.device = device;
     o.generate_only = 1;
     s.no_cache = !cache;
     moefw_run_on_log(t->run, (int)mf_log_get_level(), tell, NULL);

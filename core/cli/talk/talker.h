@@ -26,10 +26,11 @@ typedef struct mf_talker {
 } mf_talker;
 
 /* step: of the checkpoint, -1: the newest. dtype: type of the gemms, "f32" or "bf16"; NULL: as
- * the run was trained. MF_EINPUT if the run has no tokenizer; else fails as
- * moefw_run_open. */
-int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype, bool cache,
-                   const mf_sampler_options *sampling, int64_t tokens);
+ * the run was trained. device: as train.device; NULL: that of the run. MF_EINPUT if the run has
+ * no tokenizer; else fails as moefw_run_open. */
+int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype,
+                   const char *device, bool cache, const mf_sampler_options *sampling,
+                   int64_t tokens);
 void mf_talker_close(mf_talker *t);
 /* Appends the ids of a prompt, which is cleaned if the run's training texts were, and is a
  * message if t->chat is not plain. begins: no text precedes it. Fails with MF_EINPUT if the

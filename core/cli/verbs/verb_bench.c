@@ -558,7 +558,9 @@ static bool no_data(int rc)
 /* Opens the run's weights, and its data if they still exist. */
 static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
 {
-    const mf_load_change change = {.step = -1, .dtype = mf_cli_text(cli, "dtype", NULL)};
+    const mf_load_change change = {.step = -1,
+                                   .dtype = mf_cli_text(cli, "dtype", NULL),
+                                   .device = mf_cli_text(cli, "device", NULL)};
     mf_session_options o = {0};
     int64_t step;
     char why[512];

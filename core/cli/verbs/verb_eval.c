@@ -249,6 +249,7 @@ static int run_verb(const mf_cli *cli)
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
     o.step = mf_cli_int(cli, "step", -1);
     o.dtype = mf_cli_text(cli, "dtype", NULL);
+    o.device = mf_cli_text(cli, "device", NULL);
     o.data = !tokens;
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;

@@ -230,6 +230,7 @@ static int write_ids(const mf_cli *cli, const mf_sampler_options *o, int64_t tok
     open.generate_only = 1;
     open.step = mf_cli_int(cli, "step", -1);
     open.dtype = mf_cli_text(cli, "dtype", NULL);
+    open.device = mf_cli_text(cli, "device", NULL);
     open.threads = (int)mf_cli_int(cli, "threads", 0);
     sampling.tokens = tokens;
     sampling.temperature = o->temperature;
@@ -404,6 +405,7 @@ static int run(const mf_cli *cli)
         .repeat_penalty = mf_cli_real(cli, "repeat-penalty", real_or(known.repeat_penalty, 1)),
         .seed = (uint64_t)mf_cli_int(cli, "seed", 0)};
     const char *dtype = mf_cli_text(cli, "dtype", NULL),
+               *device = mf_cli_text(cli, "device", NULL),
                *other = mf_cli_text(cli, "baseline", NULL);
     const int64_t tokens = mf_cli_int(cli, "tokens", int_or(known.tokens, 200));
     const bool cache = !mf_cli_flag(cli, "no-cache");
@@ -413,10 +415,11 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling, tokens);
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,
+                            device,
                             cache, &sampling, tokens);
     if (rc == MF_OK) rc = turn(cli, &t);
     if (rc == MF_OK && other)
-        rc = mf_talker_open(&baseline, other, -1, dtype, cache, &sampling, tokens);
+        rc = mf_talker_open(&baseline, other, -1, dtype, device, cache, &sampling, tokens);
     if (rc == MF_OK) rc = choose_chat(cli, &t);
     if (rc == MF_OK) rc = choose_chat(cli, &baseline);
     if (rc == MF_OK)

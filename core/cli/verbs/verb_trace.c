@@ -129,7 +129,8 @@ static int record(const mf_cli *cli)
 {
     const char *run = mf_cli_operand(cli, 0);
     const mf_session_options o = {0};
-    const mf_load_change change = {.step = mf_cli_int(cli, "step", -1)};
+    const mf_load_change change = {.step = mf_cli_int(cli, "step", -1),
+                                   .device = mf_cli_text(cli, "device", NULL)};
     mf_session *s = NULL;
     int64_t step = 0;
     mf_cli_run_stays(cli, run);
@@ -378,7 +379,8 @@ static int replay(const mf_cli *cli)
     int rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 0), &a));
     if (rc == MF_OK) {
         const mf_load_change change = {.step = mf_cli_int(cli, "step", a->step),
-                                       .router = mf_cli_text(cli, "router", NULL)};
+                                       .router = mf_cli_text(cli, "router", NULL),
+                                       .device = mf_cli_text(cli, "device", NULL)};
         mf_cli_run_stays(cli, mf_cli_operand(cli, 1));
         rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
     }

@@ -18,8 +18,8 @@ typedef struct mf_gemm_bench {
 } mf_gemm_bench;
 
 typedef struct mf_machine_limits {
-    /* f32 multiply-adds on registers, all threads; of a device by its data sheet; NaN: not
-     * known */
+    /* f32 multiply-adds on registers, all threads; of a device what its data sheet says, NaN
+     * if no sheet is known */
     double peak_gflops;
     double peak_bf16_gflops; /* CPU: the same number */
     double read_gb;          /* GB/s read from memory; of a device also copied within it */

@@ -90,6 +90,12 @@ static int write_parts(parts *p, const char *path, const char *name)
     return code;
 }
 
+/* Values of a device could not be copied to the host: the error that was recorded. */
+static int unreadable(void)
+{
+    return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
+}
+
 int mf_ckpt_write_model(const char *path, const mf_store *store,
                         const mf_ckpt_moments *moments)
 {
@@ -101,8 +107,10 @@ int mf_ckpt_write_model(const char *path, const mf_store *store,
         if (x->stored) continue;
         p.from[p.n][0] = MF_CKPT_VALUES;
         p.from[p.n][1] = x->offset;
-        code = add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
-                        x->held ? NULL : mf_param_host(x));
+        const void *data = x->held ? NULL : mf_param_host(x);
+        if (!x->held && !data) code = unreadable();
+        if (code == MF_OK)
+            code = add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim, data);
     }
     if (code == MF_OK) code = write_parts(&p, path, MF_CKPT_MODEL);
     close_parts(&p);
@@ -115,7 +123,7 @@ static int add_moments(parts *p, const mf_store *store)
     const float *block[2] = {NULL, NULL};
     for (int which = 0; p->moments == NULL && which < 2; which++) {
         block[which] = mf_store_host(store, which == 0 ? MF_BLOCK_MOMENT1 : MF_BLOCK_MOMENT2);
-        if (block[which] == NULL) return MF_ENOMEM;
+        if (block[which] == NULL) return unreadable();
     }
     int code = MF_OK;
     for (int i = 0; i < mf_store_count(store); i++) {

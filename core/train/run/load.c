@@ -45,13 +45,17 @@ static int load_config(const char *path, const mf_load_change *change, mf_config
     mf_assignment *set = NULL;
     int n = 0;
     mf_arena *arena = mf_arena_new();
-    if (arena)
-        set = mf_arena_alloc(arena, ((size_t)change->n_set + MAX_SET + 1) * sizeof *set);
+    if (arena) set = mf_arena_alloc(arena, ((size_t)change->n_set + MAX_SET + 2) * sizeof *set);
     int rc = set ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && change->router) rc = router_assignments(arena, change, set, &n);
     if (rc == MF_OK && change->dtype) {
         const char *text = mf_arena_strf(arena, "train.dtype=%s", change->dtype);
         set[n++] = (mf_assignment){text, "--set"};
+        if (!text) rc = MF_ENOMEM;
+    }
+    if (rc == MF_OK && change->device) {
+        const char *text = mf_arena_strf(arena, "train.device=%s", change->device);
+        set[n++] = (mf_assignment){text, "--device"};
         if (!text) rc = MF_ENOMEM;
     }
     for (int i = 0; rc == MF_OK && i < change->n_set; i++)

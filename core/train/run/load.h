@@ -16,6 +16,7 @@ typedef struct mf_load_change {
     const char *router_section; /* section that gets it; NULL: "router" */
     /* Type that gemms read: f32, bf16; NULL: as trained. */
     const char *dtype;
+    const char *device; /* as train.device; NULL: that of the run */
     /* The router must suit training: in a decoder, one that reads later tokens is refused
      * unless the configuration allows it. */
     bool strict_router;
