@@ -3,8 +3,8 @@
  * Plain lines with the loss, about twenty over the whole work, stay as a history. On a terminal
  * there is also one live line, redrawn at most ten times a second: bar, step, loss, validation
  * loss, tokens/s, use of the device, time left. It is erased before other lines. Elsewhere
- * there is at least one plain line a minute. If quiet: nothing. Everything goes to the stream of
- * the mf_terminal, which is stderr in the program. */
+ * there is at least one plain line a minute. If quiet: nothing. Everything goes to the stream
+ * of the mf_terminal, which is stderr in the program. */
 #ifndef MF_REPORT_PROGRESS_H
 #define MF_REPORT_PROGRESS_H
 
