@@ -646,13 +646,6 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     *grid = c.grid, *block = c.block, *shared = c.shared, *(void **)stream = c.stream;
     return cudaSuccess;
 }
-void **__cudaRegisterFatBinary(void *)
-{
-    static void *handle;
-    return &handle;
-}
-void __cudaRegisterFatBinaryEnd(void **) {}
-void __cudaUnregisterFatBinary(void **) {}
 void __cudaRegisterFunction(void **, const char *host, char *, const char *name, int, void *,
                             void *, void *, void *, int *)
 {

@@ -174,6 +174,15 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *kerne
     return (cudaError_t)fake::give(fake::has_kernel(kernel) ? cudaSuccess
                                                             : cudaErrorInvalidValue);
 }
+/* Images that nvcc has linked: their kernels are registered by name (fake_cudart.cc). */
+void **__cudaRegisterFatBinary(void *)
+{
+    static void *handle;
+    return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void **) {}
+void __cudaUnregisterFatBinary(void **) {}
+
 /* of fake_cudart.cc */
 cudaError_t __cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **args,
                                size_t shared, cudaStream_t s);

@@ -6,7 +6,7 @@
 #            findings, by wrong numbers or by a crash. BUILD has `make emulator` and check_kernels.
 #            Only the file with the fault is compiled; the linker takes its functions before those of
 #            all.cu, so a fault takes seconds.
-#   host     faults in the host code of the backend, which tests of backend.bats and plugin.bats have to find.
+#   host     faults in the host code of the backend, which tests of backend.bats and device_code.bats have to find.
 #            BUILD has `make fake-cuda` and the program.
 kind=$1 src=$(cd "$2" && pwd) build=$(cd "$3" && pwd) || exit 2
 shift 3
@@ -81,7 +81,7 @@ host() {
         -Wl,--version-script="$src/kernels/cuda/backend.map" -o "$tree/backend_cuda.so" "$tree/one.o" $rest \
         "$build/tests/cuda/plain.o" "$tree/libcudart.so.13" "$tree/libcublasLt.so.13" || return 2
     MOEFW_FAKE=$tree srcdir=$src builddir=$build MOEFW=${MOEFW:-$build/moefw} "${BATS:-bats}" --tap \
-        -f "$3" "$src/tests/cuda/backend.bats" "$src/tests/cuda/plugin.bats" >"$tree/log" 2>&1
+        -f "$3" "$src/tests/cuda/backend.bats" "$src/tests/cuda/device_code.bats" >"$tree/log" 2>&1
     if said '^not ok .*setup' >/dev/null; then
         echo "$1: no test ran: $(said '^not ok .*setup')"
         return 2
