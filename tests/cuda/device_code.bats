@@ -236,7 +236,7 @@ emulated() {
     cp -r "$mine" copy
     touch copy/emulated/run
     sed -i "$1" copy/mine.cu
-    ! cmp -s copy/mine.cu "$mine/mine.cu"
+    run -1 cmp copy/mine.cu "$mine/mine.cu"
     run -2 make -C copy emulate CC="$CC" CXX="${CXX:-g++}"
 }
 

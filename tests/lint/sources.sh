@@ -3,7 +3,7 @@
 # a file that is not listed would silently be missing from build and tarball.
 . "$(dirname "$0")/lib.sh"
 
-listed=$(cd "$srcdir" && cat ./*/local.mk ./*/*/local.mk |
+listed=$(cd "$srcdir" && cat ./*/local.mk core/*/local.mk include/moefw/local.mk |
     sed -n 's/^[A-Za-z_]* *+= *//p' | tr -s ' ' '\n' | sed 's/\.so$/.c/' | sort)
 
 missing() {

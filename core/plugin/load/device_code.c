@@ -2,8 +2,8 @@
  * to exist before: tables by mf_reach, images by the segments of the file that holds them, so
  * that a truncated one cannot lead a reader out of the plugin.
  *
- * A fat binary is a header of 16 bytes (magic, version, size of the header, bytes behind it) and
- * entries, each with a header (kind, its size, bytes of its content, architecture). */
+ * A fat binary is a header of 16 bytes (magic, version, its size, bytes behind it) and entries,
+ * each with a header (kind, its size, bytes of its content, architecture). */
 #include "plugin/load/device_code.h"
 
 #include <ctype.h>
@@ -27,7 +27,7 @@ enum {
     KIND_ELF = 2
 };
 #define FAT_MAGIC   UINT32_C(0xba55ed50)
-#define WRAPPER     UINT32_C(0x466243b1) /* what nvcc links into programs; it points to an image */
+#define WRAPPER     UINT32_C(0x466243b1) /* what nvcc links; it points to an image */
 #define UP_TO(t, f) (offsetof(t, f) + sizeof(((t *)0)->f))
 
 static int refuse(const mf_opdef *op, const char *fmt, ...) MF_PRINTF(2, 3);
