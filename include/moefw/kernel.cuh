@@ -1,5 +1,5 @@
 /* moefw/kernel.cuh: for the file of a plugin's kernels, which nvcc compiles for GPUs and an
- * ordinary C++ compiler for the emulator that comes with moefw (moefw-plugin(7), "DEVICE CODE").
+ * ordinary C++ compiler for moefw's emulator (moefw-plugin(7), "DEVICE CODE").
  * `pkg-config --cflags-only-I moefw-cuda` finds it and what it includes.
  *
  *     MF_DEVICE_KERNEL(mine_square, a)

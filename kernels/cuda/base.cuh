@@ -5,7 +5,7 @@
 #ifndef MF_CUDA_BASE_CUH
 #define MF_CUDA_BASE_CUH
 
-#include <cstring>
+#include <string.h>
 
 #include "device.cuh"
 #include "launch.h"

@@ -10,8 +10,8 @@
  * fields of *op up to its name must have been checked. MF_EPLUGIN: the message names the op. */
 int mf_judge_device_code(const mf_opdef *op);
 
-/* Writes what the op has for devices in words, such as "cuda: code for sm_80, sm_90 (12 KiB)", to
- * text [size]; an empty text if it has nothing. The op was judged. */
+/* Writes what the op has for devices in words, such as "cuda: code for sm_80 (12 KiB)", to text
+ * [size]; an empty text if it has nothing. The op was judged. */
 void mf_device_code_text(const mf_opdef *op, char *text, size_t size);
 
 #endif
