@@ -4,7 +4,8 @@
  *
  * MOEFW_EMU_ORDER=0|1|2 (rising, falling, drawn) and MOEFW_EMU_SEED decide in which order
  * threads run; MOEFW_EMU_PREEMPT=1 lets them change between any two accesses. MOEFW_EMU_ARCH is
- * the compute capability, 80 or 90: some kernels are for one alone. */
+ * the compute capability, 80 or 90: some kernels are for one alone. MOEFW_EMU_PROFILE=FILE writes
+ * the traffic of memory by kernel when the device is closed. */
 #include <cstdio>
 #include <cstdlib>
 
@@ -113,7 +114,11 @@ static int wait_for(mf_device *, void *)
     return MF_ERUN;
 }
 
-static void close_device(mf_device *) {}
+static void close_device(mf_device *)
+{
+    const char *path = getenv("MOEFW_EMU_PROFILE");
+    if (path && *path) emu::traffic_write(path);
+}
 
 static const mf_device_ops ops = {
     .size = sizeof ops,
@@ -169,6 +174,7 @@ static int open_device(const mf_backend_host *, int index, mf_device *d, char *r
     emu::opt.order = number("MOEFW_EMU_ORDER", 2);
     emu::opt.seed = (uint64_t)number("MOEFW_EMU_SEED", 1);
     emu::opt.preempt = number("MOEFW_EMU_PREEMPT", 0) != 0;
+    emu::opt.profile = getenv("MOEFW_EMU_PROFILE") != NULL;
     emu::opt.hide = true;
     mf_cuda_processors = 4;
     mf_cuda_capability = number("MOEFW_EMU_ARCH", 80);

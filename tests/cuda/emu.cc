@@ -304,7 +304,7 @@ void run(const char *name, dim3 grid, dim3 block, size_t shared, call &c)
                 B.block_no = x + grid.x * (y + grid.y * z);
                 run_block();
             }
-    count_up();
+    count_up(name, n, shared);
     B.running = false;
     dev_show(false);
 }

@@ -144,7 +144,7 @@ bool land_one_bulk();
 /* traffic.cc */
 void count(const void *p, size_t bytes, const void *pc, bool shared);
 void count_core(const char *const row[8]); /* 16 bytes of each of eight rows, of wgmma */
-void count_up();
+void count_up(const char *kernel, int threads, size_t shared);
 
 } // namespace emu
 #endif

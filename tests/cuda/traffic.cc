@@ -13,7 +13,19 @@ struct request {
     uint64_t at[32];
 };
 static std::unordered_map<uint64_t, request> requests;
-static traffic sum;
+static traffic sum, running; /* of all launches, and of this one */
+/* The same by kernel, number of threads and bytes of dynamic shared memory. */
+struct launches {
+    long n;
+    traffic t;
+};
+static std::map<std::tuple<std::string, int, size_t>, launches> by_kernel;
+static std::string plain_name(const char *kernel)
+{
+    std::string name = kernel;
+    name.erase(std::remove(name.begin(), name.end(), '('), name.end());
+    return name.substr(0, name.find_first_of("<)"));
+}
 static uint64_t passes(const request &r)
 {
     uint64_t total = 0;
@@ -42,14 +54,15 @@ void count(const void *p, size_t bytes, const void *pc, bool shared)
     r.at[B.cur & 31] =
         shared ? 256 + (uint64_t)((const char *)p - B.shared) : (uint64_t)(uintptr_t)p;
 }
-void count_up()
+void count_up(const char *kernel, int threads, size_t shared)
 {
+    if (!opt.profile) return;
     for (auto &q : requests) {
         const request &r = q.second;
         std::set<uint64_t> sectors, words;
         if (r.shared) {
-            sum.shared_requests += std::max(1, r.n * r.bytes / 128);
-            sum.shared_passes += passes(r);
+            running.shared_requests += std::max(1, r.n * r.bytes / 128);
+            running.shared_passes += passes(r);
             continue;
         }
         for (uint64_t a : r.at)
@@ -58,10 +71,36 @@ void count_up()
                     sectors.insert(s);
                 words.insert(a);
             }
-        sum.requests++, sum.sectors += sectors.size(),
-            sum.ideal_sectors += (words.size() * r.bytes + 31) / 32;
+        running.requests++, running.sectors += sectors.size(),
+            running.ideal_sectors += (words.size() * r.bytes + 31) / 32;
     }
     requests.clear();
+    launches &all = by_kernel[{plain_name(kernel), threads, shared}];
+    all.n++;
+    for (traffic *t : {&sum, &all.t}) {
+        t->requests += running.requests, t->sectors += running.sectors;
+        t->ideal_sectors += running.ideal_sectors;
+        t->shared_requests += running.shared_requests;
+        t->shared_passes += running.shared_passes;
+    }
+    running = {};
+}
+void traffic_write(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) {
+        perror(path);
+        return;
+    }
+    for (auto &k : by_kernel) {
+        const traffic &t = k.second.t;
+        fprintf(f, "%s\t%ld\t%d\t%zu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
+                std::get<0>(k.first).c_str(), k.second.n, std::get<1>(k.first),
+                std::get<2>(k.first), (unsigned long long)t.requests,
+                (unsigned long long)t.sectors, (unsigned long long)t.ideal_sectors,
+                (unsigned long long)t.shared_requests, (unsigned long long)t.shared_passes);
+    }
+    fclose(f);
 }
 traffic traffic_take()
 {
@@ -75,7 +114,7 @@ void count_core(const char *const row[8])
     request r{true, 8, 16, {}};
     for (int i = 0; i < 8; i++)
         r.at[i] = 256 + (uint64_t)(row[i] - B.shared);
-    sum.shared_requests++, sum.shared_passes += passes(r);
+    running.shared_requests++, running.shared_passes += passes(r);
 }
 void ldmatrix_seen(void **lane)
 {

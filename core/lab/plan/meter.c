@@ -9,7 +9,7 @@
 #include "train/optim/method.h"
 #include "train/optim/optim.h"
 
-/* Where the shares come from (bench/CUDA.md):
+/* Where the shares come from (bench/cuda/PREDICTED.md):
  *   dense_bf16          cuBLASLt: 762 of 989 TFLOP/s, published for 8192^3
  *   grouped_bf16        mma.sync: .63 of the peak (arXiv 2501.12084), times .67, since 768
  *                       passes of shared memory in 512 clocks of matrix work are not hidden
