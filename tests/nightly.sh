@@ -110,7 +110,7 @@ run() {
     cuda)
         make -s -j"$jobs" check TESTS= && make -s fake-cuda emulator || return 1
         status=0
-        for part in emulator backend static layouts; do
+        for part in emulator backend static/static layouts/layouts; do
             slow "tests/cuda/$part.bats" . || status=1
         done
         awk '/^ok / && !/# skip/ { n++ } /^not ok / { bad++ } END { printf "%d tests passed, %d failed\n", n, bad }' "$out/cuda.log"

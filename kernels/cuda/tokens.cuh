@@ -51,8 +51,17 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_rope(mf_rope_args p)
     const float c = magnitude * cospif((float)turn);
     const float s = magnitude * sinpif((float)(p.inverse ? -turn : turn));
     float *y = p.y + r * p.width + p.first;
+    const bool both = !p.half && (uintptr_t)y % 8 == 0 && p.head_dim % 2 == 0;
+    MF_UNROLL_BY(1) /* else nvcc spills registers */
     for (int64_t h = 0; h < p.n_heads; h++, y += p.head_dim) {
         float *low = y + (p.half ? i : 2 * i), *high = p.half ? low + pairs : low + 1;
+        if (both) { /* moved at once */
+            MF_ALIGNED(low, 8);
+            const float2 q = *(const float2 *)low;
+            MF_ALIGNED(low, 8);
+            *(float2 *)low = make_float2(q.x * c - q.y * s, q.x * s + q.y * c);
+            continue;
+        }
         const float u = *low, v = *high;
         *low = u * c - v * s;
         *high = u * s + v * c;

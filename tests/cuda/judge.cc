@@ -416,6 +416,8 @@ void access(const void *p, size_t bytes, bool write, const void *pc, bool atomic
 }
 void aligned(const void *p, size_t n)
 {
+    fiber &f = B.f[B.cur];
+    f.wide = (const char *)p, f.wide_bytes = n, f.wide_seen = false;
     if ((uintptr_t)p % n != 0)
         finding("align", "%zu bytes at once, at %s", n, where(__builtin_return_address(0)));
 }

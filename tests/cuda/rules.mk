@@ -115,7 +115,7 @@ fake-nccl: $(FAKE_NCCL)
 
 # For somebody with a GPU: all checks of the backend, and a page with the results to send back.
 check-gpu:
-	@$(SHELL) $(top_srcdir)/tests/cuda/check_gpu.sh $(top_srcdir) .
+	@$(SHELL) $(top_srcdir)/tests/cuda/gpu/check_gpu.sh $(top_srcdir) .
 .PHONY: check-gpu
 
 emulator: tests/cuda/check_emu tests/cuda/judged/backend_emu.so

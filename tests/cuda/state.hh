@@ -53,6 +53,9 @@ struct fiber {
         wg_held; /* accumulators under way; what the kernel sees is NaN */
     bool wg_fenced = false;
     uint32_t wg_count = 0; /* gemms so far */
+    const char *wide = nullptr; /* what `aligned` says is moved at once: bytes from there on, */
+    size_t wide_bytes = 0;      /* which this compiler may move one by one */
+    bool wide_seen = false;
     uint32_t fenced = 0; /* writes up to this clock are visible to the asynchronous proxy */
 };
 struct array {

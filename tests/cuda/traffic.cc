@@ -45,6 +45,12 @@ static uint64_t passes(const request &r)
 }
 void count(const void *p, size_t bytes, const void *pc, bool shared)
 {
+    fiber &f = B.f[B.cur];
+    if (f.wide && p >= f.wide && p < f.wide + f.wide_bytes) { /* parts of one access */
+        if (f.wide_seen) return;
+        f.wide_seen = true;
+        p = f.wide, bytes = f.wide_bytes;
+    }
     if (bytes > 16) return;
     uint32_t n = B.f[B.cur].visits[(uintptr_t)pc]++;
     uint64_t key = ((uint64_t)(uintptr_t)pc << 24) ^ (uint64_t)n * 0x9e3779b97f4a7c15u ^

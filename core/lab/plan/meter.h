@@ -51,9 +51,9 @@ typedef struct mf_meter {
  * optimizer other than adamw, adam, lion. */
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret);
 
-/* For meter.c and meter_kernels.c: the set of kernels that count, whose contexts have the meter as
- * their stream; and a call of one: its launches, bytes, operations, and the seconds that these
- * take without the bytes. */
+/* For meter.c and meter_kernels.c: the set of kernels that count, whose contexts have the meter
+ * as their stream; and a call of one: its launches, bytes, operations, and the seconds that
+ * these take without the bytes. */
 extern const mf_kernels mf_meter_kernels;
 void mf_meter_add(mf_meter *m, const char *name, int launches, double bytes, double flops,
                   double seconds);

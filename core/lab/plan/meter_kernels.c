@@ -46,9 +46,9 @@ static double side_of(double n, double side)
     return n < side ? up(n, 16) : side;
 }
 
-/* Tiles in whole waves over the multiprocessors; groups of rows are taken to be equal. cuBLASLt is
- * taken to have smaller tiles for fewer rows or columns, and to divide the inner dimension, in
- * parts of 256 and more, if there are fewer tiles than multiprocessors. */
+/* Tiles in whole waves over the multiprocessors; groups of rows are taken to be equal. cuBLASLt
+ * is taken to have smaller tiles for fewer rows or columns, and to divide the inner dimension,
+ * in parts of 256 and more, if there are fewer tiles than multiprocessors. */
 static double gemm_seconds(const mf_meter *m, const mf_gemm *g, double groups, bool own,
                            bool bf16)
 {

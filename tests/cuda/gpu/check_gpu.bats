@@ -18,7 +18,7 @@ setup() {
 
 # page WORDS...: the script, with settings
 page() {
-    run env "$@" sh "$srcdir/tests/cuda/check_gpu.sh" "$srcdir" "$builddir" page.md
+    run env "$@" sh "$srcdir/tests/cuda/gpu/check_gpu.sh" "$srcdir" "$builddir" page.md
     echo "$output"
 }
 
@@ -53,7 +53,7 @@ page() {
 @test "nvcc compiles the probe" {
     command -v "${NVCC:-nvcc}" >/dev/null || skip "no nvcc"
     run -0 "${NVCC:-nvcc}" -std=c++20 -O1 -arch=sm_90a -I"$builddir/include" -I"$srcdir/include" \
-        -I"$srcdir/core" -I"$srcdir" -I"$srcdir/kernels/cuda" "$srcdir/tests/cuda/probe.cu" -o probe
+        -I"$srcdir/core" -I"$srcdir" -I"$srcdir/kernels/cuda" "$srcdir/tests/cuda/gpu/probe.cu" -o probe
     run ./probe
     [[ "$status" -eq 6 || "$status" -eq 0 ]] # 6: no GPU
 }

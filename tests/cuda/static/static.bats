@@ -45,7 +45,7 @@ rule() {
 }
 
 judge() {
-    run awk -v arch="${1:-sm_90a}" -v show=1 -f "$srcdir/tests/cuda/static.awk" file=1 rules.tsv \
+    run awk -v arch="${1:-sm_90a}" -v show=1 -f "$srcdir/tests/cuda/static/static.awk" file=1 rules.tsv \
         file=2 rest.tsv file=3 log file=4 sass
 }
 
@@ -132,20 +132,20 @@ toolkit() {
     toolkit
     [ -e "$include/cuda_occupancy.h" ] || skip "no cuda_occupancy.h in $include"
     command -v "${CXX:-g++}" >/dev/null || skip "no C++ compiler"
-    "${CXX:-g++}" -std=c++20 -I"$include" "$srcdir/tests/cuda/occupancy.cc" -o occupancy
+    "${CXX:-g++}" -std=c++20 -I"$include" "$srcdir/tests/cuda/static/occupancy.cc" -o occupancy
     ./occupancy >blocks
-    run -0 awk -v occupancies=1 -f "$srcdir/tests/cuda/static.awk" blocks
+    run -0 awk -v occupancies=1 -f "$srcdir/tests/cuda/static/static.awk" blocks
     [[ "$output" == *"0 differ" ]]
     [ "$(wc -l <blocks)" -gt 40000 ]
     sed -i '1000s/[0-9]*$/99/' blocks
-    run -1 awk -v occupancies=1 -f "$srcdir/tests/cuda/static.awk" blocks
+    run -1 awk -v occupancies=1 -f "$srcdir/tests/cuda/static/static.awk" blocks
     [[ "$output" == *"1 differ" ]]
 }
 
 # compiled ARCH...: no rule is missed
 compiled() {
     toolkit
-    run sh "$srcdir/tests/cuda/ptxas.sh" "$srcdir" "$@"
+    run sh "$srcdir/tests/cuda/static/ptxas.sh" "$srcdir" "$@"
     [ "$status" -ne 77 ] || skip "$output"
     echo "$output"
     [ "$status" -eq 0 ]

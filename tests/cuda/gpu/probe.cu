@@ -199,8 +199,7 @@ int main()
     std::vector<mf_bf16> numbers(1024);
     for (int i = 0; i < 1024; i++)
         numbers[(size_t)i] = mf_bf16_from_f32((float)(i % 251 % 17 - 8));
-    const mf_bf16 *in =
-        (const mf_bf16 *)make(numbers.size() * sizeof(mf_bf16), numbers.data());
+    const mf_bf16 *in = (const mf_bf16 *)make(numbers.size() * sizeof(mf_bf16), numbers.data());
     float *out = (float *)make(RESULTS * sizeof(float), NULL);
     MF_LAUNCH(probe_copies, dim3(1), dim3(THREADS), 2 * THREADS * 16, x, in, out);
     print("copies", out, THREADS * 16);

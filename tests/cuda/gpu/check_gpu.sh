@@ -79,7 +79,7 @@ probe() {
     include="-I$build/include -I$source/include -I$source/core -I$source -I$source/tests/cuda -I$source/kernels/cuda"
     # shellcheck disable=SC2086
     "${CXX:-g++}" -std=c++20 -O1 -Wno-unknown-pragmas -fsanitize=thread $include -x c++ -c \
-        "$source/tests/cuda/probe.cu" -o probe.o &&
+        "$source/tests/cuda/gpu/probe.cu" -o probe.o &&
         "${CXX:-g++}" probe.o "$build"/tests/cuda/emu.o "$build"/tests/cuda/judge.o \
             "$build"/tests/cuda/late.o "$build"/tests/cuda/traffic.o -o probe_emulated &&
         ./probe_emulated >emulated || return 1
@@ -92,7 +92,7 @@ probe() {
     [ "$arch" != sm_90 ] || arch=sm_90a
     [ $arch != sm_90a ] || ! grep -q MF_HAS_WGMMA "$source/kernels/cuda/device.cuh" || wgmma=-DPROBE_WGMMA
     # shellcheck disable=SC2086
-    "$nvcc" -std=c++20 -O2 -arch="$arch" $wgmma $include "$source/tests/cuda/probe.cu" -o probe_gpu &&
+    "$nvcc" -std=c++20 -O2 -arch="$arch" $wgmma $include "$source/tests/cuda/gpu/probe.cu" -o probe_gpu &&
         ./probe_gpu >gpu || return 1
     # an architecture without an instruction says so, and has no results of it
     grep '^wgmma none' gpu && grep -v '^wgmma' emulated >same && mv same emulated

@@ -16,7 +16,7 @@ setup_file() {
     [ -z "$LACKING" ] || return 0
     make -s -C "$builddir" emulator
     "${CXX:-g++}" -std=c++20 -O1 -w -I"$MOEFW_CUTE" -I"$CUDA_INCLUDE" -I"$CUDA_INCLUDE/cccl" \
-        -I"$srcdir/tests/cuda" -c "$srcdir/tests/cuda/layouts.cc" -o "$BATS_FILE_TMPDIR/layouts.o"
+        -c "$srcdir/tests/cuda/layouts/layouts.cc" -o "$BATS_FILE_TMPDIR/layouts.o"
 }
 
 setup() {
@@ -27,7 +27,7 @@ setup() {
 # compared SOURCE: the last line of the comparison with this file of ours
 compared() {
     "${CXX:-g++}" -std=c++20 -O2 -fsanitize=thread -I"$builddir/include" -I"$srcdir/include" \
-        -I"$srcdir/core" -I"$srcdir" -I"$srcdir/tests/cuda" -I"$srcdir/kernels/cuda" -c "$1" -o ours.o
+        -I"$srcdir/core" -I"$srcdir" -I"$srcdir/tests/cuda" -I"$srcdir/tests/cuda/layouts" -I"$srcdir/kernels/cuda" -c "$1" -o ours.o
     "${CXX:-g++}" -o layouts layouts.o ours.o "$builddir"/tests/cuda/{emu,judge,late,traffic}.o
     run ./layouts
     echo "$output"
@@ -35,7 +35,7 @@ compared() {
 }
 
 @test "all places are those of CuTe" {
-    compared "$srcdir/tests/cuda/layouts_emu.cc"
+    compared "$srcdir/tests/cuda/layouts/layouts_emu.cc"
     [ "$status" -eq 0 ]
     [[ "$last" =~ ^([0-9]+)" places compared, 0 differ"$ ]]
     [ "${BASH_REMATCH[1]}" -ge 1536 ]
@@ -44,8 +44,8 @@ compared() {
 @test "other places are found: of a fragment, of ldmatrix, of the swizzle" {
     for fault in 's/b_row(lane, i), emu/b_row(lane, i ^ 1), emu/' 's/from + 8 \* l/from + 8 * (l ^ 1)/' \
         's/row % 8) \* 16/row % 4) * 16/'; do
-        sed "$fault" "$srcdir/tests/cuda/layouts_emu.cc" >fault.cc
-        run -1 cmp -s fault.cc "$srcdir/tests/cuda/layouts_emu.cc"
+        sed "$fault" "$srcdir/tests/cuda/layouts/layouts_emu.cc" >fault.cc
+        run -1 cmp -s fault.cc "$srcdir/tests/cuda/layouts/layouts_emu.cc"
         compared fault.cc
         [ "$status" -eq 1 ]
         [[ "$last" != *" 0 differ" ]]

@@ -33,7 +33,7 @@ for arch; do
         exit 1
     }
     "$disassembler" -c "$scratch/all.cubin" >"$scratch/$arch.sass" || exit 1
-    tables=$src/tests/cuda
+    tables=$src/tests/cuda/static
     awk -v arch="$arch" -v show="$show" -f "$tables/static.awk" file=1 "$tables/rules.tsv" \
         file=2 "$tables/rest.tsv" file=3 "$scratch/$arch.log" file=4 "$scratch/$arch.sass" || bad=1
     [ -z "$MOEFW_CUBIN" ] || cp "$scratch/$arch.log" "$scratch/$arch.sass" "$MOEFW_CUBIN/"
