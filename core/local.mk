@@ -317,6 +317,7 @@ CORE += core/graph/internal.h
 CORE += core/graph/lacking.c
 CORE += core/graph/launches.c
 CORE += core/graph/leaf.c
+CORE += core/graph/plan/fuse.c
 CORE += core/graph/plan/reuse.c
 CORE += core/graph/bf16.c
 CORE += core/graph/node.c

@@ -198,8 +198,11 @@ typedef struct mf_gemm_result {
  * offset [groups + 1] never falls (check_offset); it is NULL for BATCH. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
-/* Function that a gemm applies to elements of c before writing them. */
-typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE } mf_gemm_epilogue;
+/* What a gemm does with elements of c, beside writing them. All but NONE only where the set
+ * says so (can_swiglu).
+ *   SWIGLU  also writes y[i,j] = gate[i] silu(c[i,j]) c[i,h+j], c [m,2h], y [m,h], from
+ *           elements of c rounded to its type; c itself only if `keep` */
+typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE, MF_EPILOGUE_SWIGLU } mf_gemm_epilogue;
 
 /* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
  * row-major. If one operand is bf16, the other is rounded to bf16, too. With as_bf16 both
@@ -216,6 +219,9 @@ typedef struct mf_gemm {
     const int32_t *offset;
     bool as_bf16;
     mf_gemm_epilogue epilogue;
+    mf_gemm_result y; /* this and the following fields: for the epilogue */
+    const float *gate; /* [m]; NULL: 1 */
+    bool keep;
 } mf_gemm;
 
 /* ---- norms ---- */
@@ -514,6 +520,8 @@ typedef struct mf_kernels {
     const char *name; /* "ref", "cpu" */
     /* Called on the host: whether pack_weights has a layout for weights [n,k] of this type. */
     bool (*can_pack)(int type, int64_t n, int64_t k);
+    /* Called on the host: whether gemm computes g with its epilogue SWIGLU. NULL: no g. */
+    bool (*can_swiglu)(const mf_gemm *g);
 #define MF_KERNEL(fn, args) void(*fn) args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL

@@ -247,6 +247,10 @@ typedef struct mf_span {
  * the border. *ret_bytes: the bytes needed behind the border. MF_OK or MF_ENOMEM. */
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
+/* ---- plan/fuse.c ---- */
+/* Makes one node of some pairs of nodes, if the graph's device has kernels for that. */
+void mf_graph_fuse(mf_graph *g);
+
 /* ---- plan/reuse.c ---- */
 /* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node
  * that writes it, or -1. Sets g->reused. */

@@ -131,18 +131,24 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_gemm(const mf_fault *fault, 
     }
 }
 
-/* Rows of c that are in no group become 0. */
+MF_INLINE void mf_gemm_clear(const mf_gemm_result &c, int64_t i, int64_t j)
+{
+    if (c.type == MF_CAST_BF16)
+        ((mf_bf16 *)c.data)[i * c.ld + j] = 0;
+    else
+        ((float *)c.data)[i * c.ld + j] = 0;
+}
+/* Rows of c, and of the epilogue's y, that are in no group become 0. */
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_gemm_outside(const mf_fault *fault, mf_gemm g)
 {
     if (mf_failed(fault)) return;
     const int64_t before = g.offset[0], after = g.offset[g.groups];
+    const bool swiglu = g.epilogue == MF_EPILOGUE_SWIGLU;
     for (int64_t at = mf_thread(); at < (before + g.m - after) * g.n; at += mf_threads()) {
         const int64_t r = at / g.n, i = r < before ? r : after + (r - before), j = at % g.n;
-        if (g.c.type == MF_CAST_BF16)
-            ((mf_bf16 *)g.c.data)[i * g.c.ld + j] = 0;
-        else
-            ((float *)g.c.data)[i * g.c.ld + j] = 0;
+        if (!swiglu || g.keep) mf_gemm_clear(g.c, i, j);
+        if (swiglu && j < g.n / 2) mf_gemm_clear(g.y, i, j);
     }
 }
 

@@ -118,13 +118,13 @@ template <bool ALONG> MF_INLINE void mf_fragment_get(uint32_t r[4], const unsign
         mf_ldmatrix_trans(r, at);
 }
 
-/* Tile number `at`, of 128 rows and WIDE columns; *e and *before: a group, and the number of tiles of those before it,
+/* Tile number `at`, of 128 rows and WIDE of n columns; *e and *before: a group, and the number of tiles of those before it,
  * from which a search by rows goes on. */
 template <int WIDE>
-MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t at, int64_t *e, int64_t *before,
-                            mf_gemm_part *p)
+MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t n, int64_t at, int64_t *e,
+                            int64_t *before, mf_gemm_part *p)
 {
-    const int64_t wide = (g.n + WIDE - 1) / WIDE;
+    const int64_t wide = (n + WIDE - 1) / WIDE;
     p->k0 = 0, p->k1 = g.k;
     if (g.by != MF_BY_ROWS) {
         const int64_t high = (g.m + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
     int64_t e = 0, before = 0;
     mf_gemm_part p;
     if (mf_failed(fault)) return;
-    for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_SIDE_BF16>(g, tile, &e, &before, &p);
+    for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_SIDE_BF16>(g, g.n, tile, &e, &before, &p);
          tile += gridDim.x) {
         const int steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
         mf_feed<A_ALONG> a;

@@ -7,9 +7,13 @@
  * one step is multiplied, and the one before it may still be read by another warpgroup. An
  * operand is copied as it is stored, in rows of 128 bytes, of which place p lies at place
  * p ^ row % 8, as the descriptors of wgmma say; what is wider has several such panels of 64
- * rows. The first steps of a tile are brought while the sums of the one before are written. */
+ * rows. The first steps of a tile are brought while the sums of the one before are written.
+ *
+ * With the epilogue SWIGLU a tile has 128 columns of y, and the two times 128 of c from which
+ * they come, so that a thread has both factors of an element. */
 #pragma once
 #include "gemm_bf16.cuh"
+#include "swiglu.cuh"
 
 constexpr int MF_THREADS_WGMMA = 256, MF_HIGH_WGMMA = 128, MF_SHARED_WGMMA = 192 << 10;
 constexpr int MF_ROW_BYTES = 128, MF_EIGHT_ROWS = 8 * MF_ROW_BYTES;
@@ -20,10 +24,11 @@ enum { MF_STORE_ONE, MF_STORE_TWO, MF_STORE_FOUR };
 
 #ifdef MF_HAS_WGMMA
 /* What a thread copies of one operand of SIDE rows or columns. ALONG: the inner index runs
- * along stored rows, so that a step is SIDE rows of 64 elements; else it is 64 rows of SIDE. */
-template <bool ALONG, int SIDE> struct mf_wgmma_feed;
+ * along stored rows, so that a step is SIDE rows of 64 elements; else it is 64 rows of SIDE.
+ * HALVES: one half of SIDE is of rows first .., the other one of rows end + first .. */
+template <bool ALONG, int SIDE, bool HALVES = false> struct mf_wgmma_feed;
 
-template <int SIDE> struct mf_wgmma_feed<true, SIDE> {
+template <int SIDE, bool HALVES> struct mf_wgmma_feed<true, SIDE, HALVES> {
     enum { ROWS = MF_THREADS_WGMMA / 8, COPIES = SIDE / ROWS };
     const mf_bf16 *from[COPIES];
     int64_t left;   /* inner indices from this thread's first one on */
@@ -39,8 +44,10 @@ template <int SIDE> struct mf_wgmma_feed<true, SIDE> {
         there = 0;
         MF_UNROLL
         for (int i = 0; i < COPIES; i++) {
-            int64_t r = first + row + ROWS * i;
-            r = r < end ? o.row ? o.row[r] : r : -1;
+            const int second = HALVES && i >= COPIES / 2;
+            int64_t r = first + row + ROWS * i - second * (SIDE / 2);
+            r = r < end ? r + second * end : -1;
+            if (o.row && r >= 0) r = o.row[r];
             from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * 8;
             there |= (unsigned)(r >= 0) << i;
         }
@@ -57,10 +64,14 @@ template <int SIDE> struct mf_wgmma_feed<true, SIDE> {
     }
 };
 
-template <int SIDE> struct mf_wgmma_feed<false, SIDE> {
+template <int SIDE> struct mf_wgmma_feed<false, SIDE, false> {
     /* THREADS have one row; a warp has SHARE of ROWS rows at once. */
-    enum { THREADS = SIDE / 8, ROWS = MF_THREADS_WGMMA / THREADS, COPIES = MF_STEP / ROWS };
-    enum { SHARE = MF_WARP / THREADS };
+    enum {
+        THREADS = SIDE / 8,
+        ROWS = MF_THREADS_WGMMA / THREADS,
+        COPIES = MF_STEP / ROWS,
+        SHARE = MF_WARP / THREADS
+    };
     const mf_bf16 *from;
     const int32_t *list;
     int64_t ld, k, end;
@@ -126,50 +137,102 @@ MF_INLINE uint32_t mf_gemm_pair(const mf_gemm &g, const mf_gemm_part &p, int64_t
     return mf_pair(v[0], v[1]);
 }
 
-/* Writes a thread's sums: of two rows, eight apart, and of two columns of each eight. bf16 are
- * written in fours: of two times eight columns, lanes with an even number write the first ones
- * of two lanes, others the second ones, so that four lanes write 32 bytes of a row. Then c must
- * not be read (beta), since a lane would write what another one may still read. */
+/* Writes pairs of bf16, of two times eight columns of a row: those of lanes with an even number
+ * in the first eight and those of others in the second, of two lanes each, so that four lanes
+ * write 32 bytes. All lanes call it; `in`: this lane has a row. Then c must not be read (beta),
+ * since a lane would write what another one may still read. */
+MF_INLINE void mf_put_fours(mf_bf16 *row, int64_t j, int64_t n, bool in, uint32_t first,
+                            uint32_t second)
+{
+    const int lane = (int)threadIdx.x % MF_WARP;
+    const bool odd = lane % 2;
+    const uint32_t other = __shfl_xor_sync(MF_ALL_LANES, odd ? first : second, 1);
+    const uint64_t low = odd ? other : first, high = odd ? second : other;
+    const int64_t to = j + odd * 8 + lane % 4 / 2 * 4;
+    if (in && to < n) *(uint64_t *)(row + to) = low | high << 32;
+}
+
+/* The row of c, or of y, that a thread has for h = 0 and 1; false: it has none. */
+MF_INLINE bool mf_wgmma_row(const mf_gemm_part &p, int h, int64_t *i)
+{
+    const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
+    *i = p.i0 + warp * 16 + h * 8 + lane / 4;
+    return *i < p.i1;
+}
+
+/* Writes a thread's sums: of two rows, and of two columns of each eight. */
 template <int WIDE>
 MF_INLINE void mf_wgmma_store(const mf_gemm &g, const mf_gemm_part &p, int how,
                               const float (&sum)[WIDE / 2])
 {
-    const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
-    const bool odd = lane % 2;
+    const int64_t first = p.j0 + (int)threadIdx.x % 4 * 2;
     MF_UNROLL
     for (int h = 0; h < 2; h++) {
-        const int64_t i = p.i0 + warp * 16 + h * 8 + lane / 4;
-        const bool in = i < p.i1;
+        int64_t i;
+        const bool in = mf_wgmma_row(p, h, &i);
         if (how == MF_STORE_FOUR) {
+            mf_bf16 *row = (mf_bf16 *)g.c.data + i * g.c.ld;
+            if (g.by != MF_BY_ROWS) row += p.group * g.c.step;
             MF_UNROLL
             for (int q = 0; q < WIDE / 16; q++) {
-                const int64_t j = p.j0 + q * 16 + lane % 4 * 2;
-                uint32_t first = 0, second = 0;
-                if (in) first = mf_gemm_pair(g, p, j, sum + q * 8 + h * 2);
-                if (in) second = mf_gemm_pair(g, p, j + 8, sum + q * 8 + 4 + h * 2);
-                const uint32_t other = __shfl_xor_sync(MF_ALL_LANES, odd ? first : second, 1);
-                const int64_t to = p.j0 + q * 16 + odd * 8 + lane % 4 / 2 * 4;
-                const uint64_t low = odd ? other : first, high = odd ? second : other;
-                if (!in || to >= g.n) continue;
-                mf_bf16 *c = (mf_bf16 *)g.c.data + i * g.c.ld + to;
-                if (g.by != MF_BY_ROWS) c += p.group * g.c.step;
-                *(uint64_t *)c = low | high << 32;
+                const int64_t j = first + q * 16;
+                mf_put_fours(row, p.j0 + q * 16, g.n, in,
+                             mf_gemm_pair(g, p, j, sum + q * 8 + h * 2),
+                             mf_gemm_pair(g, p, j + 8, sum + q * 8 + 4 + h * 2));
             }
         } else if (in) {
             MF_UNROLL
             for (int q = 0; q < WIDE / 8; q++) {
-                const int64_t j = p.j0 + q * 8 + lane % 4 * 2;
+                const int64_t j = first + q * 8;
                 mf_gemm_store2(g, p, i, j, how == MF_STORE_TWO && j + 1 < g.n,
                                sum + q * 4 + h * 2);
             }
         }
     }
 }
+
+/* Of pairs u of the first half of c and v of the second, in bf16. */
+MF_INLINE uint32_t mf_swiglu_pair(uint32_t u, uint32_t v, float share)
+{
+    return mf_pair(mf_swiglu_of(mf_bf16_to_f32((mf_bf16)u), mf_bf16_to_f32((mf_bf16)v), share),
+                   mf_swiglu_of(mf_bf16_to_f32((mf_bf16)(u >> 16)),
+                                mf_bf16_to_f32((mf_bf16)(v >> 16)), share));
+}
+
+/* Writes y, and c if it is kept, from the sums of a tile of HALVES. */
+MF_INLINE void mf_wgmma_swiglu(const mf_gemm &g, const mf_gemm_part &p, const float (&sum)[128])
+{
+    const int64_t n = g.n / 2;
+    MF_UNROLL
+    for (int h = 0; h < 2; h++) {
+        int64_t i;
+        const bool in = mf_wgmma_row(p, h, &i);
+        const float share = in && g.gate ? g.gate[i] : 1;
+        mf_bf16 *c = (mf_bf16 *)g.c.data + i * g.c.ld, *y = (mf_bf16 *)g.y.data + i * g.y.ld;
+        MF_UNROLL
+        for (int q = 0; q < 8; q++) {
+            uint32_t u[2], v[2];
+            MF_UNROLL
+            for (int r = 0; r < 2; r++) {
+                const int64_t j = p.j0 + q * 16 + r * 8 + (int)threadIdx.x % 4 * 2;
+                const int at = q * 8 + r * 4 + h * 2;
+                const bool there = j < n; /* else n + j may be a column, of the other half */
+                u[r] = there ? mf_gemm_pair(g, p, j, sum + at) : 0;
+                v[r] = there ? mf_gemm_pair(g, p, n + j, sum + 64 + at) : 0;
+            }
+            const int64_t j = p.j0 + q * 16;
+            if (g.keep) mf_put_fours(c, j, n, in, u[0], u[1]);
+            if (g.keep) mf_put_fours(c + n, j, n, in, v[0], v[1]);
+            mf_put_fours(y, j, n, in, mf_swiglu_pair(u[0], v[0], share),
+                         mf_swiglu_pair(u[1], v[1], share));
+        }
+    }
+}
 #endif
 
-/* A_ALONG, B_ALONG: the inner index runs along stored rows. WIDE: columns of a tile. how: of c,
- * what can be moved at once. */
-template <bool A_ALONG, bool B_ALONG, int WIDE>
+/* A_ALONG, B_ALONG: the inner index runs along stored rows. WIDE: columns of a tile. SWIGLU:
+ * the epilogue; then WIDE is 256. how: of c, what can be moved at once. */
+template <bool A_ALONG, bool B_ALONG, int WIDE, bool SWIGLU = false>
 __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     mf_cu_gemm_wgmma(const mf_fault *fault, mf_gemm g, int how)
 {
@@ -181,17 +244,19 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     int64_t e = 0, before = 0;
     int steps = 0;
     mf_wgmma_feed<A_ALONG, MF_HIGH_WGMMA> a;
-    mf_wgmma_feed<B_ALONG, WIDE> b;
+    mf_wgmma_feed<B_ALONG, WIDE, SWIGLU> b;
+    const int64_t n = SWIGLU ? g.n / 2 : g.n;
     mf_gemm_part p;
     if (mf_failed(fault)) return;
     /* Finds tile number `tile`, and begins to copy its steps; false: there is none. */
     auto begin = [&](int64_t tile) {
-        if (!mf_gemm_tile<WIDE>(g, tile, &e, &before, &p)) return false;
+        if (!mf_gemm_tile < SWIGLU ? WIDE / 2 : WIDE > (g, n, tile, &e, &before, &p))
+            return false;
         steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
         a.begin(g.a, (const mf_bf16 *)g.a.data + (g.by == MF_BY_BATCH ? p.group * g.a.step : 0),
                 p.i0, p.i1, p.k0, p.k1);
         b.begin(g.b, (const mf_bf16 *)g.b.data + (g.by == MF_BY_INNER ? 0 : p.group * g.b.step),
-                p.j0, g.n, p.k0, p.k1);
+                p.j0, n, p.k0, p.k1);
         MF_UNROLL
         for (int s = 0; s < AHEAD; s++) {
             if (s < steps) a.load(shared + s * STAGE), b.load(shared + s * STAGE + PANEL_A);
@@ -214,14 +279,15 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
             mf_wgmma_fence();
             MF_UNROLL
             for (int q = 0; q < MF_STEP / 16; q++)
-                mf_wgmma<!A_ALONG, !B_ALONG>(sum, mf_wgmma_at(of_a, q * mf_wgmma_next<A_ALONG>()),
+                mf_wgmma<!A_ALONG, !B_ALONG>(sum,
+                                             mf_wgmma_at(of_a, q * mf_wgmma_next<A_ALONG>()),
                                              mf_wgmma_at(of_b, q * mf_wgmma_next<B_ALONG>()));
             mf_wgmma_commit();
             if (s + AHEAD < steps) {
                 a.load(shared + ahead * STAGE);
                 b.load(shared + ahead * STAGE + PANEL_A);
             }
-            mf_copy_commit(); /* an empty one, too, so that the count above is right */
+            mf_copy_commit();      /* an empty one, too, so that the count above is right */
             mf_wgmma_wait<1>(sum); /* the step before is read */
             stage = stage + 1 == STAGES ? 0 : stage + 1;
             ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
@@ -232,7 +298,10 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
         const mf_gemm_part done = p;
         tile += gridDim.x;
         more = begin(tile);
-        mf_wgmma_store<WIDE>(g, done, how, sum);
+        if constexpr (SWIGLU)
+            mf_wgmma_swiglu(g, done, sum);
+        else
+            mf_wgmma_store<WIDE>(g, done, how, sum);
     }
 #endif
 }
@@ -289,6 +358,25 @@ static inline void mf_launch_gemm_wgmma(const mf_kctx *x, const mf_gemm &g)
         mf_launch_wgmma_of<128>(x, g);
 }
 
+/* ---- the epilogue SWIGLU ---- */
+
+extern "C" bool mf_cuda_can_swiglu(const mf_gemm *g)
+{
+    const uintptr_t at = (uintptr_t)g->c.data | (uintptr_t)g->y.data;
+    const int64_t all = g->n / 2 | g->c.ld | g->y.ld;
+    return mf_can_gemm_wgmma(*g) && g->by == MF_BY_ROWS && g->b.trans && g->beta == 0 &&
+           g->n % 2 == 0 && g->c.type == MF_CAST_BF16 && g->y.type == MF_CAST_BF16 &&
+           at % 8 == 0 && all % 4 == 0;
+}
+
+static inline void mf_launch_swiglu_wgmma(const mf_kctx *x, const mf_gemm &g)
+{
+    const int64_t tiles = mf_tiles_wgmma(g, 256), most = mf_cuda_processors;
+    MF_LAUNCH((mf_cu_gemm_wgmma<true, true, 256, true>),
+              dim3((unsigned)(tiles < most ? tiles : most)), dim3(MF_THREADS_WGMMA),
+              MF_SHARED_WGMMA, x, x->fault, g, MF_STORE_FOUR);
+}
+
 /* ---- any gemm ---- */
 
 extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
@@ -297,7 +385,9 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
     if (g.groups < 1) g.groups = 1;
     if (g.m <= 0 || g.n <= 0) return;
     const bool by_rows = g.by == MF_BY_ROWS;
-    if (mf_can_gemm_wgmma(g))
+    if (g.epilogue == MF_EPILOGUE_SWIGLU)
+        mf_launch_swiglu_wgmma(x, g);
+    else if (mf_can_gemm_wgmma(g))
         mf_launch_gemm_wgmma(x, g);
     else if (mf_can_gemm_bf16(g))
         mf_launch_gemm_bf16(x, g);

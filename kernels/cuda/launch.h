@@ -21,6 +21,9 @@ extern "C" {
  * stored_rows are NULL; so is pack_weights, since can_pack is always false. */
 extern const mf_kernels mf_kernels_cuda;
 
+/* mf_kernels.can_swiglu of this table. */
+bool mf_cuda_can_swiglu(const mf_gemm *g);
+
 /* Number of multiprocessors of the device; the backend sets it before the first launch. */
 extern int mf_cuda_processors;
 

@@ -3,6 +3,11 @@
 #pragma once
 #include "base.cuh"
 
+MF_INLINE float mf_swiglu_of(float u, float v, float share)
+{
+    return u / (1 + expf(-u)) * v * share;
+}
+
 template <class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_swiglu(int64_t rows, int64_t n, const T *a, int64_t lda, const T *b, int64_t ldb,
@@ -11,14 +16,14 @@ __global__ void __launch_bounds__(MF_THREADS)
     for (int64_t at = mf_thread(); at < rows * n; at += mf_threads()) {
         const int64_t i = at / n, j = at % n;
         const float u = mf_get(a + i * lda + j), v = mf_get(b + i * ldb + j);
-        mf_put(y + at, u / (1 + expf(-u)) * v * (gate ? gate[i] : 1));
+        mf_put(y + at, mf_swiglu_of(u, v, gate ? gate[i] : 1));
     }
 }
 
 /* silu' = s (1 + a (1 - s)) with s = 1 / (1 + e^-a). y may be dy: a thread writes where it
  * read. */
 template <int W, class T>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 4)
     mf_cu_swiglu_backward(int64_t rows, int64_t n, const T *a, int64_t lda, const T *b,
                           int64_t ldb, const float *gate, const T *dy, T *da, T *db,
                           float *dgate, T *y)
@@ -29,11 +34,11 @@ __global__ void __launch_bounds__(MF_THREADS)
     float sum = 0;
     for (int64_t j = mf_my_lane<W>(); j < n; j += W) {
         const float u = mf_get(a + i * lda + j), v = mf_get(b + i * ldb + j);
-        const float e = 1 + expf(-u), s = 1 / e, g = mf_get(dy + i * n + j), gated = g * share;
+        const float s = 1 / (1 + expf(-u)), g = mf_get(dy + i * n + j), gated = g * share;
         sum += g * u * s * v;
         if (da) mf_put(da + i * lda + j, gated * v * s * (1 + u * (1 - s)));
         if (db) mf_put(db + i * ldb + j, gated * u * s);
-        if (y) mf_put(y + i * n + j, u / e * v * share);
+        if (y) mf_put(y + i * n + j, mf_swiglu_of(u, v, share));
     }
     if (!dgate) return;
     sum = mf_row<W, mf_add>(sum);

@@ -115,6 +115,20 @@ unit() {
     close_to bf16-cpu bf16-90 2e-2
 }
 
+@test "experts with SwiGLU: on devices of capability 9.0 the activation is part of the gemm" {
+    # shellcheck disable=SC2086
+    {
+        words="train default $tiny --steps 2 -q --set train.dtype=bf16 --set expert.plugin=swiglu"
+        on cpu $words --out cpu
+        for arch in 80 90; do
+            MOEFW_EMU_ARCH=$arch MOEFW_FAKE_STATS=1 run -0 on cuda $words --out on$arch
+            counted $arch "$output"
+            close_to cpu on$arch 2e-2
+        done
+    }
+    [ "$kernels90" -lt "$kernels80" ]
+}
+
 @test "resume: the same bits on the device, and runs go on between device and CPU" {
     # shellcheck disable=SC2086
     {

@@ -22,6 +22,12 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
+@test "gemms by warpgroups ask memory for little more than the least" {
+    run "$builddir/tests/cuda/check_traffic"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 # kernels ORDER SEED NAMES...: kernels against ref on the emulator
 kernels() {
     local name

@@ -180,8 +180,7 @@ void wg_wait(int left)
     while ((int)f.wg_groups.size() > left) {
         for (auto &o : f.wg_groups.front()) {
             /* it may have read until now */
-            if (B.cur % 32 == 0 &&
-                o.writes != wg_look_both(o.args, B.cur / 32 & 3, pc, false))
+            if (B.cur % 32 == 0 && o.writes != wg_look_both(o.args, B.cur / 32 & 3, pc, false))
                 finding("wgmma",
                         "an operand was written while the gemm was under way, waited for at %s",
                         where(pc));

@@ -48,7 +48,7 @@ kernel() {
     ${CXX:-g++} -shared -Wl,-Bsymbolic,-z,muldefs -o "$tree/backend_emu.so" "$tree/one.o" $objects ||
         return 2
     arch=80
-    [ "$2" != gemm_wgmma.cuh ] || arch=90 # its kernels run there alone
+    case $1 in wg-*) arch=90 ;; esac # kernels that run there alone
     MOEFW_EMU_ARCH=$arch MOEFW_TEST_KERNELS=$4 MOEFW_TEST_FAMILY=$5 MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH=$tree CK_FORK=no \
         CK_RUN_CASE="cpu against ref" "$build/tests/unit/kernels/check_kernels" >"$tree/log" 2>&1
     status=$?

@@ -22,6 +22,8 @@ tests/cuda/backend_emu.o: tests/cuda/backend_emu.cc
 	$(EMU_COMPILE) $(top_srcdir)/tests/cuda/backend_emu.cc -o $@
 tests/cuda/check_emu.o: tests/cuda/check_emu.cc
 	$(EMU_COMPILE) -fsanitize=thread $(top_srcdir)/tests/cuda/check_emu.cc -o $@
+tests/cuda/check_traffic.o: tests/cuda/check_traffic.cc
+	$(EMU_COMPILE) $(top_srcdir)/tests/cuda/check_traffic.cc -o $@
 tests/cuda/judged.o: $(CUDA_KERNELS)
 	$(EMU_COMPILE) $(EMU_KERNEL_CXXFLAGS) -fsanitize=thread $(top_srcdir)/kernels/cuda/all.cu -o $@
 tests/cuda/plain.o: $(CUDA_KERNELS)
@@ -29,6 +31,8 @@ tests/cuda/plain.o: $(CUDA_KERNELS)
 
 tests/cuda/check_emu: tests/cuda/check_emu.o $(EMU_OBJECTS)
 	$(AM_V_CCLD)$(CXX) -o $@ tests/cuda/check_emu.o $(EMU_OBJECTS)
+tests/cuda/check_traffic: tests/cuda/check_traffic.o tests/cuda/judged.o $(EMU_OBJECTS)
+	$(AM_V_CCLD)$(CXX) -o $@ tests/cuda/check_traffic.o tests/cuda/judged.o $(EMU_OBJECTS)
 # The device whose accesses are judged, and the same without a judge, which is faster.
 tests/cuda/judged/backend_emu.so: tests/cuda/judged.o tests/cuda/backend_emu.o $(EMU_OBJECTS)
 	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CXX) -shared -Wl,-Bsymbolic -o $@-t tests/cuda/judged.o \
@@ -113,15 +117,10 @@ $(FAKE_NCCL): comm/nccl.c comm/join.c comm/join.h core/comm/launch.c $(FAKE_LIBN
 fake-nccl: $(FAKE_NCCL)
 .PHONY: fake-nccl
 
-# For somebody with a GPU: all checks of the backend, and a page with the results to send back.
-check-gpu:
-	@$(SHELL) $(top_srcdir)/tests/cuda/gpu/check_gpu.sh $(top_srcdir) .
-.PHONY: check-gpu
-
-emulator: tests/cuda/check_emu tests/cuda/judged/backend_emu.so
+emulator: tests/cuda/check_emu tests/cuda/check_traffic tests/cuda/judged/backend_emu.so
 .PHONY: emulator
 mostlyclean-local: clean-emulator
 clean-emulator:
-	rm -rf tests/cuda/*.o tests/cuda/*.d tests/cuda/check_emu tests/cuda/judged tests/cuda/plain \
+	rm -rf tests/cuda/*.o tests/cuda/*.d tests/cuda/check_emu tests/cuda/check_traffic tests/cuda/judged tests/cuda/plain \
 	  tests/cuda/fake tests/cuda/nccl
 .PHONY: clean-emulator

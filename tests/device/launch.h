@@ -38,6 +38,8 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(c.data);
     MOVE(bias);
     MOVE(offset);
+    MOVE(y.data);
+    MOVE(gate);
 }
 
 /* The weights stay on the host. */

@@ -4,6 +4,7 @@
 
 /*   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
  *   grouped_linear_dx    y[r] = w[e]^T x[r]                   x [R,out] -> [R,in]
+ *   grouped_swiglu       h = grouped_linear, y[r] = g[r] silu(h[r, :n]) h[r, n:], h [R,2n]
  *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
@@ -135,6 +136,66 @@ const mf_opdef mf_op_grouped_linear = {
     .diff_in = 1u << X | 1u << W | 1u << BIAS,
     .bf16_in = 1u << X | 1u << W,
     .role = MF_ROLE_GROUPED_LINEAR,
+};
+
+/* ---- grouped_swiglu ----
+ * Graphs on a device get it in place of two ops (graph/plan/fuse.c), after gradients are built.
+ * i1: nothing reads h, so it need not be written. */
+
+enum { GATE = 4 };
+
+static int swiglu_infer(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 5) || mf_infer_attr(in, 1, "whether h is not read", 0, 1))
+        return MF_ESHAPE;
+    in->n_in = 4;
+    const int rc = linear_infer(in);
+    in->n_in = 5;
+    if (rc) return rc;
+    mf_shape y = in->out[0].shape;
+    if (y.dim[1] % 2 != 0)
+        return in->fail(in, "expected w [E,2n,in], found 2n = %lld", (long long)y.dim[1]);
+    y.dim[1] /= 2;
+    if (mf_infer_maybe(in, GATE, "gate", MF_F32, mf_shape2(y.dim[0], 1))) return MF_ESHAPE;
+    return mf_infer_set(in, 1, in->out[0].dtype, y);
+}
+
+static int swiglu_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_kernels *k = mf_call_kernels(call);
+    const mf_shape w = call->in[W].shape;
+    const int64_t rows = call->in[X].shape.dim[0], n = w.dim[1] / 2;
+    mf_gemm g = by_rows(call, rows, w);
+    mf_call_check_offset(call, OFFSET, rows);
+    g.n = g.c.ld = g.step_bias = 2 * n;
+    g.k = g.a.ld = w.dim[2];
+    g.b.trans = true;
+    g.bias = mf_call_f32(call, BIAS);
+    g.epilogue = MF_EPILOGUE_SWIGLU;
+    g.y = (mf_gemm_result){
+        .data = call->out[1].data, .type = mf_call_type(&call->out[1]), .ld = n};
+    g.gate = mf_call_f32(call, GATE);
+    g.keep = call->attr->i[1] == 0;
+    if (k->can_swiglu && k->can_swiglu(&g)) {
+        k->gemm(&x, &g);
+        return MF_OK;
+    }
+    g.epilogue = MF_EPILOGUE_NONE;
+    k->gemm(&x, &g);
+    const char *u = g.c.data, *v = u + n * mf_cast_size((int)g.c.type);
+    k->swiglu(&x, (int)g.c.type, rows, n, u, 2 * n, v, 2 * n, g.gate, g.y.data);
+    return MF_OK;
+}
+
+const mf_opdef mf_op_grouped_swiglu = {
+    .size = sizeof(mf_opdef),
+    .flags = MF_OP_GEMM,
+    .name = "grouped_swiglu",
+    .formula = "h[r] = w[e] x[r] + b[e], y[r] = g[r] silu(h[r, :n]) h[r, n:]",
+    .infer = swiglu_infer,
+    .forward = swiglu_forward,
+    .bf16_in = 1u << X | 1u << W,
 };
 
 /* ---- grouped_linear_dx ---- */

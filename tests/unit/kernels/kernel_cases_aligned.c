@@ -40,6 +40,14 @@ static mf_gemm_operand operand(mf_kt *t, bool trans, int64_t parts, int64_t rows
                              .step = step};
 }
 
+static void to_f32(int64_t count, const uint16_t *from, float *to)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(to + i, &bits, sizeof bits);
+    }
+}
+
 /* Runs g with a c of `count` elements of its type; the result is c as f32. */
 static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
 {
@@ -48,10 +56,7 @@ static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
     g->c.data = result;
     if (g->c.type == MF_CAST_BF16) g->c.data = half = rounded(t, count, result);
     t->k->gemm(t->x, g);
-    for (int64_t i = 0; half && i < count; i++) {
-        const uint32_t bits = (uint32_t)half[i] << 16;
-        memcpy(result + i, &bits, sizeof bits);
-    }
+    if (half) to_f32(count, half, result);
 }
 
 /* m, n, k: one element, no inner index, one tile and the next, parts of 16 bytes, more steps
@@ -81,8 +86,8 @@ enum { BATCHES = 4 * SIZES };
 
 /* groups, rows, n, k of a group: rows of one group in several tiles, empty groups, more groups
  * than rows; the last ones have so many steps that each place of a pipeline is used again */
-static const int64_t grouped[][4] = {
-    {1, 5, 8, 3}, {3, 400, 40, 24}, {8, 200, 130, 72}, {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400}};
+static const int64_t grouped[][4] = {{1, 5, 8, 3},      {3, 400, 40, 24},  {8, 200, 130, 72},
+                                     {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400}};
 enum { GROUPED = 6 };
 
 /* v: whether b is transposed (by rows), gathered rows, the size. */
@@ -149,8 +154,46 @@ static void run_to_bf16(mf_kt *t)
     aligned(t, MF_CAST_BF16);
 }
 
+/* rows, 2 n, k, groups: one column, one tile, more tiles and steps than are under way */
+static const int64_t gated[][4] = {
+    {5, 8, 16, 1}, {200, 72, 72, 8}, {60, 264, 40, 256}, {400, 528, 530, 3}, {40, 30, 24, 4}};
+enum { GATED = 5 };
+
+/* The epilogue SWIGLU, or two kernels where the set has none. v: whether c is kept, with a bias;
+ * gates. */
+static void run_swiglu(mf_kt *t)
+{
+    const int v = t->variant;
+    const int64_t *s = gated[v / 4], rows = s[0], n = s[1] / 2, groups = s[3];
+    uint16_t *c = bf16s(t, rows * 2 * n), *y = bf16s(t, rows * n);
+    float *result = kt_result(t, rows * n), *kept = v & 1 ? kt_result(t, rows * 2 * n) : NULL;
+    mf_gemm g = {.m = rows,
+                 .n = 2 * n,
+                 .k = s[2],
+                 .a = operand(t, false, 1, rows, s[2]),
+                 .b = operand(t, true, groups, 2 * n, s[2]),
+                 .c = {.data = c, .type = MF_CAST_BF16, .ld = 2 * n},
+                 .alpha = 0.125f,
+                 .by = MF_BY_ROWS,
+                 .groups = groups,
+                 .offset = kt_offsets(t, groups, rows),
+                 .epilogue = MF_EPILOGUE_SWIGLU,
+                 .y = {.data = y, .type = MF_CAST_BF16, .ld = n},
+                 .gate = v & 2 ? kt_f32(t, rows) : NULL,
+                 .keep = v & 1};
+    if (v & 1) g.bias = kt_f32(t, groups * 2 * n), g.step_bias = 2 * n;
+    const bool fused = t->k->can_swiglu && t->k->can_swiglu(&g);
+    if (!fused) g.epilogue = MF_EPILOGUE_NONE;
+    t->k->gemm(t->x, &g);
+    if (!fused && t->fault.kind == MF_FAULT_NONE) /* the epilogue does nothing after one */
+        t->k->swiglu(t->x, MF_CAST_BF16, rows, n, c, 2 * n, c + n, 2 * n, g.gate, y);
+    to_f32(rows * n, y, result);
+    if (kept) to_f32(rows * 2 * n, c, kept);
+}
+
 const mf_kernel_row mf_kernel_cases_aligned[] = {
     {"gemm", run_to_f32, ALIGNED, true, 2e-6},
     {"gemm", run_to_bf16, ALIGNED, true, 8e-3},
+    {"gemm", run_swiglu, 4 * GATED, false, 8e-3},
     {0},
 };

@@ -83,5 +83,6 @@ const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set)
     now = t;
     like = set;
     table.can_pack = mf_device_kernels(mf_test_device(), set)->can_pack;
+    table.can_swiglu = mf_device_kernels(mf_test_device(), set)->can_swiglu;
     return &table;
 }

@@ -1,4 +1,6 @@
 /* Cases of check_ops: gemms, plain and grouped. */
+#include <math.h>
+
 #include "op_case.h"
 
 static double at(const ot_run *r, int in, int64_t row, int64_t width, int64_t column)
@@ -74,7 +76,7 @@ static void right_grouped(ot_run *r, bool transposed)
     for (int64_t i = 0; i < r->out[0].count; i++) {
         int64_t e = group_of(r, 2, i / n), row = transposed ? row_of(r, 3, i / n) : i / n;
         double sum =
-            !transposed && e >= 0 && r->n_in == 4 && r->in[3].f ? r->in[3].f[e * n + i % n] : 0;
+            !transposed && e >= 0 && r->n_in >= 4 && r->in[3].f ? r->in[3].f[e * n + i % n] : 0;
         for (int64_t p = 0; p < k && e >= 0 && row >= 0; p++) {
             int64_t o = transposed ? p : i % n, j = transposed ? i % n : p;
             sum += at(r, 0, row, k, p) * r->in[1].f[(e * n_out + o) * n_in + j];
@@ -86,6 +88,17 @@ static void right_grouped(ot_run *r, bool transposed)
 static void right_grouped_linear(ot_run *r)
 {
     right_grouped(r, false);
+}
+
+static void right_grouped_swiglu(ot_run *r)
+{
+    const int64_t n = r->out[1].shape.dim[1];
+    right_grouped(r, false);
+    for (int64_t i = 0; i < r->out[1].count; i++) {
+        const double *h = r->out[0].want + i / n * 2 * n + i % n;
+        const double gate = r->in[4].f ? (double)r->in[4].f[i / n] : 1;
+        r->out[1].want[i] = gate * h[0] / (1 + exp(-h[0])) * h[n];
+    }
 }
 
 static void right_grouped_dx(ot_run *r)
@@ -221,6 +234,22 @@ const mf_op_row mf_op_cases_gemm[] = {
      .fails = MF_EPLUGIN,
      .refuse = "found offset[0] = -1"},
 
+    {.op = "grouped_swiglu",
+     .in = {OT_F(11, 5), OT_F(3, 4, 5), OT_GROUPS(3, 11), OT_F(3, 4), OT_F(11, 1)},
+     .n_out = 2,
+     .right = right_grouped_swiglu},
+    {.op = "grouped_swiglu",
+     .in = {OT_F(60, 33), OT_F(4, 70, 33), OT_PART(4, 41, 60), OT_NO, OT_NO},
+     .n_out = 2,
+     .right = right_grouped_swiglu},
+    {.op = "grouped_swiglu",
+     .in = {OT_F(6, 5), OT_F(3, 3, 5), OT_GROUPS(3, 6), OT_NO, OT_NO},
+     .n_out = 2,
+     .refuse = "found 2n = 3"},
+    {.op = "grouped_swiglu",
+     .in = {OT_F(6, 5), OT_F(3, 4, 5), OT_GROUPS(3, 6), OT_NO, OT_F(5, 1)},
+     .n_out = 2,
+     .refuse = "expected gate of shape [6,1]"},
     {.op = "grouped_linear_dx",
      .in = {OT_F(11, 4), OT_F(3, 4, 5), OT_GROUPS(3, 11)},
      .right = right_grouped_dx,
