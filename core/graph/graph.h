@@ -331,10 +331,6 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
  * option bf16. The output is f32 nevertheless. */
 #define MF_OP_STORED_BF16 (1u << 19)
 #define MF_VIEW_STORED 2u
-/* mf_opdef.flags of core's ops: on a device with MF_DEVICE_BF16_ATTENTION, graphs that compute
- * in bf16 convert its inputs in bf16_in to bf16 unless one is a cache or the node is a
- * metric; else these inputs are f32. */
-#define MF_OP_DEVICE_BF16 (1u << 20)
 /* Whether t is a parameter in stored form. */
 bool mf_tensor_is_stored(const mf_tensor *t);
 /* mf_graph_profile turns the measurement of each op's time on or off for later runs of a

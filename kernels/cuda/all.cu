@@ -1,6 +1,6 @@
 /* all.cu: all kernels of CUDA, and the table of what launches them. nvcc compiles it for
  * devices, an ordinary C++ compiler for the emulator of tests/cuda. */
-#include "attention_bf16.cuh"
+#include "attention.cuh"
 #include "dispatch.cuh"
 #include "gemm_wgmma.cuh"
 #include "grouped_attention.cuh"
@@ -12,7 +12,6 @@
 #include "random.cuh"
 #include "route.cuh"
 #include "rows.cuh"
-#include "stored_bf16.cuh"
 #include "sum.cuh"
 #include "swiglu.cuh"
 #include "tokens.cuh"
@@ -20,12 +19,14 @@
 int mf_cuda_processors = 132;
 int mf_cuda_capability = 80;
 
-/* No other layout of weights is better. */
+/* No other layout of weights is better, and weights as files have them stay on the host. */
 static bool mf_cuda_can_pack(int, int64_t, int64_t)
 {
     return false;
 }
 #define mf_cuda_pack_weights NULL
+#define mf_cuda_stored_gemm  NULL
+#define mf_cuda_stored_rows  NULL
 
 const mf_kernels mf_kernels_cuda = {
     .name = "cuda",

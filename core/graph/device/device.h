@@ -25,8 +25,6 @@ typedef struct mf_device mf_device;
 /* mf_device_ops.flags */
 /* the program can access its memory, and work is done when a function returns */
 #define MF_DEVICE_HOST_MEMORY 1u
-/* its kernels of attention are faster if queries, keys and values are bf16 */
-#define MF_DEVICE_BF16_ATTENTION 2u
 
 typedef struct mf_device_ops {
     uint32_t size;

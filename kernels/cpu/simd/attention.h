@@ -10,7 +10,6 @@
 #include "kernels/cpu/simd/gemm/small.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
-#include "kernels/ref/ref.h"
 
 #define QUERIES BLOCK_LINE /* queries per block, a multiple of VL */
 #define KEYS    64

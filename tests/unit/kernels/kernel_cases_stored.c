@@ -113,7 +113,7 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t gr
         else
             fill_dense(t, p, in);
     }
-    return (mf_stored){groups, out, in, parts, part, NULL};
+    return (mf_stored){groups, out, in, parts, part};
 }
 
 /* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
