@@ -4,8 +4,8 @@
  * A span of SPAN numbers has a scale, a power of two: x = scale X, X rounded to an integer. X
  * has three digits, 22 or 23 bits and a sign, nearly as many as the largest number of the span
  * has in f32; or two, 14 or 15 bits and a sign, for rows of bf16, whose numbers from 1/128 of
- * the largest on keep all bits. X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Dot
- * gemms of digits and weights of four bits are exact in 32 bits, so those of a span have the
+ * the largest on keep all bits. X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Sums
+ * of digits times weights of four bits are exact in 32 bits, so those of a span have the
  * same bits in any order, and for any number of rows. The processor multiplies bytes faster
  * than it converts four bits to f32, which is the reason for all this. */
 #ifndef MF_SIMD_DIGITS_H
