@@ -68,11 +68,11 @@ static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
  *   back = false  y_r = alpha x_r W_e^T + bias_e    x [.,in],  y [rows,out]
  *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL
  * Rows of no group become 0. Weights have their exact values, also where x is bf16; sums are in
- * f32 (ref: double). For y = x W^T with GPTQ4 and MXFP4 a kernel may round rows of bf16 further:
- * of each 128 neighbours (from input 0 on) to the nearest multiples (of two the even one) of the
- * least power of two s with which the largest is at most M s, where M is MF_STORED_MOST_DIGITS
- * or, with many rows and GPTQ4, MF_STORED_MOST or MF_STORED_MOST_16; y is NaN if one of them is
- * not finite. */
+ * f32 (ref: double). For y = x W^T with GPTQ4 and MXFP4 a kernel may round rows of bf16
+ * further: of each 128 neighbours (from input 0 on) to the nearest multiples (of two the even
+ * one) of the least power of two s with which the largest is at most M s, where M is
+ * MF_STORED_MOST_DIGITS or, with many rows and GPTQ4, MF_STORED_MOST or MF_STORED_MOST_16; y is
+ * NaN if one of them is not finite. */
 typedef struct mf_stored_gemm_args {
     const mf_stored *w;
     bool back;

@@ -87,7 +87,6 @@ CLI =
 CLI += tests/cli/plan_device.bats
 CLI += tests/cuda/backend.bats
 CLI += tests/cuda/device_code.bats
-CLI += tests/cuda/check_gpu.bats
 CLI += tests/cuda/gpu/check_gpu.bats
 CLI += tests/cuda/emulator.bats
 CLI += tests/cuda/layouts/layouts.bats

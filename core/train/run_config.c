@@ -93,7 +93,8 @@ static void settle_length(mf_config *c, mf_config_faults *j)
 static bool good_device(const char *device)
 {
     if (strcmp(device, "cpu") == 0 || strcmp(device, "cuda") == 0) return true;
-    if (strcmp(device, "strict") == 0 || strcmp(device, "emu") == 0) return true; /* for tests */
+    /* devices of tests */
+    if (strcmp(device, "strict") == 0 || strcmp(device, "emu") == 0) return true;
     return strncmp(device, "cuda:", 5) == 0 && device[5] != '\0' && strlen(device + 5) <= 4 &&
            strspn(device + 5, "0123456789") == strlen(device + 5);
 }

@@ -118,8 +118,8 @@ template <bool ALONG> MF_INLINE void mf_fragment_get(uint32_t r[4], const unsign
         mf_ldmatrix_trans(r, at);
 }
 
-/* Tile number `at`, of 128 rows and WIDE of n columns; *e and *before: a group, and the number of tiles of those before it,
- * from which a search by rows goes on. */
+/* Tile number `at`, of 128 rows and WIDE of n columns; *e and *before: a group, and the number
+ * of tiles of those before it, from which a search by rows goes on. */
 template <int WIDE>
 MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t n, int64_t at, int64_t *e,
                             int64_t *before, mf_gemm_part *p)

@@ -272,7 +272,8 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
         for (int s = 0; s < steps; s++) {
             mf_copy_wait<AHEAD - 1>();
             mf_proxy_fence();
-            __syncthreads(); /* all have copied this step, and none reads the one before the last */
+            /* all have copied this step, and none reads the one before the last */
+            __syncthreads();
             const unsigned char *now = shared + stage * STAGE;
             const uint64_t of_a = mf_wgmma_panel<A_ALONG>(now + group * MF_PANEL_BYTES);
             const uint64_t of_b = mf_wgmma_panel<B_ALONG>(now + PANEL_A);

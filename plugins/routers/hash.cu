@@ -1,5 +1,5 @@
-/* hash.cu: the op of the router hash on a GPU; hash.c describes it. One thread hashes one token,
- * with the host's whole numbers, so all choices are the same. */
+/* hash.cu: the op of the router hash on a GPU; hash.c describes it. One thread hashes one
+ * token, with the host's whole numbers, so all choices are the same. */
 #include <moefw/kernel.cuh>
 
 enum { TOKEN_ID, SIGN_BITS };

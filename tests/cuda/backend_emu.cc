@@ -4,8 +4,8 @@
  *
  * MOEFW_EMU_ORDER=0|1|2 (rising, falling, drawn) and MOEFW_EMU_SEED decide in which order
  * threads run; MOEFW_EMU_PREEMPT=1 lets them change between any two accesses. MOEFW_EMU_ARCH is
- * the compute capability, 80 or 90: some kernels are for one alone. MOEFW_EMU_PROFILE=FILE writes
- * the traffic of memory by kernel when the device is closed. */
+ * the compute capability, 80 or 90: some kernels are for one alone. MOEFW_EMU_PROFILE=FILE
+ * writes the traffic of memory by kernel when the device is closed. */
 #include <cstdio>
 #include <cstdlib>
 

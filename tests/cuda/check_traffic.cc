@@ -1,6 +1,7 @@
-/* check_traffic: gemms by wgmma ask memory for little more than the least that their bytes need,
- * by the emulator's counts: passes of shared memory (copies, operands of wgmma), and sectors of
- * global memory. Operands fill whole tiles, since elsewhere the least is not reached. */
+/* check_traffic: gemms by wgmma ask memory for little more than the least that their bytes
+ * need, by the emulator's counts: passes of shared memory (copies, operands of wgmma), and
+ * sectors of global memory. Operands fill whole tiles, since elsewhere the least is not
+ * reached. */
 #include <cstdio>
 #include <initializer_list>
 

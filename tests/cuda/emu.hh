@@ -183,8 +183,8 @@ struct traffic {
     uint64_t requests, sectors, ideal_sectors, shared_requests, shared_passes;
 };
 traffic traffic_take(); /* of the launches since the last call, with opt.profile */
-/* A line for each kernel, with tabs: name without template arguments, launches, threads, bytes of
- * dynamic shared memory, then the numbers of struct traffic. */
+/* A line for each kernel, with tabs: name without template arguments, launches, threads, bytes
+ * of dynamic shared memory, then the numbers of struct traffic. */
 void traffic_write(const char *path);
 } // namespace emu
 

@@ -1,5 +1,5 @@
-/* fake.hh: what the fake libcublasLt needs of the fake libcudart, and the files of the latter of
- * each other. */
+/* fake.hh: what the fake libcublasLt needs of the fake libcudart, and the files of the latter
+ * of each other. */
 #ifndef TESTS_CUDA_FAKE_HH
 #define TESTS_CUDA_FAKE_HH
 

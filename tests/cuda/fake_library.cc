@@ -2,9 +2,10 @@
  * give to a GPU is looked up among kernels that an ordinary C++ compiler made, and these run on
  * the emulator, which judges every access:
  *
- *   an ELF file of this machine   is loaded itself (`make emulate` of a plugin builds such an image)
- *   a fat binary                  must have code for the architecture MOEFW_EMU_ARCH; its kernels
- *                                 are those of the file beside the plugin with `.twin` for `.so`
+ *   an ELF file of this machine   is loaded itself (`make emulate` of a plugin builds such an
+ * image)   a fat binary                  must have code for the architecture MOEFW_EMU_ARCH;
+ * its kernels                                 are those of the file beside the plugin with
+ * `.twin` for `.so`
  *
  * Where there is no such file, nothing in the image is for this GPU. */
 #include <cuda_runtime_api.h>
@@ -39,8 +40,8 @@ static std::map<const void *, CUkern_st *> known;
 
 /* ---- images ---- */
 
-/* Whether a fat binary has code that a GPU of this architecture runs: of the same generation and
- * not newer, or PTX that is not newer. */
+/* Whether a fat binary has code that a GPU of this architecture runs: of the same generation
+ * and not newer, or PTX that is not newer. */
 static bool fits(const char *image, int arch)
 {
     uint64_t bytes, at = 16;
@@ -197,8 +198,8 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
     if (shared > k.most_shared) return (cudaError_t)fake::give(cudaErrorInvalidValue);
     fake::count("kernels"), fake::count("kernels of plugins");
     return (cudaError_t)fake::give(fake::enqueue(s, "kernel of a plugin", [=] {
-        fake::
-            all_written(); /* kernels of the backend are not judged: what they write is unknown */
+        /* kernels of the backend are not judged: what they write is unknown */
+        fake::all_written();
         emu::launch(k.name.c_str(), grid, block, shared, [=] { k.fn(kept); });
     }));
 }

@@ -23,6 +23,7 @@ core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op
 core/ops/gemm.h:linear         an op
 core/ops/layers/swiglu.c:swiglu          an op
+core/graph/plan/fuse.c:swiglu     an op
 core/train/checkpoint/checkpoint_manifest.c:hash the checksum of a plugin's file
 core/train/*:entropy              a measurement in metrics.jsonl
 core/report/*:entropy             a measurement in metrics.jsonl

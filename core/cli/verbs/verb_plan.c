@@ -268,4 +268,4 @@ const mf_verb mf_verb_plan = {
     .run = run,
     .notes = "Predictions are those of a formula with constants fitted to published runs; on\n"
              "a cluster whose ranks were measured ([rank] measured_gflops), of that rate.\n"
-             "With --device each kernel of a step is counted: moefw-parallel(7), \"One GPU\".\n"};
+             "With --device kernels of a step are counted: \"One GPU\", moefw-parallel(7).\n"};

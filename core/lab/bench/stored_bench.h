@@ -2,9 +2,9 @@
  *
  * Each type is measured as a token meets it in a layer of experts: one row of x for each of 8
  * chosen experts, of which a pass takes 8 after 8 until it has read all of them, more than the
- * caches hold. The row is f32, or bf16 as in models that are opened so. Next to each pass a loop that does nothing else reads the same memory, so the
- * share of both rates is what the arithmetic leaves of the memory's. Pages have 4 KiB, as
- * those of mapped files do. */
+ * caches hold. The row is f32, or bf16 as in models that are opened so. Next to each pass a
+ * loop that does nothing else reads the same memory, so the share of both rates is what the
+ * arithmetic leaves of the memory's. Pages have 4 KiB, as those of mapped files do. */
 #ifndef MF_LAB_STORED_BENCH_H
 #define MF_LAB_STORED_BENCH_H
 

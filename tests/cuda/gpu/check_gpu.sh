@@ -6,6 +6,7 @@
 #   MOEFW_CHECK_FAKE=1     uses the library that stands for CUDA (tests/cuda/fake): to test this script
 #   MOEFW_TEST_KERNELS=... limits the kernels, as in HACKING
 # The exit status is 0 if all is well, 1 if a check fails, 6 if there is no GPU or no toolkit.
+# shellcheck disable=SC2317 # functions of checks are called by name
 set -u
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) page=${3:-check-gpu.md}
 fake=${MOEFW_CHECK_FAKE:-}
@@ -74,7 +75,7 @@ check() {
     } >>"$scratch/more"
 }
 
-# ---- checks ----
+# ---- checks: functions that row calls by name ----
 probe() {
     include="-I$build/include -I$source/include -I$source/core -I$source -I$source/tests/cuda -I$source/kernels/cuda"
     # shellcheck disable=SC2086

@@ -14,7 +14,8 @@ at of_b(int lane, int i); /* B 16 x 8, i: 0 .. 3 */
 at of_c(int lane, int i); /* C and D 16 x 8, i: 0 .. 3 */
 /* Loads four matrices of 8 rows of 8 elements; out: eight elements of each lane. */
 void ldmatrix(bool trans, const uint16_t from[256], uint16_t out[32][8]);
-/* Offset in bytes of element `column` of row `row`, in rows of 128 bytes, as kernels copy them. */
+/* Offset in bytes of element `column` of row `row`, in rows of 128 bytes, as kernels copy them.
+ * */
 int swizzled(int row, int column);
 /* d [128][n / 2] = A B, A 64 x 16, B 16 x n, n 128 or 256: a [64 * 64] and b [n * 64] as they
  * lie in shared memory, in swizzled rows of 128 bytes, of which the first 16 inner indices are

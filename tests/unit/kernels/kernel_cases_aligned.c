@@ -159,8 +159,8 @@ static const int64_t gated[][4] = {
     {5, 8, 16, 1}, {200, 72, 72, 8}, {60, 264, 40, 256}, {400, 528, 530, 3}, {40, 30, 24, 4}};
 enum { GATED = 5 };
 
-/* The epilogue SWIGLU, or two kernels where the set has none. v: whether c is kept, with a bias;
- * gates. */
+/* The epilogue SWIGLU, or two kernels where the set has none. v: whether c is kept, with a
+ * bias; gates. */
 static void run_swiglu(mf_kt *t)
 {
     const int v = t->variant;

@@ -38,8 +38,8 @@ static inline int64_t spans_of(int64_t n)
     return (n + SPAN - 1) / SPAN;
 }
 
-/* Rounds to the nearest integer: halves away from 0 or, for two digits, where they are frequent,
- * to the even one, as kernels/stored.h says. */
+/* Rounds to the nearest integer: halves away from 0 or, for two digits, where they are
+ * frequent, to the even one, as kernels/stored.h says. */
 V_INLINE vi digits_round(int digits, vf x)
 {
 #if VL == 16

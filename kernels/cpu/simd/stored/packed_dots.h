@@ -119,9 +119,9 @@ V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i
 /* Vectors of outputs at once, which load the digits together. */
 #define GPTQ_VECTORS(mr) (VL == 8 && (mr) == 1 ? 2 : 1)
 
-/* Adds word rows w .. w + words - 1 of nv vectors of outputs, from output v on. n: the number of
- * outputs, less than a vector only if nv is 1. With `fresh` nothing has been added before. held:
- * digits of [mr, words] if GPTQ_HELD. */
+/* Adds word rows w .. w + words - 1 of nv vectors of outputs, from output v on. n: the number
+ * of outputs, less than a vector only if nv is 1. With `fresh` nothing has been added before.
+ * held: digits of [mr, words] if GPTQ_HELD. */
 V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const gptq_unit *u,
                            int64_t w, int64_t v, int64_t n, const gptq_digits *held,
                            int32_t *sum)
@@ -240,7 +240,8 @@ V_INLINE void gptq_scale_all(int mr, int nd, const gptq_unit *u, int32_t *sum)
     if (v < u->n) gptq_scale(mr, nd, u, v, u->n - v, digits, sum);
 }
 
-/* mr = 1, 2 or 4 rows, of nd digits. Words are read row by row, in the order in which they lie in memory. */
+/* mr = 1, 2 or 4 rows, of nd digits. Words are read row by row, in the order in which they lie
+ * in memory. */
 V_INLINE void gptq_run(int mr, int nd, const gptq_unit *u, int32_t *sum)
 {
     int64_t w = 0;
