@@ -91,7 +91,7 @@ probe() {
     arch=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
     wgmma=
     [ "$arch" != sm_90 ] || arch=sm_90a
-    [ $arch != sm_90a ] || ! grep -q MF_HAS_WGMMA "$source/kernels/cuda/device.cuh" || wgmma=-DPROBE_WGMMA
+    [ "$arch" != sm_90a ] || ! grep -q MF_HAS_WGMMA "$source/kernels/cuda/device.cuh" || wgmma=-DPROBE_WGMMA
     # shellcheck disable=SC2086
     "$nvcc" -std=c++20 -O2 -arch="$arch" $wgmma $include "$source/tests/cuda/gpu/probe.cu" -o probe_gpu &&
         ./probe_gpu >gpu || return 1
