@@ -2,10 +2,10 @@
  * give to a GPU is looked up among kernels that an ordinary C++ compiler made, and these run on
  * the emulator, which judges every access:
  *
- *   an ELF file of this machine   is loaded itself (`make emulate` of a plugin builds such an
- * image)   a fat binary                  must have code for the architecture MOEFW_EMU_ARCH;
- * its kernels                                 are those of the file beside the plugin with
- * `.twin` for `.so`
+ *   an ELF file of this machine   is loaded itself; `make emulate` of a plugin builds one
+ *   a fat binary                  must have code for the architecture MOEFW_EMU_ARCH; its
+ *                                 kernels are those of the file beside the plugin that has
+ *                                 `.twin` for `.so`
  *
  * Where there is no such file, nothing in the image is for this GPU. */
 #include <cuda_runtime_api.h>
