@@ -198,8 +198,7 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
     if (shared > k.most_shared) return (cudaError_t)fake::give(cudaErrorInvalidValue);
     fake::count("kernels"), fake::count("kernels of plugins");
     return (cudaError_t)fake::give(fake::enqueue(s, "kernel of a plugin", [=] {
-        fake::
-            all_written(); /* kernels of the backend are not judged */
+        fake::all_written(); /* kernels of the backend are not judged */
         emu::launch(k.name.c_str(), grid, block, shared, [=] { k.fn(kept); });
     }));
 }
