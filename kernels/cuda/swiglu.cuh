@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(MF_THREADS)
 /* silu' = s (1 + a (1 - s)) with s = 1 / (1 + e^-a). y may be dy: a thread writes where it
  * read. */
 template <int W, class T>
-__global__ void __launch_bounds__(MF_THREADS, 4)
+__global__ void __launch_bounds__(MF_THREADS, 5)
     mf_cu_swiglu_backward(int64_t rows, int64_t n, const T *a, int64_t lda, const T *b,
                           int64_t ldb, const float *gate, const T *dy, T *da, T *db,
                           float *dgate, T *y)
