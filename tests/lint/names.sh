@@ -29,7 +29,6 @@ core/train/*:entropy              a measurement in metrics.jsonl
 core/report/*:entropy             a measurement in metrics.jsonl
 core/lab/*:entropy                a measurement in metrics.jsonl
 core/report/*:attention           a part of a block
-core/graph/plan/fuse.c:swiglu      an op
 core/plugin/load/find.c:replay_changes the new name of an old one
 END
 )
