@@ -64,7 +64,7 @@ launched() {
 }
 
 @test "training in f32" {
-    profiled f32.tsv 80 f32
+    profiled f32.tsv 80 f32 --set train.batch=1
     judged f32.tsv
     launched f32.tsv sm_80
 }

@@ -152,11 +152,7 @@ compiled() {
     [ "$(grep -c ': [0-9]* kernels, [0-9]* rules, 0 not met$' <<<"$output")" -eq $# ]
 }
 
-@test "kernels as nvcc compiles them meet the rules: sm_90a" {
-    compiled sm_90a
-}
-
-@test "kernels as nvcc compiles them meet the rules: sm_80, sm_100, sm_120" {
+@test "kernels as nvcc compiles them meet the rules: sm_80, sm_90a, sm_100, sm_120" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
-    compiled sm_80 sm_100 sm_120
+    compiled sm_80 sm_90a sm_100 sm_120
 }
