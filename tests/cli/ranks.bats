@@ -603,7 +603,12 @@ END
     RANKS_MPI=mpich ranks_setup
     equal "3" default
     thin x default --set parallel.comm=openmpi
-    run ranks 2 "${words[@]}"
+    # Open MPI makes and removes one folder for processes that it did not start, and both may do so
+    # at once: each gets a place of its own.
+    printf '%s\n' '#!/bin/sh' "OMPI_MCA_orte_tmpdir_base=$PWD/\$PMI_RANK TMPDIR=$PWD/\$PMI_RANK" \
+        'export OMPI_MCA_orte_tmpdir_base TMPDIR' 'mkdir -p "$TMPDIR"' "exec '$MOEFW' \"\$@\"" >each
+    chmod +x each
+    MOEFW=$PWD/each run ranks 2 "${words[@]}"
     refused 2 "has started 2 processes, but communicator openmpi sees 1"
     # MPICH can take the ranks of one machine for those of two.
     MPIR_CVAR_ODD_EVEN_CLIQUES=1 run --separate-stderr ranks 3 bench comm --repetitions 1 --json
