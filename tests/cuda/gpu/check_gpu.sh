@@ -113,7 +113,7 @@ unit() {
     n=$(grep -c '^ok ' unit.log)
     bad=$(grep -c '^not ok ' unit.log)
     echo "$n passed, $bad failed"
-    [ $status -eq 0 ] && [ "$n" -gt 0 ] && [ "$bad" -eq 0 ]
+    [ "$status" -eq 0 ] && [ "$n" -gt 0 ] && [ "$bad" -eq 0 ]
 }
 
 sanitized() {
@@ -144,7 +144,7 @@ losses() { sed -nE '/"split":"train"/s/.*"loss":([^,]*),.*/\1/p' "$1/metrics.jso
 
 same_bits() {
     for dtype in f32 bf16; do
-        trained "a-$dtype" cuda $dtype && trained "b-$dtype" cuda $dtype || return 1
+        trained "a-$dtype" cuda "$dtype" && trained "b-$dtype" cuda "$dtype" || return 1
         weights "a-$dtype" >a.weights && weights "b-$dtype" >b.weights
         cmp a.weights b.weights || return 1
         [ "$(losses "a-$dtype")" = "$(losses "b-$dtype")" ] || return 1
