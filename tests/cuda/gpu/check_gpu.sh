@@ -161,10 +161,10 @@ against() {
         END { printf "%d losses, at most %.2g apart, bound %s\n", NR, most, bound; exit NR < 10 || most > bound }'
 }
 
-make -s -C "$build" check TESTS= >"$scratch/make.log" 2>&1 && make -s -C "$build" emulator >>"$scratch/make.log" 2>&1 || {
+if ! { make -s -C "$build" check TESTS= && make -s -C "$build" emulator; } >"$scratch/make.log" 2>&1; then
     tail -n 20 "$scratch/make.log"
     exit 1
-}
+fi
 check "instructions against the emulator" probe
 check "kernels against ref" unit kernels/check_kernels "cpu against ref" env
 check "queues, copies, recordings" unit graph/check_queue "" env
