@@ -2,11 +2,12 @@
 # bytes that come late and in another order, calls that fail, ranks that end.
 
 bats_require_minimum_version 1.5.0
+. "$srcdir/tests/lib/emulator.bash"
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export TMPDIR="$BATS_TEST_TMPDIR"
-    make -s -C "$builddir" fake-nccl >&2
+    made fake-nccl >&2
     export MOEFW_PLUGIN_PATH="$builddir/tests/cuda/nccl" MOEFW_FAKE_LEAKS=1 OMP_NUM_THREADS=1
     port=$((20000 + $$ % 20000 + 40 * BATS_TEST_NUMBER))
     export MOEFW_COMM_ROOT="127.0.0.1:$port"

@@ -71,7 +71,7 @@ of() {
 @test "launches are those of the library that stands for CUDA" {
     why=$(lacking)
     [ -z "$why" ] || skip "$why"
-    make -s -C "$builddir" fake-cuda
+    made fake-cuda
     counted=0
     for steps in 8 3; do # what five steps launch, without a recording
         # shellcheck disable=SC2086

@@ -9,7 +9,7 @@ setup_file() {
     export LACKING
     [ -z "$LACKING" ] || return 0
     # MOEFW_FAKE: a folder with another backend, with a fault that mutants.sh planted
-    [ -n "$MOEFW_FAKE" ] || make -s -C "$builddir" fake-cuda
+    [ -n "$MOEFW_FAKE" ] || made fake-cuda
 }
 
 setup() {

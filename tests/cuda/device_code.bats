@@ -9,7 +9,7 @@ setup_file() {
     NVCC=$(command -v "${NVCC:-nvcc}" || ls /usr/local/cuda/bin/nvcc 2>/dev/null || :)
     export LACKING NVCC
     [ -z "$LACKING" ] || return 0
-    make -s -C "$builddir" fake-cuda
+    made fake-cuda
     export STAGE="$BATS_FILE_TMPDIR/stage"
     make -C "$builddir" install DESTDIR="$STAGE" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
         cat "$BATS_FILE_TMPDIR/log"

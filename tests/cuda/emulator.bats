@@ -9,7 +9,7 @@ setup_file() {
     LACKING=$(lacking) # old versions of bats cannot skip here
     export LACKING
     [ -z "$LACKING" ] || return 0
-    make -s -C "$builddir" emulator
+    made emulator
 }
 
 setup() {
@@ -129,7 +129,7 @@ planted() {
 
 @test "faults planted in host code are found: all" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
-    make -s -C "$builddir" fake-cuda
+    made fake-cuda
     planted host
     [ "$(grep -c ': found by' <<<"$output")" -ge 30 ]
 }

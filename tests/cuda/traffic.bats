@@ -9,7 +9,7 @@ setup_file() {
     LACKING=$(lacking) # old versions of bats cannot skip here
     export LACKING
     [ -z "$LACKING" ] || return 0
-    make -s -C "$builddir" emulator
+    made emulator
 }
 
 setup() {

@@ -11,7 +11,7 @@ make_fake_cuda() {
     export LACKING
     [ -z "$LACKING" ] || return 0
     # MOEFW_FAKE: a folder with another backend, with a fault that mutants.sh planted
-    [ -n "$MOEFW_FAKE" ] || make -s -C "$builddir" fake-cuda
+    [ -n "$MOEFW_FAKE" ] || made fake-cuda
 }
 
 # use_fake_cuda: for setup. One multiprocessor is four times as fast as four: loops over all of

@@ -8,7 +8,7 @@ setup_file() {
     [ -x "$builddir/tests/unit/kernels/check_kernels" ] || LACKING="check_kernels is not built"
     export LACKING
     [ -z "$LACKING" ] || return 0
-    make -s -C "$builddir" fake-cuda emulator
+    made fake-cuda emulator
 }
 
 setup() {

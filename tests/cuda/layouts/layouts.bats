@@ -14,7 +14,7 @@ setup_file() {
     fi
     export LACKING CUDA_INCLUDE
     [ -z "$LACKING" ] || return 0
-    make -s -C "$builddir" emulator
+    made emulator
     "${CXX:-g++}" -std=c++20 -O1 -w -I"$MOEFW_CUTE" -I"$CUDA_INCLUDE" -I"$CUDA_INCLUDE/cccl" \
         -c "$srcdir/tests/cuda/layouts/layouts.cc" -o "$BATS_FILE_TMPDIR/layouts.o"
 }
