@@ -35,4 +35,5 @@ const mf_kernels mf_kernels_cuda = {
 #define MF_KERNEL(fn, args) .fn = mf_cuda_##fn,
 #include "kernels/kernels.def"
 #undef MF_KERNEL
+    .sumsq_tiles = NULL,
 };
