@@ -44,6 +44,7 @@ page() {
 }
 
 @test "a check that fails is in the page, with its output; exit status 1" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     page MOEFW_CHECK_FAKE=1 MOEFW_TEST_KERNELS=norm MOEFW_FAKE_FAIL=40
     [ "$status" -eq 1 ]
     grep -q '^| training in f32 against the CPU | FAILED ' page.md
