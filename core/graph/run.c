@@ -1,6 +1,7 @@
 /* graph/run.c: finishes a graph and runs it. Finishing resolves all pointers of a step once, so
  * that a run only calls functions. */
 #include "base/float_control.h"
+#include "graph/device/code.h"
 #include "graph/device/recorder.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"
@@ -53,13 +54,6 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
-/* Returns the entry behind one of a list of launch functions. A plugin's entries have the size
- * that it was built with. */
-static const mf_device_op *behind(const mf_device_op *l)
-{
-    return (const mf_device_op *)(const void *)((const char *)l + l->size);
-}
-
 /* Returns the launch functions or the kernels that the op has for the graph's device; NULL: it
  * has none, or the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
@@ -67,7 +61,7 @@ static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
     if (!g->options.device) return NULL;
     if (op->size < offsetof(mf_opdef, launch) + sizeof op->launch) return NULL;
     const char *name = mf_device_name(g->options.device);
-    for (const mf_device_op *l = op->launch; l && l->device; l = behind(l)) {
+    for (const mf_device_op *l = op->launch; l && l->device; l = mf_device_op_next(l)) {
         if (l->size < offsetof(mf_device_op, code)) return NULL;
         if (strcmp(l->device, name) != 0) continue;
         if (l->forward && (l->backward || !op->backward)) return l;

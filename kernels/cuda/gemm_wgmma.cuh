@@ -239,6 +239,7 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
 #ifdef MF_HAS_WGMMA
     enum { PANEL_A = MF_HIGH_WGMMA * MF_ROW_BYTES, STAGE = PANEL_A + WIDE * MF_ROW_BYTES };
     enum { STAGES = MF_SHARED_WGMMA / STAGE, AHEAD = STAGES - 2 };
+    constexpr int COLUMNS = SWIGLU ? WIDE / 2 : WIDE; /* of y or of c in a tile */
     MF_SHARED_DYNAMIC(shared);
     const int group = (int)threadIdx.x / (4 * MF_WARP);
     int64_t e = 0, before = 0;
@@ -250,8 +251,7 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     if (mf_failed(fault)) return;
     /* Finds tile number `tile`, and begins to copy its steps; false: there is none. */
     auto begin = [&](int64_t tile) {
-        if (!mf_gemm_tile < SWIGLU ? WIDE / 2 : WIDE > (g, n, tile, &e, &before, &p))
-            return false;
+        if (!mf_gemm_tile<COLUMNS>(g, n, tile, &e, &before, &p)) return false;
         steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
         a.begin(g.a, (const mf_bf16 *)g.a.data + (g.by == MF_BY_BATCH ? p.group * g.a.step : 0),
                 p.i0, p.i1, p.k0, p.k1);

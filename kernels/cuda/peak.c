@@ -6,9 +6,11 @@
  * number; else it is not known. */
 #include "kernels/cuda/backend.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
-/* The name is a part of what CUDA says; the first that fits counts. TFLOP/s. */
+/* The name is whole words of what CUDA says; the first that fits counts. TFLOP/s. */
 static const struct sheet {
     const char *name;
     double f32, bf16;
@@ -33,12 +35,24 @@ static const struct rate {
     {90, 256, 4096}, {100, 256, 8192}, {120, 256, 0},
 };
 
+/* Whether a GPU of this name is the model: "RTX A1000" is no A100, and GPUs of laptops have
+ * the names of faster ones. */
+static bool is(const char *name, const char *model)
+{
+    const size_t n = strlen(model);
+    if (strstr(name, "Laptop") || strstr(name, "Max-Q")) return false;
+    for (const char *p = name; (p = strstr(p, model)) != NULL; p++)
+        if ((p == name || !isalnum((unsigned char)p[-1])) && !isalnum((unsigned char)p[n]))
+            return true;
+    return false;
+}
+
 void mf_cuda_peak_of(const char *name, int capability, int processors, int khz,
                      mf_cuda_peak *ret)
 {
     *ret = (mf_cuda_peak){0};
     for (size_t i = 0; i < sizeof sheets / sizeof *sheets; i++)
-        if (strstr(name, sheets[i].name)) {
+        if (is(name, sheets[i].name)) {
             *ret = (mf_cuda_peak){1e12 * sheets[i].f32, 1e12 * sheets[i].bf16};
             return;
         }

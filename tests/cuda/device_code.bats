@@ -2,14 +2,13 @@
 # and built out of the tree by pkg-config, on the libraries that stand for CUDA's; and broken ones.
 
 bats_require_minimum_version 1.5.0
-. "$srcdir/tests/lib/emulator.bash"
+. "$srcdir/tests/lib/fake_cuda.bash"
 
 setup_file() {
-    LACKING=$(lacking)
+    make_fake_cuda
     NVCC=$(command -v "${NVCC:-nvcc}" || ls /usr/local/cuda/bin/nvcc 2>/dev/null || :)
-    export LACKING NVCC
+    export NVCC
     [ -z "$LACKING" ] || return 0
-    made fake-cuda
     export STAGE="$BATS_FILE_TMPDIR/stage"
     make -C "$builddir" install DESTDIR="$STAGE" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
         cat "$BATS_FILE_TMPDIR/log"
@@ -31,11 +30,8 @@ setup_file() {
 }
 
 setup() {
-    [ -z "$LACKING" ] || skip "$LACKING"
-    cd "$BATS_TEST_TMPDIR" || exit 1
-    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+    use_fake_cuda
     unset MAKEFLAGS MFLAGS MAKELEVEL
-    fake=${MOEFW_FAKE:-$builddir/tests/cuda/fake}
     hash=$builddir/tests/cuda/fake/routers/hash.so mine=$BATS_FILE_TMPDIR/mine fat=$BATS_FILE_TMPDIR/fat
 }
 
@@ -50,20 +46,7 @@ train() {
     local device=$1 plugin=$2
     shift 2
     # shellcheck disable=SC2086
-    MOEFW_PLUGIN_PATH=$fake MOEFW_FAKE_LEAKS=1 "$MOEFW" train default $tiny --steps 2 --plugin "$plugin" \
-        --device "$device" "$@"
-}
-
-losses() {
-    sed -nE '/"split":"train"/s/.*"loss":([^,]*),.*"grad_norm":([^,}]*).*/\1 \2/p' "$1/metrics.jsonl"
-}
-
-# close_to A B: two runs have the same losses and norms of gradients, up to 1e-5
-close_to() {
-    [ "$(losses "$1" | wc -l)" -gt 1 ]
-    paste -d ' ' <(losses "$1") <(losses "$2") | awk '
-        function far(a, b) { return (a > b ? a - b : b - a) > 1e-5 * (a < 0 ? 1 - a : 1 + a) }
-        NF != 4 || far($1, $3) || far($2, $4) { print; bad = 1 } END { exit bad }'
+    on "$device" train default $tiny --steps 2 --plugin "$plugin" "$@"
 }
 
 # runs PLUGIN: it has the losses of the CPU, with its kernels and no op on the host
@@ -71,7 +54,7 @@ runs() {
     train cpu "$1" -q --out cpu
     MOEFW_FAKE_STATS=1 run -0 train cuda "$1" -q --set device.strict=yes --out cuda
     [[ "$output" =~ "kernels of plugins "[1-9] ]]
-    close_to cpu cuda
+    close_to cpu cuda 2
 }
 
 @test "hash, whose op has code for this GPU: no op on the host" {
@@ -83,7 +66,7 @@ runs() {
             train cpu "$hash" -q --out cpu $words
             train cuda "$hash" -q --set device.strict=yes --out cuda $words
         }
-        close_to cpu cuda
+        close_to cpu cuda 2
     done
 }
 
@@ -119,7 +102,7 @@ on_host() {
 @test "a plugin without code runs on the host, named once in the log, refused by device.strict" {
     train cpu "$mine/mine.so" -q --out cpu
     train cuda "$mine/mine.so" -v --out cuda 2>log
-    close_to cpu cuda
+    close_to cpu cuda 2
     # forward and backward are one op
     on_host log 'mine_cap.*has no launch function for device cuda'
     run -6 train cuda "$mine/mine.so" --set device.strict=yes --out strict
@@ -133,7 +116,7 @@ on_host() {
     make -C new CC="$CC" NVCC="$NVCC" ARCHITECTURES="-gencode arch=compute_120,code=sm_120"
     train cpu new/fat.so -q --out cpu
     train cuda new/fat.so -v --out cuda 2>log
-    close_to cpu cuda
+    close_to cpu cuda 2
     on_host log 'fat_cap.*has no code for device cuda: nothing in its image is for compute capability 8.0'
     run -6 train cuda new/fat.so --set device.strict=yes --out strict
     [[ "$output" == *"fat_cap"*"has no code for device cuda: nothing in its image"*"device.strict = no"* ]]
@@ -141,7 +124,7 @@ on_host() {
     [[ "$output" == *"-     ops on a device   fat_cap"*"has no code for device cuda"* ]]
     # on a GPU of that generation it runs
     MOEFW_EMU_ARCH=120 train cuda new/fat.so -q --set device.strict=yes --out gpu
-    close_to cpu gpu
+    close_to cpu gpu 2
 }
 
 @test "without a GPU: plugin check says why the op was not tried on one" {
@@ -275,7 +258,7 @@ failing() {
     rm -rf failed
     MOEFW_FAKE_FAIL=$1 run train cuda "$2" -q --out failed
     case $status in
-    0) close_to right failed && return 0 ;;
+    0) close_to right failed 2 && return 0 ;;
     1 | 6) [[ "$output" == *"moefw: "*"failed"* ]] && return 0 ;;
     esac
     echo "call $1: status $status: $output"

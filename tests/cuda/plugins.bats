@@ -10,7 +10,7 @@ setup_file() {
 }
 
 setup() {
-    use_fake_cuda
+    use_fake_cuda 1
 }
 
 tiny="--set model.dim=16 --set model.layers=1 --set model.heads=2 --set expert.hidden=8 --set moe.experts=4

@@ -6,10 +6,7 @@ bats_require_minimum_version 1.5.0
 . "$srcdir/tests/lib/emulator.bash"
 
 setup_file() {
-    LACKING=$(lacking) # old versions of bats cannot skip here
-    export LACKING
-    [ -z "$LACKING" ] || return 0
-    made emulator
+    make_emulator
 }
 
 setup() {

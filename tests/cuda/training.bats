@@ -10,7 +10,7 @@ setup_file() {
 }
 
 setup() {
-    use_fake_cuda
+    use_fake_cuda 1
 }
 
 slow() {

@@ -10,6 +10,13 @@ lacking() {
     fi
 }
 
+# make_emulator: for setup_file; sets LACKING to what the system lacks, in words
+make_emulator() {
+    LACKING=$(lacking) # old versions of bats cannot skip here
+    export LACKING
+    [ -n "$LACKING" ] || made emulator
+}
+
 # made TARGET...: makes what several test files need, one file at a time: two makes would write
 # the same objects at once
 made() {

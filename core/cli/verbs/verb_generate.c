@@ -415,8 +415,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling, tokens);
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,
-                            device,
-                            cache, &sampling, tokens);
+                            device, cache, &sampling, tokens);
     if (rc == MF_OK) rc = turn(cli, &t);
     if (rc == MF_OK && other)
         rc = mf_talker_open(&baseline, other, -1, dtype, device, cache, &sampling, tokens);

@@ -5,6 +5,13 @@
 
 #include "graph/device/device.h"
 
+/* The next entry of an op's list of devices, whose entries have the size that the plugin was
+ * built with. */
+static inline const mf_device_op *mf_device_op_next(const mf_device_op *l)
+{
+    return (const mf_device_op *)(const void *)((const char *)l + l->size);
+}
+
 typedef struct mf_code mf_code;
 
 /* Loads the image, or finds it loaded. MF_EDEP: the device takes none, or there is nothing in

@@ -11,10 +11,10 @@ struct mf_store {
     mf_param **params;
     int n, room;
     bool sealed, bf16, no_moments;
-    int64_t trained;           /* elements of parameters, without gaps */
-    int64_t size, buffer_size; /* elements of the blocks, with gaps */
-    int64_t moment_size[2];    /* elements of the blocks of moments; set by seal */
-    mf_shard *shards;          /* [n_shards] NULL: all moments are kept */
+    int64_t trained;             /* elements of parameters, without gaps */
+    int64_t size, buffer_size;   /* elements of the blocks, with gaps */
+    int64_t moment_size[2];      /* elements of the blocks of moments; set by seal */
+    mf_shard *shards;            /* [n_shards] NULL: all moments are kept */
     int n_shards;
     int64_t kept[2];             /* with shards: elements of the own blocks of moments */
     size_t bytes;                /* bytes of the blocks without buffers */

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/mem.h"
-#include "base/rng.h"
 #include "graph/graph.h"
 #include "lab/check/checks.h"
 #include "plugin/crash.h"
@@ -17,7 +15,6 @@
 
 #define DEVICE    "cuda"
 #define TOLERANCE 1e-4 /* functions and sums of a GPU round in another way */
-enum { SEED = 20240607 };
 
 /* A graph of the op, on one of the two devices. */
 typedef struct alone {
@@ -25,20 +22,6 @@ typedef struct alone {
     mf_tensor *in[MF_OP_MAX_IN], *out[MF_OP_MAX_OUT], *to[MF_OP_MAX_IN];
     int n_out, n_to;
 } alone;
-
-static void fill(const mf_op_example *e, int i, void *data)
-{
-    const int64_t n = mf_shape_count(e->shape[i]);
-    const bool given = e->lo[i] != 0 || e->hi[i] != 0;
-    const double lo = given ? e->lo[i] : -2, hi = given ? e->hi[i] : 2;
-    for (int64_t k = 0; data && k < n; k++) {
-        const double u = (double)mf_rng_uniform(SEED, 10 + (uint64_t)i, 0, (uint64_t)k);
-        if (e->dtype[i] == MF_I32)
-            ((int32_t *)data)[k] = (int32_t)(lo + floor(u * (hi - lo + 1)));
-        else
-            ((float *)data)[k] = (float)(lo + u * (hi - lo));
-    }
-}
 
 /* Adds the gradient of the sum of squares of all f32 outputs to the inputs that have one. */
 static int add_gradient(alone *a)
@@ -80,8 +63,8 @@ static int build(const mf_op_example *e, mf_device *d, alone *a)
         if (a->to[i]->grad) mf_graph_keep(a->to[i]->grad);
     if (rc == MF_OK) rc = mf_graph_finish(a->g);
     for (int i = 0; rc == MF_OK && i < e->n_in; i++)
-        if (a->in[i]) fill(e, i, mf_tensor_input(a->in[i]));
-    return rc == MF_OK ? mf_graph_run(a->g, &(mf_run){.seed = SEED}) : rc;
+        if (a->in[i]) mf_check_fill(e, i, mf_tensor_input(a->in[i]));
+    return rc == MF_OK ? mf_graph_run(a->g, &(mf_run){.seed = MF_CHECK_SEED}) : rc;
 }
 
 static int same(const mf_op_example *e, const char *what, int number, const mf_tensor *host,

@@ -16,7 +16,7 @@
 #include "lab/check/checks.h"
 #include "plugin/crash.h"
 
-enum { SEED = 20240607, GUARD = 64, GUARD_BYTE = 0xa7 };
+enum { GUARD = 64, GUARD_BYTE = 0xa7 };
 
 /* ---- a graph of the op ---- */
 
@@ -39,13 +39,13 @@ static bool wants(const mf_op_example *e, int i)
            (e->op->diff_in >> i & 1u);
 }
 
-static void fill(const mf_op_example *e, int i, void *data)
+void mf_check_fill(const mf_op_example *e, int i, void *data)
 {
     const int64_t n = mf_shape_count(e->shape[i]);
     const bool given = e->lo[i] != 0 || e->hi[i] != 0;
     const double lo = given ? e->lo[i] : -2, hi = given ? e->hi[i] : 2;
     for (int64_t k = 0; data && k < n; k++) {
-        const double u = (double)mf_rng_uniform(SEED, 10 + (uint64_t)i, 0, (uint64_t)k);
+        const double u = (double)mf_rng_uniform(MF_CHECK_SEED, 10 + (uint64_t)i, 0, (uint64_t)k);
         if (e->dtype[i] == MF_I32)
             ((int32_t *)data)[k] = (int32_t)(lo + floor(u * (hi - lo + 1)));
         else
@@ -77,7 +77,7 @@ static int build(const mf_op_example *e, bool training, alone *a)
 static void fill_all(alone *a)
 {
     for (int i = 0; i < a->e->n_in; i++)
-        if (a->in[i]) fill(a->e, i, mf_tensor_input(a->in[i]));
+        if (a->in[i]) mf_check_fill(a->e, i, mf_tensor_input(a->in[i]));
 }
 
 /* ---- the same bits ---- */
@@ -85,7 +85,7 @@ static void fill_all(alone *a)
 static int digest(alone *a, char hash[33])
 {
     char each[MF_OP_MAX_OUT][33] = {{0}};
-    int rc = mf_graph_run(a->g, &(mf_run){.seed = SEED});
+    int rc = mf_graph_run(a->g, &(mf_run){.seed = MF_CHECK_SEED});
     for (int i = 0; i < a->n_out && rc == MF_OK; i++) {
         const void *data = mf_tensor_host(a->out[i]);
         const size_t bytes = (size_t)mf_shape_count(a->out[i]->shape) * 4;
@@ -201,7 +201,7 @@ static int begin(direct *d, const alone *a, size_t work, int content)
                            .stream = 7,
                            .exec = &d->launch.exec,
                            .fail = direct_fail}};
-    mf_launch_init(&d->launch, &mf_kernels_ref, true, SEED, 0);
+    mf_launch_init(&d->launch, &mf_kernels_ref, true, MF_CHECK_SEED, 0);
     int rc = take(&d->work, work, content);
     d->call.work = work > 0 ? inside(&d->work) : NULL;
     return rc;
@@ -214,7 +214,7 @@ static int add_input(direct *d, const alone *a, int i, bool read)
     const mf_op_example *e = a->e;
     const int at = d->call.n_in++;
     int rc = add_view(&d->in[at], &d->in_data[at], e->dtype[i], e->shape[i], read, 0);
-    if (rc == MF_OK && d->in[at].data) fill(e, i, d->in[at].data);
+    if (rc == MF_OK && d->in[at].data) mf_check_fill(e, i, d->in[at].data);
     return rc;
 }
 
@@ -250,7 +250,7 @@ static int backward_call(direct *d, const alone *a, const direct *values, int co
         float *data = d->in[at].data;
         if (rc == MF_OK && data && !gradient) memcpy(data, y->data, bytes_of(y->shape));
         for (int64_t k = 0; rc == MF_OK && data && gradient && k < n; k++)
-            data[k] = mf_rng_uniform(SEED, 30 + (uint64_t)i, 0, (uint64_t)k) - 0.5f;
+            data[k] = mf_rng_uniform(MF_CHECK_SEED, 30 + (uint64_t)i, 0, (uint64_t)k) - 0.5f;
     }
     for (int i = 0; i < e->n_in && rc == MF_OK; i++) {
         rc = add_view(&d->out[i], &d->out_data[i], e->dtype[i], e->shape[i], wants(e, i),
@@ -275,7 +275,7 @@ static int untouched(const direct *d, const alone *a, const char *function)
         guarded fresh = {0};
         if (!d->in_data[i].base) continue;
         int rc = take(&fresh, d->in_data[i].bytes, 0);
-        if (rc == MF_OK) fill(a->e, i, inside(&fresh));
+        if (rc == MF_OK) mf_check_fill(a->e, i, inside(&fresh));
         const bool same = rc == MF_OK && intact(&d->in_data[i]) &&
                           memcmp(inside(&fresh), inside(&d->in_data[i]), fresh.bytes) == 0;
         mf_free(fresh.base);
@@ -339,7 +339,7 @@ static int slopes(const mf_op_example *e, mf_gradcheck_report *report)
     for (int i = 0; i < a.n_out && rc == MF_OK; i++)
         if (a.out[i]->dtype == MF_F32) from[n_from++] = a.out[i];
     if (rc == MF_OK && n_to > 0 && n_from > 0) {
-        const mf_gradcheck_options options = {.seed = SEED, .step = 0x1p-7};
+        const mf_gradcheck_options options = {.seed = MF_CHECK_SEED, .step = 0x1p-7};
         fill_all(&a);
         rc = mf_gradcheck(a.g, n_from, from, n_to, to, &options, report);
     }
@@ -368,7 +368,7 @@ static int own_rule(const mf_op_example *e)
     if (rc == MF_OK) rc = mf_graph_backward(a.g, sum, n, to);
     if (rc == MF_OK) rc = mf_graph_finish(a.g);
     if (rc == MF_OK) fill_all(&a);
-    if (rc == MF_OK) rc = mf_graph_run(a.g, &(mf_run){.seed = SEED});
+    if (rc == MF_OK) rc = mf_graph_run(a.g, &(mf_run){.seed = MF_CHECK_SEED});
     for (int i = 0; i < n && rc == MF_OK; i++) {
         const float *d = to[i]->grad ? mf_tensor_host(to[i]->grad) : NULL;
         const int64_t count = mf_shape_count(to[i]->shape);

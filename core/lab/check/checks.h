@@ -42,6 +42,10 @@ int mf_check_digest(const mf_loaded *plugin, char hash[33]);
 
 /* ---- shared by the checks ---- */
 
+#define MF_CHECK_SEED 20240607 /* of what ops alone are given, and draw */
+/* Draws input i of an example into data, which holds its elements; NULL: nothing. */
+void mf_check_fill(const mf_op_example *e, int i, void *data);
+
 /* Whether a person has asked for the thorough check (--thorough), which has more sizes and
  * ranges of values, and more draws of each. */
 bool mf_check_thorough(void);

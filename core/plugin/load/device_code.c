@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/device/code.h"
 #include "plugin/load/reach.h"
 
 enum {
@@ -250,16 +251,11 @@ static const mf_device_op *list_of(const mf_opdef *op)
     return MF_HAS(op, mf_opdef, launch) ? op->launch : NULL;
 }
 
-static const mf_device_op *behind(const mf_device_op *l)
-{
-    return (const mf_device_op *)(const void *)((const char *)l + l->size);
-}
-
 int mf_judge_device_code(const mf_opdef *op)
 {
     const mf_device_op *l = list_of(op);
     const size_t least = UP_TO(mf_device_op, backward);
-    for (int i = 0; l && i < DEVICES; i++, l = behind(l)) {
+    for (int i = 0; l && i < DEVICES; i++, l = mf_device_op_next(l)) {
         int rc = sized(op, "mf_device_op", l, least, sizeof *l);
         if (rc != MF_OK) return rc;
         if (!l->device) return MF_OK;
@@ -308,7 +304,7 @@ static void add_image(char *text, size_t size, const unsigned char *image, size_
 void mf_device_code_text(const mf_opdef *op, char *text, size_t size)
 {
     text[0] = '\0';
-    for (const mf_device_op *l = list_of(op); l && l->device; l = behind(l)) {
+    for (const mf_device_op *l = list_of(op); l && l->device; l = mf_device_op_next(l)) {
         const bool as_data = MF_HAS(l, mf_device_op, code) && l->code;
         add(text, size, "%s%s: ", text[0] ? "; " : "", l->device);
         if (!as_data) {

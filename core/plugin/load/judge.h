@@ -2,11 +2,10 @@
  * is called.
  *
  * The checks, in this order: size of the symbol, magic, ABI, sizes, kind, name, other strings,
- * sizes of conf and self, option table, function table, examples and the
- * device code of their ops, host slot. A refusal says what is wrong, what was expected and what
- * was found. A newer plugin (larger structs) is
- * accepted if all bytes of its descriptor and its function table that this moefw does not know
- * are zero. */
+ * sizes of conf and self, option table, function table, examples and the device code of their
+ * ops, host slot. A refusal says what is wrong, what was expected and what was found. A newer
+ * plugin (larger structs) is accepted if all bytes of its descriptor and its function table
+ * that this moefw does not know are zero. */
 #ifndef MF_PLUGIN_JUDGE_H
 #define MF_PLUGIN_JUDGE_H
 

@@ -1,5 +1,5 @@
 /* train/run/device_use.c: MFU and memory of a device. The FLOP are those that the graph counts
- * of its nodes, so they are exact for any router, and contain what is recomputed. */
+ * of its nodes, so they are exact for any router; a node that is recomputed counts once. */
 #include "train/run/device_use.h"
 
 #include <math.h>
