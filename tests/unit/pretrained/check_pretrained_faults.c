@@ -183,7 +183,7 @@ START_TEST(allocations_of_a_load)
     ck_assert_int_eq(import(run), MF_OK);
     ck_assert_int_eq(load_changed(run), MF_OK);
     bool hit = true;
-    for (long n = 1; hit; n = after(n)) {
+    for (long n = 1; hit; n++) {
         fault_alloc(n, FAULT_ONCE);
         const int rc = load_changed(run);
         hit = fault_hit();

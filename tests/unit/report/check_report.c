@@ -4,6 +4,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -181,6 +183,43 @@ START_TEST(odd_records)
 }
 END_TEST
 
+static size_t largest;
+
+static void *watched_alloc(size_t bytes)
+{
+    if (bytes > largest) largest = bytes;
+    return bytes > 256 << 20 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+/* A damaged sample that names the most experts for each of many tokens, and holds none of them:
+ * the lists it promises would be TOKENS x 4096 words of 8 bytes. */
+START_TEST(a_sample_without_its_experts)
+{
+    enum { TOKENS = 8192 };
+    static char damaged[TOKENS * 16 + 256];
+    const mf_mem_table watched = {watched_alloc, free};
+    const char *const runs[] = {write_run("damaged", metrics)};
+    size_t n = (size_t)sprintf(damaged, "{\"step\":2,\"labels\":[\"a\"],\"tokens\":[\"x\"");
+    for (int i = 1; i < TOKENS; i++)
+        n += (size_t)sprintf(damaged + n, ",\"x\"");
+    n += (size_t)sprintf(damaged + n, "],\"token_labels\":[0");
+    for (int i = 1; i < TOKENS; i++)
+        n += (size_t)sprintf(damaged + n, ",0");
+    n += (size_t)sprintf(
+        damaged + n,
+        "],\"layers\":[{\"layer\":0,\"experts\":4096,\"top_k\":4096,\"chosen\":[]}]}");
+    char path[640];
+    snprintf(path, sizeof path, "%s/routing_sample.json", runs[0]);
+    scratch_write(path, damaged, n);
+    largest = 0;
+    mf_mem_set_table(&watched);
+    const int rc = mf_report_write(1, runs, scratch_path("damaged.html"));
+    mf_mem_set_table(NULL);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    ck_assert_msg(largest > 0 && largest < 64 << 20, "one block has %zu bytes", largest);
+}
+END_TEST
+
 /* A line of metrics with two layers of two heads. gate: four values; active: four characters,
  * '0' for a pruned head. */
 static size_t put_heads(char *out, size_t room, int step, const char *turns, const char *active,
@@ -296,6 +335,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_report_on_a_failing_disk);
     tcase_add_test(c, a_configuration_without_memory);
     tcase_add_test(c, odd_records);
+    tcase_add_test(c, a_sample_without_its_experts);
     tcase_add_test(c, what_became_of_heads);
     tcase_add_test(c, the_speed_is_that_of_training);
     tcase_add_test(c, too_many_runs);
