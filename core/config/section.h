@@ -74,9 +74,10 @@ typedef struct mf_plugin_section {
 /* Greatest number of steps and of batches, far below 2^63. */
 #define MF_STEPS_MAX 1e15
 extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
-#define MF_SECTION_AUTO(conf, field, def, lo, hi, help)                                        \
+#define MF_SECTION_AUTO(conf, field, def, low, high, text)                                     \
     {                                                                                          \
-#field, help, def, MF_OPT_INT, 0, offsetof(conf, field), lo, hi, mf_section_auto       \
+        .name = #field, .help = text, .value = def, .type = MF_OPT_INT,                        \
+        .offset = offsetof(conf, field), .lo = low, .hi = high, .choices = mf_section_auto     \
     }
 #define MF_SECTION_INT(conf, field, def, lo, hi, help)                                         \
     MF_OPTION_INT(conf, field, def, lo, hi, 0, help)

@@ -78,26 +78,20 @@ typedef struct mf_option {
     const char *const *choices;
 } mf_option;
 
+#define MF_OPTION_INIT(...)                                                                    \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
 #define MF_OPTION_INT(conf, field, def, lo, hi, flags, help)                                   \
-    {                                                                                          \
-#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL              \
-    }
+    MF_OPTION_INIT(#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL)
 #define MF_OPTION_REAL(conf, field, def, lo, hi, flags, help)                                  \
-    {                                                                                          \
-#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL             \
-    }
+    MF_OPTION_INIT(#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL)
 #define MF_OPTION_BOOL(conf, field, def, flags, help)                                          \
-    {                                                                                          \
-#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL               \
-    }
+    MF_OPTION_INIT(#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL)
 #define MF_OPTION_STR(conf, field, def, help)                                                  \
-    {                                                                                          \
-#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL                    \
-    }
+    MF_OPTION_INIT(#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL)
 #define MF_OPTION_ENUM(conf, field, def, choices, help)                                        \
-    {                                                                                          \
-#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices                \
-    }
+    MF_OPTION_INIT(#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices)
 #define MF_END_OPTIONS                                                                         \
     {                                                                                          \
         NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL                                                  \
@@ -226,7 +220,7 @@ typedef struct mf_adapter {
     mf_after_step_fn after_step;
     uint32_t points; /* MF_POINT_BIT of each point that the plugin supports */
     uint32_t reserved;
-    const char *at;   /* the point unless the section sets another: "expert_out" */
+    const char *at; /* the point unless the section sets another: "expert_out" */
     /* its parameters are layers.N.PATH.*, at the output head adapter.PATH.*; NULL: PATH is the
      * section's NAME */
     const char *path;
@@ -269,8 +263,7 @@ typedef struct mf_plugin {
 #define MF_NAMES
 #endif
 #ifdef __cplusplus
-#define MF_EXPORT_PLUGIN                                                                       \
-    MF_NAMES extern "C" MF_VISIBLE const mf_plugin moefw_plugin
+#define MF_EXPORT_PLUGIN MF_NAMES extern "C" MF_VISIBLE const mf_plugin moefw_plugin
 #else
 #define MF_EXPORT_PLUGIN                                                                       \
     MF_NAMES extern MF_VISIBLE const mf_plugin moefw_plugin;                                   \

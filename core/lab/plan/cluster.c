@@ -4,24 +4,19 @@
 #include "base/mem.h"
 #include "config/section.h"
 
-#define FIELD(part, field, def, lo, hi, help)                                                  \
+/* An option of a part of mf_plan_cluster, with the offset in that part. */
+#define OPTION(part, field, ...)                                                               \
     {                                                                                          \
-#field, help, def, MF_OPT_REAL, 0,                                                     \
-            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi,   \
-            NULL                                                                               \
+        .name = #field,                                                                        \
+        .offset = offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part),     \
+        __VA_ARGS__                                                                            \
     }
-#define WHOLE(part, field, def, lo, hi, help)                                                  \
-    {                                                                                          \
-#field, help, def, MF_OPT_INT, 0,                                                      \
-            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), lo, hi,   \
-            NULL                                                                               \
-    }
-#define YES_NO(part, field, help)                                                              \
-    {                                                                                          \
-#field, help, "no", MF_OPT_BOOL, 0,                                                    \
-            offsetof(mf_plan_cluster, part.field) - offsetof(mf_plan_cluster, part), 0, 1,     \
-            NULL                                                                               \
-    }
+#define FIELD(part, field, def, low, high, text)                                               \
+    OPTION(part, field, .type = MF_OPT_REAL, .value = def, .lo = low, .hi = high, .help = text)
+#define WHOLE(part, field, def, low, high, text)                                               \
+    OPTION(part, field, .type = MF_OPT_INT, .value = def, .lo = low, .hi = high, .help = text)
+#define YES_NO(part, field, text)                                                              \
+    OPTION(part, field, .type = MF_OPT_BOOL, .value = "no", .hi = 1, .help = text)
 
 static const mf_option cluster_options[] = {
     WHOLE(cluster, ranks, NULL, 1, 1e6, "ranks in all"),
