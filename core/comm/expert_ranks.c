@@ -358,8 +358,9 @@ static void fan_out(mf_graph *g, mf_tensor *t, int n, mf_tensor **of)
         fan_out(g, mf_reshape(g, t, t->shape), n / 2, of + half * (n / 2));
 }
 
-void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, mf_tensor **of)
+void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, int n,
+                      mf_tensor **of)
 {
     const int64_t local = p->shape.dim[0] / e->ranks;
-    fan_out(g, mf_graph_param_part(g, p, e->rank * local, local), e->ranks, of);
+    fan_out(g, mf_graph_param_part(g, p, e->rank * local, local), n, of);
 }

@@ -22,6 +22,7 @@ typedef struct mf_expert_ranks {
     struct mf_world *world; /* NULL: the ranks have not joined; then no graph may run */
     int rank, ranks;        /* ranks: a power of two; 0 or 1: all experts are here */
     int first;   /* of these ranks, in the world: others share experts among themselves */
+    bool merged; /* experts get the rows of all ranks at once (comm/expert_merge.h) */
     bool silent; /* this rank has no micro-batch now: it sends no rows */
 } mf_expert_ranks;
 
@@ -49,8 +50,9 @@ mf_tensor *mf_expert_return(mf_graph *g, const mf_expert_routes *r, mf_tensor *y
 mf_tensor *mf_expert_rows_of(mf_graph *g, const mf_expert_ranks *e, mf_tensor *x, int rank);
 mf_tensor *mf_expert_join(mf_graph *g, const mf_expert_ranks *e, mf_tensor *const *x);
 
-/* The part of a parameter that this rank has, once for each rank that sends: `of` [ranks]
- * values with the same memory, whose gradients are added in a binary tree. */
-void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, mf_tensor **of);
+/* The part of a parameter that this rank has, once for each of n calls of the expert (a power of
+ * two): `of` [n] values with the same memory, whose gradients are added in a binary tree. */
+void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, int n,
+                      mf_tensor **of);
 
 #endif

@@ -289,7 +289,8 @@ int mf_model_share_experts(mf_model *m, int rank, int ranks)
     const char *why = ranks > 1 ? unshared(m, ranks) : NULL;
     if (why)
         return mf_fail(MF_ECONFIG, "parallel.expert with %d ranks: expected %s", ranks, why);
-    m->expert_ranks = (mf_expert_ranks){.rank = rank, .ranks = ranks};
+    m->expert_ranks =
+        (mf_expert_ranks){.rank = rank, .ranks = ranks, .merged = m->options.merge_rows};
     for (int i = 0; i < mf_store_count(m->store); i++) {
         mf_param *p = mf_store_at(m->store, i);
         if (!mf_model_of_experts(p)) continue;

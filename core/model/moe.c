@@ -1,6 +1,7 @@
 /* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
  * never depend on the data: R is fixed, and a dropped assignment has index -1 in `admitted`. */
 #include "model/moe.h"
+#include "model/moe_ranks.h"
 #include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
@@ -459,76 +460,6 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
     return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
 }
 
-/* ---- experts that several ranks share ---- */
-
-enum { MOST_WEIGHTS = 16 };
-
-/* What stands for the weights of an expert while it is called for the rows of one rank. */
-typedef struct weights {
-    const mf_expert_ranks *ranks;
-    int from, n;
-    const mf_param *of[MOST_WEIGHTS];
-    mf_tensor *copy[MOST_WEIGHTS][MF_EXPERT_RANKS];
-} weights;
-
-static mf_tensor *stand_in(void *arg, mf_graph *g, mf_param *p)
-{
-    weights *w = arg;
-    int i = 0;
-    if (!p->held) return NULL;
-    while (i < w->n && w->of[i] != p)
-        i++;
-    if (i == MOST_WEIGHTS) {
-        mf_graph_fail(g, MF_ECONFIG,
-                      "parallel.expert: an expert of at most %d parameters, found more",
-                      MOST_WEIGHTS);
-        return NULL;
-    }
-    if (i == w->n) {
-        w->of[w->n++] = p;
-        mf_expert_copies(g, w->ranks, p, w->copy[i]);
-    }
-    return w->copy[i][w->from];
-}
-
-/* Numbers that an expert draws would depend on who computes it. */
-static void refuse_draws(mf_graph *g, int before)
-{
-    for (int i = before; i < mf_graph_nodes(g); i++)
-        if (mf_graph_node_at(g, i)->op->flags & MF_OP_RANDOM)
-            mf_graph_fail(g, MF_ECONFIG,
-                          "parallel.expert: expected an expert without random numbers");
-}
-
-/* Calls the experts on the rows of all ranks, one rank after the other. */
-static mf_tensor *call_shared(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
-                              const mf_expert_in *ein)
-{
-    const mf_expert_ranks *e = s->ranks;
-    const int64_t local = ein->experts / e->ranks;
-    const mf_expert_routes routes = mf_expert_routes_new(g, e, ein->offset);
-    mf_tensor *x = mf_expert_send(g, &routes, ein->x), *y[MF_EXPERT_RANKS] = {NULL};
-    mf_tensor *gate = ein->gate ? mf_expert_send(g, &routes, ein->gate) : NULL;
-    weights w = {.ranks = e};
-    for (int r = 0; r < e->ranks; r++) {
-        mf_expert_in one = *ein;
-        const int before = mf_graph_nodes(g);
-        mf_tensor *offset = mf_slice(g, routes.counts, 0, r, 1);
-        one.experts = (int32_t)local;
-        one.x = mf_expert_rows_of(g, e, x, r);
-        one.gate = gate ? mf_expert_rows_of(g, e, gate, r) : NULL;
-        one.offset = mf_reshape(g, offset, mf_shape1(local + 1));
-        one.token = NULL; /* of another rank's batch */
-        w.from = r;
-        mf_graph_set_stand_in(g, stand_in, &w);
-        const int rc = mf_instance_expert(layer->expert, g, &one, &y[r]);
-        mf_graph_set_stand_in(g, NULL, NULL);
-        if (rc != MF_OK) return NULL;
-        refuse_draws(g, before);
-    }
-    return mf_expert_return(g, &routes, mf_expert_join(g, e, y));
-}
-
 /* Calls the experts on the admitted assignments, and sums their outputs for each token. */
 static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                    mf_graph *g, const mf_router_in *in, mf_expert_in *ein,
@@ -544,7 +475,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     ein->x = mf_dispatch_rows(g, in->x, &groups, r->token, k);
     ein->offset = groups.offset;
     ein->token = groups.token;
-    mf_tensor *y = mf_experts_shared(s->ranks) ? call_shared(layer, s, g, ein)
+    mf_tensor *y = mf_experts_shared(s->ranks) ? mf_moe_shared_experts(layer, s->ranks, g, ein)
                                                : call_experts(layer, s, g, ein, out);
     if (!y) return NULL;
     return gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)

@@ -109,6 +109,8 @@ typedef struct mf_parallel_config {
     int64_t bucket;    /* MiB of gradients that travel at once */
     int64_t expert;    /* at most so many ranks share the experts; 1: each has all */
     int64_t gradient;  /* mf_parallel_gradient */
+    int64_t exact;     /* the bits are those of one process; 0: shared experts merge rows */
+    double room;       /* no effect: rows of shared experts have room for any load */
 } mf_parallel_config;
 
 /* parallel.bucket in elements. */

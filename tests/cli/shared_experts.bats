@@ -40,6 +40,54 @@ shared() {
     SHARING=2 shared "4" default --plugin "$PWD/p/skewed.so" --set router.first=6
 }
 
+# losses RUN: the losses of its steps
+losses() {
+    sed -n 's/.*"split":"train",.*"task_loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"
+}
+
+# merged RANKS WORDS...: where rows are merged, losses are near those of one process, and two runs have the same bits
+merged() {
+    local n=$1 run
+    shift
+    rm -rf one many again
+    thin one "$@"
+    "$MOEFW" "${words[@]}"
+    for run in many again; do
+        thin $run "$@" --set "parallel.expert=${SHARING:-8}" --set parallel.exact=no
+        ranks "$n" "${words[@]}" || return 1
+    done
+    same many again || return 1
+    paste <(losses one) <(losses many) | awk -v most="${OFF:-2e-5}" '{ off = $1 - $2; if (off < 0) off = -off; n++
+        if (off > most * $1) { print "step " n ": " $1 " " $2; bad = 1 } } END { exit bad || n != 6 }'
+}
+
+@test "shared experts: rows of all ranks at once (parallel.exact = no)" {
+    merged 2 default --set train.dropout=0.1 --set train.clip=0.5
+    merged 4 default --set train.accumulate=7 --set expert.plugin=mlp --set moe.capacity_factor=1
+    SHARING=2 merged 4 default --set train.accumulate=5 --set train.recompute=block
+    OFF=2e-3 merged 2 default --set train.dtype=bf16
+    built skewed
+    merged 4 default --plugin "$PWD/p/skewed.so" --set router.first=6
+    # the run of the last line goes on with the bits of the one that did not stop
+    rm -rf many/ckpt/step-6
+    echo step-3 >many/ckpt/latest
+    ranks 4 train many --resume -q -t 1 --plugin "$PWD/p/skewed.so"
+    same again many
+}
+
+@test "shared experts: parallel.exact and parallel.room of one process change nothing" {
+    thin one default --set parallel.expert=2
+    "$MOEFW" "${words[@]}"
+    thin many default --set parallel.expert=2 --set parallel.exact=no --set parallel.room=1
+    "$MOEFW" "${words[@]}"
+    same one many
+    built skewed
+    shared "2" default --plugin "$PWD/p/skewed.so" --set router.first=6 --set parallel.room=1 --set parallel.exact=yes
+    thin x default --set parallel.room=0.5
+    run "$MOEFW" "${words[@]}"
+    refused 2 "'room' in \[parallel\]: out of range"
+}
+
 @test "shared experts: bytes between groups" {
     # Rows of tokens do not depend on the width of the experts, and hash has no parameters. In smaller ones tiles of
     # squares are divided, and their parts travel, too.
