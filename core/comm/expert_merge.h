@@ -1,7 +1,7 @@
 /* comm/expert_merge.h: the rows of all ranks that share the experts, as one batch.
  *
- * An expert then multiplies the rows of all senders at once (parallel.exact = no): larger gemms,
- * and sums whose order depends on the number of ranks. */
+ * An expert then multiplies the rows of all senders at once (parallel.exact = no): larger
+ * gemms, and sums whose order depends on the number of ranks. */
 #ifndef MF_COMM_EXPERT_MERGE_H
 #define MF_COMM_EXPERT_MERGE_H
 

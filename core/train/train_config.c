@@ -169,8 +169,8 @@ static const mf_option parallel_options[] = {
                    "bf16: the gradient of each micro-batch is rounded to bf16, also in a run "
                    "of one process, and travels so; sums are f32"),
     MF_SECTION_BOOL(mf_parallel_config, exact, "yes",
-                    "no: experts that processes share multiply the rows of all of them at once; "
-                    "the bits then depend on the number of processes"),
+                    "no: experts that processes share multiply the rows of all of them at "
+                    "once; the bits then depend on the number of processes"),
     MF_SECTION_REAL(mf_parallel_config, room, "1.5", 1, 1e3,
                     "accepted, without effect: rows of shared experts have room for any load"),
     MF_END_OPTIONS};

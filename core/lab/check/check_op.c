@@ -45,7 +45,8 @@ void mf_check_fill(const mf_op_example *e, int i, void *data)
     const bool given = e->lo[i] != 0 || e->hi[i] != 0;
     const double lo = given ? e->lo[i] : -2, hi = given ? e->hi[i] : 2;
     for (int64_t k = 0; data && k < n; k++) {
-        const double u = (double)mf_rng_uniform(MF_CHECK_SEED, 10 + (uint64_t)i, 0, (uint64_t)k);
+        const double u =
+            (double)mf_rng_uniform(MF_CHECK_SEED, 10 + (uint64_t)i, 0, (uint64_t)k);
         if (e->dtype[i] == MF_I32)
             ((int32_t *)data)[k] = (int32_t)(lo + floor(u * (hi - lo + 1)));
         else
