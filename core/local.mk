@@ -355,7 +355,6 @@ CORE += core/model/history.h
 CORE += core/model/moe.c
 CORE += core/model/moe.h
 CORE += core/model/moe_ranks.c
-CORE += core/model/moe_ranks.h
 CORE += core/model/latent.c
 CORE += core/model/latent.h
 CORE += core/model/rope.c

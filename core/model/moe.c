@@ -1,7 +1,6 @@
 /* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
  * never depend on the data: R is fixed, and a dropped assignment has index -1 in `admitted`. */
 #include "model/moe.h"
-#include "model/moe_ranks.h"
 #include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"

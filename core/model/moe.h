@@ -144,4 +144,11 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *re
  * an empty table; 0 if either side is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
 
+/* As mf_instance_expert, on the rows of all ranks that share the experts; each has a part of
+ * them (model/moe_ranks.c). One rank's rows after the other's, so that each gemm has the rows
+ * that it has in one process; with e->merged those of all ranks at once. Returns the results of
+ * the own rows, or NULL: mf_graph_status says why. */
+mf_tensor *mf_moe_shared_experts(const mf_moe_layer *layer, const mf_expert_ranks *e,
+                                 mf_graph *g, const mf_expert_in *in);
+
 #endif

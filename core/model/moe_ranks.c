@@ -1,7 +1,7 @@
-/* model/moe_ranks.c: calls the plugin of the experts for rows that other ranks have sent. */
-#include "model/moe_ranks.h"
-
+/* model/moe_ranks.c: calls the plugin of the experts for rows that other ranks have sent. While
+ * it is called, a part of each weight stands for the weight, since this rank has no more. */
 #include "comm/expert_merge.h"
+#include "model/moe.h"
 
 enum { MOST_WEIGHTS = 16 };
 
