@@ -263,6 +263,13 @@ static mf_graph *graph_of(const text_job *j)
     return mf_generator_graph(j->g)->g;
 }
 
+static double flops_of(const mf_graph *g)
+{
+    mf_graph_info info;
+    mf_graph_get_info(g, &info);
+    return info.flops;
+}
+
 static int text_begin(mf_session *s, int prompt, text_job *j)
 {
     const int64_t room = s->config->model.seq;
@@ -292,7 +299,7 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
     if (rc == MF_OK) {
         ret->tokens_per_s = 1e3 / ret->time.ms;
         describe_model(ret, s);
-        ret->flops = 2.0 * (double)ret->params_active;
+        ret->flops = flops_of(graph_of(j));
         describe(ret, "generate", s->device);
     }
     if (j) mf_generator_free(j->g);
@@ -310,7 +317,7 @@ int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_spee
     if (rc == MF_OK) {
         ret->tokens_per_s = 1e3 * prompt / ret->time.ms;
         describe_model(ret, s);
-        ret->flops = 2.0 * (double)ret->params_active * prompt;
+        ret->flops = flops_of(graph_of(j));
         describe(ret, "prompt", s->device);
     }
     if (j) mf_generator_free(j->g);
