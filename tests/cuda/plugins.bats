@@ -80,13 +80,16 @@ strictly() {
         --set moe.capacity_factor=1 --set device.strict=yes --out again
 }
 
-@test "no preset needs the host" {
+@test "no preset needs the host: one of three, in the slow group all" {
     printf 'fine film\tpos\ndull plot\tneg\nfine scene ends\tpos\nso dull\tneg\n' >train.tsv
     printf '%s\t%s\t%s\t%s\t%s\n' pair_ID sentence_A sentence_B relatedness_score entailment_judgment >sick.tsv
     for i in 1 2 3 4; do printf '%s\tthe cook stirs\tthe cook rests\t%s\tNEUTRAL\n' "$i" "$i.5" >>sick.tsv; done
     "$MOEFW" data synth -o text.txt --bytes 20000 >/dev/null
-    n=0
+    n=0 each=3
+    [ -z "${MOEFW_SLOW-}" ] || each=1
     for preset in $("$MOEFW" config presets); do
+        n=$((n + 1))
+        [ $((n % each)) -eq 0 ] || continue
         sizes="--set model.dim=16" layers=1
         case $preset in
         tagat* | vanilla*)
@@ -101,7 +104,6 @@ strictly() {
         run on cuda train "$preset" -q $small $data $sizes --set model.layers=$layers --set train.epochs=0 --set train.steps=1 \
             --set train.eval_context=0 --set device.strict=yes --out "$preset"
         [ "$status" -eq 0 ] || { echo "$preset: $output"; return 1; }
-        n=$((n + 1))
     done
     [ "$n" -gt 25 ]
 }
