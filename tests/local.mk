@@ -14,6 +14,7 @@ UNIT += tests/unit/model/check_config
 UNIT += tests/unit/model/check_drawn
 UNIT += tests/unit/data/check_corpus
 UNIT += tests/unit/ops/check_dispatch
+UNIT += tests/unit/ops/check_expert_merge
 UNIT += tests/unit/ops/check_edges
 UNIT += tests/unit/base/check_error
 UNIT += tests/unit/report/check_export
