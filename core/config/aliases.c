@@ -1,10 +1,11 @@
 /* config/aliases.c: old names of keys, live options and words, with the present names. No other
- * file of core has names from papers in its code. Old files and command lines still mean the
- * same run, bit for bit. */
+ * file of core but lora_section.c has names from papers in its code. Old files and command
+ * lines still mean the same run, bit for bit. */
 #include "config/aliases.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "config/lora_section.h"
 
 /* ---- words of the command line ---- */
 
@@ -168,7 +169,10 @@ static int put_sections(mf_ini *from, mf_ini *to)
     for (int i = 0; rc == MF_OK && mf_ini_section_at(from, i); i++) {
         mf_ini_entry e = *mf_ini_section_entry(from, i);
         e.value = "";
-        if (strcmp(e.section, "film") != 0) rc = put_entry(to, &e);
+        if (mf_lora_section(e.section))
+            rc = mf_lora_begin(to, &e);
+        else if (strcmp(e.section, "film") != 0)
+            rc = put_entry(to, &e);
     }
     return rc;
 }
@@ -179,7 +183,8 @@ int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end)
     for (int i = 0; rc == MF_OK && i < mf_ini_count(from); i++) {
         while (source < n_sources && i == end[source])
             end[source++] = mf_ini_count(to);
-        rc = put_entry(to, mf_ini_at(from, i));
+        const mf_ini_entry *e = mf_ini_at(from, i);
+        rc = mf_lora_section(e->section) ? mf_lora_put(from, i, to) : put_entry(to, e);
     }
     while (source < n_sources)
         end[source++] = mf_ini_count(to);

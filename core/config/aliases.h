@@ -1,8 +1,8 @@
 /* config/aliases.h: old names of keys, live options and words, and their present meaning.
  *
- * No other file of core has names from papers in its code. Keys that were in [model] or in a
- * section of their own became sections [adapter.NAME]; files and command lines that use the old
- * names still mean the same. */
+ * No other file of core but lora_section.c has names from papers in its code. Keys that were in
+ * [model] or in a section of their own became sections [adapter.NAME]; files and command lines
+ * that use the old names still mean the same. */
 #ifndef MF_CONFIG_ALIASES_H
 #define MF_CONFIG_ALIASES_H
 
@@ -10,9 +10,9 @@
 #include "plugin/instance.h"
 
 /* Copies `from` into the empty `to` with new names for old ones; a section "adapter NAME"
- * becomes "adapter.NAME". end [n_sources]: the number of entries of `from` that belong to
- * source i or an earlier one; it becomes that of `to`. MF_ECONFIG with file:line for values
- * that an old key did not accept. */
+ * becomes "adapter.NAME", and [lora] what it stands for (config/lora_section.h). end
+ * [n_sources]: the number of entries of `from` that belong to source i or an earlier one; it
+ * becomes that of `to`. MF_ECONFIG with file:line for values that an old key did not accept. */
 int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end);
 /* Passes a sentence to `note` for each old key of `from` that is in use, with its present name.
  * file, line: the position of the key. */

@@ -81,6 +81,31 @@ refused() {
     [[ "$output" == *"routers/hsh.so"*"'hash'"* ]]
 }
 
+@test "[lora] is the short form of an adapter, with everything else frozen" {
+    printf '[lora]\nrank = 4\ntargets = q, o_proj, ffn.w1\nexperts = yes\nrouter = no\n' >short.ini
+    printf '[train]\nfreeze = *\n[adapter.lora]\nplugin = lora\nrank = 4\nat = attention.q, attention.o, ffn.w1, expert.*\n' >long.ini
+    "$MOEFW" config show short.ini >short
+    "$MOEFW" config show long.ini >long
+    diff <(sed 1d short) <(sed 1d long)
+    grep -q 'at = attention.q, attention.o, ffn.w1, expert' short
+    # later sources change it, as any other key; the switches add to the targets
+    "$MOEFW" config show short.ini --set lora.router=yes --set lora.targets=head --set train.freeze= >third
+    grep -q '^at = head, router.\*, expert.\*$' third
+    grep -q '^freeze = ""$' third
+    printf '[lora]\nrouter = yes\n' >default.ini
+    "$MOEFW" config show default.ini | grep -q '^at = attention.q, attention.v, router.\*$'
+    run "$MOEFW" config check short.ini --set lora.router=maybe
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: --set: 'router' in [lora]: expected yes or no, found 'maybe'" ]
+    printf '[lora]\nrnak = 4\n' >wrong.ini
+    run "$MOEFW" config check wrong.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: wrong.ini:2: unknown key 'rnak' in [adapter.lora] (plugin lora); did you mean 'rank'?"* ]]
+    run "$MOEFW" config check default --set "lora.targets=$(printf 'layer%d,' $(seq 20))"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'targets' in [lora]: expected at most 160 characters of names"* ]]
+}
+
 @test "check --json reports every fault" {
     printf '[model]\nlayrs = 2\n[train]\nlr = -1\n' >bad.ini
     run bash -c '"$MOEFW" config check --json bad.ini 2>err'

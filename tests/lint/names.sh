@@ -8,6 +8,7 @@ allowed=$(
     cat <<'END'
 core/model/adapters.c:attention   a point of a block
 core/model/adapters.c:linear      a point of a block
+core/config/lora_section.c:lora   the short form of that adapter
 core/config/aliases.c:*           old keys, and the plugins that they mean now
 core/plugin/host.c:head_gates     a host function
 core/train/train_config.c:cosine a schedule of the learning rate

@@ -1,0 +1,24 @@
+/* config/lora_section.h: the section [lora], a short form of an adapter.
+ *
+ *     [lora]                          [adapter.lora]
+ *     rank = 8                        plugin = lora
+ *     targets = q, v, router    is    rank = 8
+ *     experts = yes                   at = attention.q, attention.v, router.*, expert.*
+ *                                     [train]
+ *                                     freeze = *        (unless train.freeze is set)
+ *
+ * Other keys are those of [adapter.lora], which may stand beside it. */
+#ifndef MF_CONFIG_LORA_SECTION_H
+#define MF_CONFIG_LORA_SECTION_H
+
+#include "base/text/ini.h"
+
+/* Whether the section is this one. */
+bool mf_lora_section(const char *section);
+/* Begins what the section stands for; at: where the section is first named. */
+int mf_lora_begin(mf_ini *to, const mf_ini_entry *at);
+/* Adds what the i-th entry of `from`, of this section, stands for. MF_ECONFIG with its
+ * position: router or experts is neither yes nor no, or there are too many targets. */
+int mf_lora_put(mf_ini *from, int i, mf_ini *to);
+
+#endif
