@@ -348,18 +348,18 @@ static int new_plugin(const mf_cli *cli)
 {
     char *folder;
     const bool cuda = mf_cli_flag(cli, "cuda");
-    int rc = mf_scaffold(mf_cli_operand(cli, 0), mf_cli_operand(cli, 1), mf_cli_operand(cli, 2),
-                         cuda, &folder);
+    const char *kind = mf_cli_operand(cli, 0);
+    int rc = mf_scaffold(kind, mf_cli_operand(cli, 1), mf_cli_operand(cli, 2), cuda, &folder);
     if (rc != MF_OK) return rc;
     rc = mf_cli_put_name(cli, "folder", folder);
     if (rc == MF_OK && !mf_cli_quiet(cli))
         fprintf(stderr,
-                "a %s that builds and trains is in %s; next:\n"
+                "a%s %s that builds and trains is in %s; next:\n"
                 "    make -C %s && make -C %s check%s%s%s\n"
                 "    %s --plugin %s/%s.so --steps 50\n",
-                mf_cli_operand(cli, 0), folder, folder, folder, cuda ? " && make -C " : "",
-                cuda ? folder : "", cuda ? " emulate" : "", mf_paths_called(), folder,
-                mf_cli_operand(cli, 1));
+                strchr("aeo", kind[0]) ? "n" : "", kind, folder, folder, folder,
+                cuda ? " && make -C " : "", cuda ? folder : "", cuda ? " emulate" : "",
+                mf_paths_called(), folder, mf_cli_operand(cli, 1));
     mf_free(folder);
     return rc;
 }
