@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bf16.h"
+
 typedef uint16_t mf_f16;
 
-static inline float mf_f16_to_f32(mf_f16 number)
+MF_ON_DEVICE static inline float mf_f16_to_f32(mf_f16 number)
 {
     const uint32_t sign = (uint32_t)(number & 0x8000) << 16, rest = number & 0x7fff;
     uint32_t bits = rest << 13;

@@ -6,13 +6,15 @@
  * divided among its parts (query, key, value; gate and up), each with a type of its own, since
  * tools quantize some tensors and leave others. Parts of all groups agree in all but type and
  * pointers. The weights lie in memory of the host, often in pages of a file, aligned to the
- * size of their elements and no further; for a device with memory of its own they are copied
- * to f32. */
+ * size of their elements and no further. A device with memory of its own gets a copy of the
+ * same bytes, each piece at a multiple of 64 bytes (core/graph/store/stored.c). */
 #ifndef MF_STORED_H
 #define MF_STORED_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "bf16.h"
 
 typedef enum mf_stored_type {
     MF_STORED_F32,
@@ -50,11 +52,15 @@ typedef struct mf_stored_part {
 typedef struct mf_stored {
     int64_t groups, out, in;
     int64_t parts;              /* of each group; each output of a group is in one of them */
-    const mf_stored_part *part; /* [groups, parts]; memory of the host */
+    const mf_stored_part *part; /* [groups, parts]; memory of the device that reads the weight,
+                                   as is what the parts point to */
+    /* Of a copy on a device: the weight in memory of the host, whose parts say all but where
+     * the copy lies; else NULL */
+    const struct mf_stored *home;
 } mf_stored;
 
 /* The output of its group that row o of a part is. */
-static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
+MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
 {
     return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "graph/device/recorder.h"
 #include "model/heads.h"
 
 struct mf_generator {
@@ -11,6 +12,7 @@ struct mf_generator {
     mf_cache *cache;      /* NULL: for each token the whole text runs again */
     mf_model_graph *one;  /* graph for one token */
     mf_model_graph *many; /* graph for a prompt of many->shape.seq tokens */
+    mf_recorder *recorder; /* of the graph for one token; NULL: the device does not record */
     const mf_model_graph *last;
     mf_model_graph *whole; /* graph of mf_generator_review */
     bool stale;            /* the cache belongs to an earlier state of the model */
@@ -35,6 +37,7 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
     g->model = m;
     if (mf_model_sees_sequences(m)) use_cache = false;
     int rc = use_cache ? mf_cache_new(m, 1, (int)cache_room(m), &g->cache) : MF_OK;
+    if (rc == MF_OK && g->cache) rc = mf_recorder_new(mf_store_device(m->store), &g->recorder);
     if (rc != MF_OK) {
         mf_generator_free(g);
         return rc;
@@ -46,6 +49,7 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
 void mf_generator_free(mf_generator *g)
 {
     if (!g) return;
+    mf_recorder_free(g->recorder);
     mf_model_graph_free(g->one);
     mf_model_graph_free(g->many);
     mf_model_graph_free(g->whole);
@@ -62,6 +66,7 @@ void mf_generator_reset(mf_generator *g)
 int mf_generator_refresh(mf_generator *g)
 {
     mf_model_graph **graphs[] = {&g->one, &g->many, &g->whole};
+    mf_recorder_clear(g->recorder);
     for (int i = 0; i < 3; i++) {
         mf_model_graph_free(*graphs[i]);
         *graphs[i] = NULL;
@@ -176,8 +181,18 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
     set(mg->last, (int32_t)n - 1);
     set(mg->cache_pos, (int32_t)(before + start));
     set(mg->kv_len, (int32_t)(before + start + n));
-    const mf_run r = {.forward_only = true};
-    return mf_graph_run(mg->g, &r);
+    /* What a token changes (its id, position, the length of the cache) is in memory of the
+     * device, so one recording serves all tokens. */
+    const mf_stretch stretch = {{(int64_t)(uintptr_t)mg}};
+    mf_recorder *recorder = mg == g->one ? g->recorder : NULL;
+    const mf_run r = {.forward_only = true,
+                      .queued = recorder != NULL,
+                      .recorder = recorder,
+                      .stretch = &stretch};
+    const int rc = mf_graph_run(mg->g, &r);
+    if (rc != MF_OK) mf_recorder_cancel(recorder);
+    const int ended = rc == MF_OK ? mf_recorder_end(recorder) : rc;
+    return ended == MF_OK && recorder ? mf_graph_wait(mg->g) : ended;
 }
 
 static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_logits)

@@ -8,6 +8,7 @@
 #include "graph/internal.h"
 
 #include "base/log.h"
+#include "kernels/stored.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static size_t reserve(mf_detour *d, size_t bytes)
 static void add(mf_detour *d, const mf_view *v, bool in)
 {
     mf_detour_part *p = d->part;
-    if (!v->data) return;
+    if (!v->data || v->reserved & MF_VIEW_STORED) return; /* the host has it, too */
     while (p < d->part + d->n && p->device != v->data)
         p++;
     if (p == d->part + d->n) {
@@ -76,6 +77,8 @@ int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking, bool no_cod
 
 static void place(const mf_graph *g, const mf_detour *d, mf_view *v)
 {
+    if (v->data && v->reserved & MF_VIEW_STORED)
+        v->data = (void *)(uintptr_t)((const mf_stored *)v->data)->home;
     for (int i = 0; v->data && i < d->n; i++)
         if (d->part[i].device == v->data) {
             v->data = g->staging + d->part[i].at;

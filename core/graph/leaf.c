@@ -128,7 +128,8 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     *place_of(g, param) = t;
     g->n_by_param++;
     t->name = param->name;
-    t->data = param->stored ? (void *)(uintptr_t)param->stored : param->value;
+    const struct mf_stored *stored = param->there ? param->there : param->stored;
+    t->data = stored ? (void *)(uintptr_t)stored : param->value;
     t->needs_grad = g->options.training && !param->buffer && !param->frozen;
     return t;
 }

@@ -12,6 +12,7 @@
 #include "random.cuh"
 #include "route.cuh"
 #include "rows.cuh"
+#include "stored_bf16.cuh"
 #include "sum.cuh"
 #include "swiglu.cuh"
 #include "tokens.cuh"
@@ -19,14 +20,12 @@
 int mf_cuda_processors = 132;
 int mf_cuda_capability = 80;
 
-/* No other layout of weights is better, and weights as files have them stay on the host. */
+/* No other layout of weights is better. */
 static bool mf_cuda_can_pack(int, int64_t, int64_t)
 {
     return false;
 }
 #define mf_cuda_pack_weights NULL
-#define mf_cuda_stored_gemm  NULL
-#define mf_cuda_stored_rows  NULL
 
 const mf_kernels mf_kernels_cuda = {
     .name = "cuda",

@@ -17,8 +17,7 @@ extern "C" {
 #include "kernels/kernels.def"
 #undef MF_KERNEL
 
-/* The table of these functions. Weights as files have them are on the host, so stored_gemm and
- * stored_rows are NULL; so is pack_weights, since can_pack is always false. */
+/* The table of these functions. pack_weights is NULL, since can_pack is always false. */
 extern const mf_kernels mf_kernels_cuda;
 
 /* mf_kernels.can_swiglu of this table. */

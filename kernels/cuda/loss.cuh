@@ -158,6 +158,18 @@ __global__ void __launch_bounds__(MF_THREADS)
         to[i] = first ? a[i] : to[i] + a[i];
 }
 
+/* y = x W^T + bias, or y = x W, of rows of f32, if the weight is stored. */
+static void mf_head_stored(const mf_kctx *x, const mf_linear_cross_entropy_args *p, bool back,
+                           int64_t rows, const float *a, float *y)
+{
+    mf_stored_gemm_args g = {};
+    g.w = p->stored, g.back = back, g.rows = rows, g.alpha = 1;
+    g.x = a, g.ldx = back ? p->vocab : p->d;
+    g.y = y, g.ldy = back ? p->d : p->vocab;
+    if (!back) g.bias = p->bias;
+    mf_cuda_stored_gemm(x, &g);
+}
+
 /* One chunk of rows: logits, losses and gradients, for which dlogits replace the logits. */
 static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *p,
                           const mf_head_work &w, int64_t from, int64_t rows)
@@ -169,7 +181,10 @@ static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *
     g.a.data = a, g.a.type = p->type, g.a.ld = p->d;
     g.b.data = p->w, g.b.type = p->type, g.b.ld = p->d, g.b.trans = true;
     g.c.data = w.logits, g.c.ld = p->vocab;
-    mf_cuda_multiply(x, &g);
+    if (p->stored)
+        mf_head_stored(x, p, false, rows, (const float *)a, w.logits);
+    else
+        mf_cuda_multiply(x, &g);
     mf_launch_row_loss(x, rows, p->vocab, w.logits, p->target + from, w.row_loss + from, w.lse);
     if (!p->dx && !p->dw && !p->dbias) return;
     mf_loss_grad l = {};
@@ -177,7 +192,9 @@ static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *
     l.weight = p->weight ? p->weight + from : NULL, l.lse = w.lse, l.dlogits = w.logits;
     l.sums = w.sums, l.one = true;
     mf_launch_loss_grad(x, l);
-    if (p->dx) {
+    if (p->dx && p->stored) {
+        mf_head_stored(x, p, true, rows, w.logits, (float *)p->dx + from * p->d);
+    } else if (p->dx) {
         mf_gemm back = {};
         back.m = rows, back.n = p->d, back.k = p->vocab, back.alpha = 1;
         back.a.data = w.logits, back.a.ld = p->vocab;

@@ -140,6 +140,10 @@ static bool in_shared_array(size_t off, size_t bytes)
         if (off >= a.offset && off + bytes <= a.offset + a.bytes) return true;
     return false;
 }
+/* Whether kernels say what they store. Those of the plain build do not, so memory there may be
+ * written without a sign. */
+static bool instrumented;
+
 void shared_access(const void *p, size_t bytes, bool write, const void *pc, bool flying)
 {
     const size_t off = (size_t)((const char *)p - B.shared);
@@ -155,7 +159,7 @@ void shared_access(const void *p, size_t bytes, bool write, const void *pc, bool
                  t, c.r, p, pc);
             if (!write) return;
         } else if (c.w == NOBODY) {
-            if (!write) {
+            if (!write && instrumented) {
                 finding("first use", "shared byte %zu is read before it was written, at %s",
                         off, where(pc));
                 return;
@@ -472,7 +476,10 @@ void __tsan_vptr_update(void **, void *) {}
 void __tsan_vptr_read(void **) {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
-void __tsan_init() {}
+void __tsan_init()
+{
+    emu::instrumented = true;
+}
 /* of host code in the same file (reference counts) */
 uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *p, uint32_t v, int)
 {

@@ -13,6 +13,8 @@
 typedef struct mover {
     /* Returns the address that the kernel gets for p. argument: its name, for messages. */
     void *(*to)(const struct mover *m, const void *p, const char *argument);
+    /* Returns a weight whose parts, and what they point to, are where the kernel reads them. */
+    const mf_stored *(*weight)(const struct mover *m, const mf_stored *w);
     void *self;
 } mover;
 
@@ -26,6 +28,19 @@ typedef struct launched_kernel {
     void (*move)(const mover *m, void *args);
     void (*run)(const mf_kernels *k, const mf_kctx *x, void *args);
 } launched_kernel;
+
+/* The parts of w, read at `from`, with what they point to moved; to [groups, parts]. */
+static inline void move_parts(const mover *m, const mf_stored *w, const mf_stored_part *from,
+                              mf_stored_part *to)
+{
+    for (int64_t i = 0; i < w->groups * w->parts; i++) {
+        to[i] = from[i];
+        to[i].data = moved(m, from[i].data, "data");
+        to[i].scales = moved(m, from[i].scales, "scales");
+        to[i].zeros = moved(m, from[i].zeros, "zeros");
+        to[i].group_of = moved(m, from[i].group_of, "group_of");
+    }
+}
 
 #define MOVE(field) a->field = moved(m, a->field, #field)
 
@@ -42,9 +57,9 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(gate);
 }
 
-/* The weights stay on the host. */
 static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args *a)
 {
+    a->w = m->weight(m, a->w);
     MOVE(x);
     MOVE(row);
     MOVE(offset);
@@ -54,6 +69,7 @@ static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args 
 
 static inline void move_mf_stored_rows_args(const mover *m, mf_stored_rows_args *a)
 {
+    a->w = m->weight(m, a->w);
     MOVE(ids);
     MOVE(y);
 }
@@ -116,8 +132,9 @@ static inline void move_mf_grouped_attention_args(const mover *m, mf_grouped_att
 static inline void move_mf_linear_cross_entropy_args(const mover *m,
                                                      mf_linear_cross_entropy_args *a)
 {
+    if (a->stored) a->stored = m->weight(m, a->stored);
     MOVE(x);
-    MOVE(w);
+    a->w = a->stored ? NULL : moved(m, a->w, "w");
     MOVE(bias);
     MOVE(target);
     MOVE(weight);

@@ -35,6 +35,8 @@ static void release_blocks(mf_store *s)
         mf_free(s->copy[i]);
         s->block[i] = s->copy[i] = NULL;
     }
+    mf_device_free(s->device, s->stored);
+    s->stored = NULL;
     s->bytes = 0;
 }
 
@@ -193,7 +195,7 @@ int mf_store_bind(mf_store *s, mf_param *p, const mf_stored *w)
                       : d.rank == 3
                           ? w->groups == d.dim[0] && w->out == d.dim[1] && w->in == d.dim[2]
                           : false;
-    if (s->sealed || s->device || p->buffer || !fits)
+    if (s->sealed || p->buffer || !fits)
         return mf_fail(MF_EINVAL, "%s cannot be read from a file as it is stored", p->name);
     p->stored = w;
     p->frozen = true;
@@ -322,6 +324,7 @@ static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
     s->moment_size[0] = s->moment_size[1] = 0;
     place_moments(s);
     int rc = make_blocks(s, training);
+    if (rc == MF_OK) rc = mf_store_send_stored(s);
     for (int i = 0; rc == MF_OK && i < s->n; i++)
         place(s->params[i]);
     if (rc == MF_OK) rc = draw_values(s, seed);

@@ -51,6 +51,7 @@ typedef struct mf_param {
     /* the values as a file has them (mf_store_bind): then value, grad and bf16 are NULL, and it
      * is frozen; else NULL */
     const struct mf_stored *stored;
+    const struct mf_stored *there; /* the copy of it on the store's device, set by seal; or NULL */
     bool given; /* its values came from a file, so a checkpoint may lack them */
     /* of several processes each has only some values of this parameter, elements held_first ..
      * held_first+held-1 (mf_store_hold); the others take no memory, and are not valid; 0: all
@@ -75,9 +76,10 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
  * sizes do not divide it. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
 /* Binds a parameter to a weight in memory, of its shape ([out,in], or [groups,out,in]). The
- * store allocates nothing for it. It cannot be trained or written; gemms and lookups of rows
- * read it as it is, and all else copies in f32. w must outlive the store. Call this before
- * sealing. MF_EINVAL: it is a buffer, w has another shape, or the store is on a device. */
+ * store allocates nothing for it on the host; on a device it gets a copy of the same bytes,
+ * made once by seal. It cannot be trained or written; gemms and lookups of rows read it as it
+ * is, and all else copies in f32. w must outlive the store. Call this before sealing.
+ * MF_EINVAL: it is a buffer, or w has another shape. */
 int mf_store_bind(mf_store *s, mf_param *p, const struct mf_stored *w);
 /* Before sealing, on the host: only `count` elements of p from `first` on are kept here, with
  * their gradients. Offsets stay as if all were. */

@@ -21,6 +21,7 @@ struct mf_store {
     bool bare;                   /* blocks other than buffers must not be read or written */
     mf_device *device;           /* NULL: the host */
     void *block[MF_BLOCK_COUNT]; /* on the device; NULL: the store has no such block */
+    void *stored; /* on a device: copies of the weights that parameters are bound to, or NULL */
     void *copy[MF_BLOCK_COUNT];  /* on a device: copies on the host; NULL until needed */
     uint64_t seen[MF_BLOCK_COUNT];
     uint64_t state; /* number of changes of the values on the device */
@@ -31,6 +32,8 @@ struct mf_store {
 void mf_param_trim(const mf_param *p);
 /* Allocates a block of the size that the store says. */
 int mf_store_make_block(mf_store *s, mf_block block);
+/* Copies the weights to which parameters are bound to the store's device (stored.c). */
+int mf_store_send_stored(mf_store *s);
 
 /* Returns rc, the code of an allocation of memory on the store's device; if there was too
  * little, the message names the largest parameters and what to turn down. */

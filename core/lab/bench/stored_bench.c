@@ -124,7 +124,7 @@ static int open(mf_stored_type type, bench *b)
                                       .groups = gptq ? IN / GROUP : 0,
                                       .group_size = gptq ? GROUP : 32};
     }
-    b->w = (mf_stored){b->experts, OUT, IN, PARTS, b->part};
+    b->w = (mf_stored){b->experts, OUT, IN, PARTS, b->part, NULL};
     mf_rng_fill_normal(1, mf_rng_stream("bench.stored"), 0, b->x, CHOSEN * IN);
     for (int64_t i = 0; i < CHOSEN * IN; i++)
         b->x16[i] = mf_bf16_from_f32(b->x[i]);

@@ -107,7 +107,6 @@ int mf_stored_files_bind(const mf_stored_files *f, mf_store *store, bool frozen_
                          const char *but)
 {
     int rc = MF_OK;
-    if (mf_store_device(store)) return MF_OK;
     for (int i = 0; rc == MF_OK && i < f->n_weights; i++) {
         mf_param *p = mf_store_find(store, f->weights[i].name);
         if (!p || p->buffer || (frozen_only && !p->frozen)) continue;

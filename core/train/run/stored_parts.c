@@ -23,46 +23,36 @@ static bool side(int64_t n)
     return n >= 1 && n <= SIDE_MAX;
 }
 
-static bool dense(const mf_stored_part *p, int64_t in, extent *out)
-{
-    const int64_t rows = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
-    const size_t size = p->type == MF_STORED_F32 ? 4 : 2;
-    if (p->ld < each || p->ld > SIDE_MAX) return false;
-    *out = (extent){((uint64_t)(rows - 1) * (uint64_t)p->ld + (uint64_t)each) * size, size};
-    return true;
-}
-
 /* Sizes of the memory behind the pointers of a part of a weight with `in` inputs. False if a
  * number of the part is out of range. */
 static bool extents(const mf_stored_part *p, int64_t in, extent out[MF_STORED_POINTERS])
 {
-    memset(out, 0, MF_STORED_POINTERS * sizeof *out);
+    static const size_t align[MF_STORED_TYPES][MF_STORED_POINTERS] = {
+        [MF_STORED_F32] = {4},
+        [MF_STORED_BF16] = {2},
+        [MF_STORED_F16] = {2},
+        [MF_STORED_GPTQ4] = {4, 2, 4, 4},
+        [MF_STORED_MXFP4] = {1, 1},
+    };
+    uint64_t bytes[MF_STORED_POINTERS];
+    if (p->type >= MF_STORED_TYPES) return false;
     if (!side(p->rows) || !side(in) || p->first < 0 || (p->pairs && p->rows % 2 != 0))
         return false;
-    const uint64_t rows = (uint64_t)p->rows, inputs = (uint64_t)in;
-    if (p->type <= MF_STORED_F16) return dense(p, in, out);
-    if (p->transposed) return false;
-    if (p->type == MF_STORED_MXFP4) {
-        out[0] = (extent){rows * inputs / 2, 1};
-        out[1] = (extent){rows * inputs / BLOCK, 1};
-        return in % BLOCK == 0;
-    }
-    if (p->type != MF_STORED_GPTQ4 || p->rows % NIBBLES || in % NIBBLES || !side(p->groups))
+    if (p->type <= MF_STORED_F16) {
+        if (p->ld < (p->transposed ? p->rows : in) || p->ld > SIDE_MAX) return false;
+    } else if (p->transposed) {
         return false;
-    const uint64_t groups = (uint64_t)p->groups;
-    out[0] = (extent){rows * inputs / 2, 4};
-    out[1] = (extent){groups * rows * 2, 2};
-    out[2] = (extent){groups * rows / 2, 4};
-    if (p->group_of) out[3] = (extent){inputs * 4, 4};
-    return p->group_of || (side(p->group_size) && (in - 1) / p->group_size < p->groups);
-}
-
-void mf_stored_pointers(const mf_stored_part *p, const void *out[MF_STORED_POINTERS])
-{
-    out[0] = p->data;
-    out[1] = p->scales;
-    out[2] = p->zeros;
-    out[3] = p->group_of;
+    } else if (p->type == MF_STORED_MXFP4) {
+        if (in % BLOCK != 0) return false;
+    } else if (p->rows % NIBBLES || in % NIBBLES || !side(p->groups) ||
+               (!p->group_of &&
+                (!side(p->group_size) || (in - 1) / p->group_size >= p->groups))) {
+        return false;
+    }
+    mf_stored_sizes(p, in, bytes);
+    for (int i = 0; i < MF_STORED_POINTERS; i++)
+        out[i] = (extent){bytes[i], align[p->type][i]};
+    return true;
 }
 
 static bool lies_in_files(const mf_stored_files *f, const void *at, const extent *e)

@@ -5,6 +5,7 @@
 
 #include "base/file/map.h"
 #include "base/mem.h"
+#include "graph/store/stored.h"
 #include "train/run/stored_files.h"
 
 typedef struct mf_stored_file {
@@ -30,10 +31,6 @@ extern const char *const mf_stored_type_names[MF_STORED_TYPES];
 
 /* Maps a file as the last of the list, without its checksum. */
 int mf_stored_files_map(mf_stored_files *f, const char *path);
-
-enum { MF_STORED_POINTERS = 4 };
-/* The pointers of a part: data, scales, zeros, group_of. */
-void mf_stored_pointers(const mf_stored_part *p, const void *out[MF_STORED_POINTERS]);
 
 /* Checks all numbers of a weight, that its memory lies in mapped files, and that groups of
  * inputs exist. MF_EINPUT with the name; MF_ENOMEM. */

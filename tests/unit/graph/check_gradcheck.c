@@ -220,7 +220,7 @@ static void check_stored(mf_stored_type type, int groups, const mf_kernels *kern
     for (int i = 0; i < groups * PARTS; i++)
         part[i] =
             draw_part(&drawn[i], (mf_stored_type)((type + i % PARTS) % MF_STORED_TYPES), i);
-    const mf_stored w = {groups, PARTS * ROWS, IN, PARTS, part};
+    const mf_stored w = {groups, PARTS * ROWS, IN, PARTS, part, NULL};
     mf_store *s = mf_store_new();
     mf_param *p;
     mf_gradcheck_report r;

@@ -457,7 +457,7 @@ static void bf16_run(const mf_kernels *k, const mf_stored *w, int groups, int fi
                      const uint16_t *x, float *y)
 {
     const mf_kctx c = {.parallel = mf_parallel};
-    const mf_stored all = {groups, w->out, w->in, 1, w->part + (groups > 1 ? 0 : first)};
+    const mf_stored all = {groups, w->out, w->in, 1, w->part + (groups > 1 ? 0 : first), NULL};
     const mf_stored_gemm_args g = {.w = &all,
                                    .rows = rows,
                                    .x = x,
@@ -495,7 +495,7 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
              *x = malloc(BF16_ROWS * BF16_IN * sizeof *x);
     float *y = malloc(2 * BF16_ROWS * BF16_OUT * sizeof *y), *alone = y + BF16_ROWS * BF16_OUT;
     mf_stored_part part[BF16_GROUPS];
-    const mf_stored w = {BF16_GROUPS, BF16_OUT, BF16_IN, 1, part};
+    const mf_stored w = {BF16_GROUPS, BF16_OUT, BF16_IN, 1, part, NULL};
     for (int i = 0; i < BF16_GROUPS * WORDS; i++)
         words[i] = (uint32_t)mf_rng_below(6, 3, 0, (uint64_t)i, 1u << 31) << 1;
     for (int i = 0; i < SIZES * BF16_OUT / 8; i++)

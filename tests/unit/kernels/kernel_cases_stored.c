@@ -50,7 +50,8 @@ static void *bytes(mf_kt *t, int64_t count, int lo, int hi)
 static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
 {
     const int64_t stored = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
-    p->ld = each + 3;
+    /* of the sizes of a type each other has rows that begin at multiples of 16 bytes */
+    p->ld = each + (t->variant / 2 / MF_STORED_TYPES / 6 + p->type) % 2 * 3;
     float *f32 = kt_f32(t, stored * p->ld);
     p->data = f32;
     if (p->type == MF_STORED_F16) p->data = f16s(t, f32, stored * p->ld);
@@ -113,7 +114,7 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t gr
         else
             fill_dense(t, p, in);
     }
-    return (mf_stored){groups, out, in, parts, part};
+    return (mf_stored){groups, out, in, parts, part, NULL};
 }
 
 /* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
@@ -136,16 +137,17 @@ static void run_gemm_of(mf_kt *t, bool bf16)
         weight_of(t, type, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);
     const bool back = t->variant % 2;
     const int64_t n = back ? w.in : w.out, k = back ? w.out : w.in;
+    const int64_t ldx = k + v / 2 % 2 * 2; /* half of the cases have rows without a gap */
     mf_stored_gemm_args g = {.w = &w,
                              .back = back,
                              .rows = s[1],
-                             .ldx = k + 2,
+                             .ldx = ldx,
                              .bf16 = bf16,
                              .alpha = v % 3 == 0 ? 2 : 1,
                              .ldy = n + 1,
                              .y = kt_result(t, s[1] * (n + 1))};
-    const float *x = kt_f32(t, s[1] * (k + 2));
-    g.x = g.bf16 ? bf16s(t, x, s[1] * (k + 2)) : x;
+    const float *x = kt_f32(t, s[1] * ldx);
+    g.x = g.bf16 ? bf16s(t, x, s[1] * ldx) : x;
     if (s[0] > 1) g.offset = kt_offsets(t, s[0], s[1]);
     if (!back && v % 2 == 0) g.bias = kt_f32(t, w.groups * w.out);
     if (v % 5 == 1) g.row = kt_i32(t, s[1], -1, s[1] - 1);

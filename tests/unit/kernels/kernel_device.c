@@ -13,6 +13,8 @@
 static mf_kt *now;
 static const mf_kernels *like;
 static char *copies[MF_KT_BLOCKS], *fault;
+static mf_stored moved_weight; /* of the launch, and the table of its parts on the device */
+static void *moved_parts;
 
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
 #include "launches.h"
@@ -44,11 +46,24 @@ static void *copied(const void *from, size_t bytes)
     return to;
 }
 
+static const mf_stored *weight_to_device(const mover *m, const mf_stored *w)
+{
+    static mf_stored_part part[64];
+    const size_t n = (size_t)(w->groups * w->parts);
+    ck_assert_uint_le(n, sizeof part / sizeof *part);
+    move_parts(m, w, w->part, part);
+    moved_parts = copied(part, n * sizeof *part);
+    moved_weight = *w;
+    moved_weight.part = moved_parts;
+    moved_weight.home = w;
+    return &moved_weight;
+}
+
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
 {
     mf_device *d = mf_test_device();
     const launched_kernel *k = &launched[kernel];
-    const mover m = {.to = to_device};
+    const mover m = {.to = to_device, .weight = weight_to_device};
     union {
         mf_draw_key aligned;
         char bytes[1024];
@@ -74,6 +89,8 @@ static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
         mf_device_free(d, copies[i]);
     mf_device_free(d, fault);
     mf_device_free(d, key);
+    mf_device_free(d, moved_parts);
+    moved_parts = NULL;
 }
 
 const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set)

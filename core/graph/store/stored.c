@@ -1,0 +1,112 @@
+/* graph/store/stored.c: copies weights as files have them to a device: the same bytes in the
+ * same types, once, when the store is sealed. All weights of a store are in one block; behind
+ * the table of a weight's parts lie their bytes, each piece at a multiple of 64. */
+#include "graph/store/stored.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "graph/store/store.h"
+
+enum { ALIGN = 64, BLOCK = 32 };
+
+void mf_stored_sizes(const mf_stored_part *p, int64_t in, uint64_t ret[MF_STORED_POINTERS])
+{
+    const uint64_t rows = (uint64_t)p->rows, inputs = (uint64_t)in, ld = (uint64_t)p->ld;
+    const uint64_t lines = p->transposed ? inputs : rows, each = p->transposed ? rows : inputs;
+    memset(ret, 0, MF_STORED_POINTERS * sizeof *ret);
+    switch (p->type) {
+    case MF_STORED_GPTQ4:
+        ret[0] = rows * inputs / 2;
+        ret[1] = (uint64_t)p->groups * rows * 2;
+        ret[2] = (uint64_t)p->groups * rows / 2;
+        ret[3] = p->group_of ? inputs * 4 : 0;
+        break;
+    case MF_STORED_MXFP4:
+        ret[0] = rows * inputs / 2;
+        ret[1] = rows * inputs / BLOCK;
+        break;
+    default:
+        ret[0] = ((lines - 1) * ld + each) * (p->type == MF_STORED_F32 ? 4 : 2);
+    }
+}
+
+void mf_stored_pointers(const mf_stored_part *p, const void *ret[MF_STORED_POINTERS])
+{
+    ret[0] = p->data;
+    ret[1] = p->scales;
+    ret[2] = p->zeros;
+    ret[3] = p->group_of;
+}
+
+static size_t padded(uint64_t bytes)
+{
+    return (size_t)(bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t bytes_of(const mf_stored *w)
+{
+    uint64_t size[MF_STORED_POINTERS];
+    size_t sum = padded((uint64_t)(w->groups * w->parts) * sizeof *w->part);
+    for (int64_t i = 0; i < w->groups * w->parts; i++) {
+        mf_stored_sizes(&w->part[i], w->in, size);
+        for (int j = 0; j < MF_STORED_POINTERS; j++)
+            sum += padded(size[j]);
+    }
+    return sum;
+}
+
+/* Queues the copies of a weight's bytes to `to`, and makes the table of its parts there; the
+ * table of the host stays in the store's memory, since its copy is queued, too. */
+static int copy(mf_store *s, mf_param *p, char *to)
+{
+    const mf_stored *w = p->stored;
+    const size_t table_bytes = (size_t)(w->groups * w->parts) * sizeof *w->part;
+    mf_stored_part *table = mf_arena_alloc(s->memory, table_bytes);
+    mf_stored *own = mf_arena_alloc(s->memory, sizeof *own);
+    char *at = to + padded(table_bytes);
+    int rc = table && own ? MF_OK : MF_ENOMEM;
+    for (int64_t i = 0; rc == MF_OK && i < w->groups * w->parts; i++) {
+        uint64_t size[MF_STORED_POINTERS];
+        const void *from[MF_STORED_POINTERS], *there[MF_STORED_POINTERS] = {NULL};
+        mf_stored_sizes(&w->part[i], w->in, size);
+        mf_stored_pointers(&w->part[i], from);
+        for (int j = 0; rc == MF_OK && j < MF_STORED_POINTERS; j++) {
+            if (size[j] == 0) continue;
+            rc = mf_device_write(s->device, at, from[j], (size_t)size[j]);
+            there[j] = at;
+            at += padded(size[j]);
+        }
+        table[i] = w->part[i];
+        table[i].data = there[0];
+        table[i].scales = there[1];
+        table[i].zeros = there[2];
+        table[i].group_of = there[3];
+    }
+    if (rc == MF_OK) rc = mf_device_write(s->device, to, table, table_bytes);
+    if (rc != MF_OK) return rc;
+    *own = *w;
+    own->part = (const mf_stored_part *)(void *)to;
+    own->home = w;
+    p->there = own;
+    return MF_OK;
+}
+
+int mf_store_send_stored(mf_store *s)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < s->n; i++)
+        if (s->params[i]->stored) bytes += bytes_of(s->params[i]->stored);
+    if (!s->device || bytes == 0) return MF_OK;
+    int rc = mf_device_alloc(s->device, bytes, &s->stored);
+    char *at = s->stored;
+    for (int i = 0; rc == MF_OK && i < s->n; i++) {
+        mf_param *p = s->params[i];
+        if (!p->stored) continue;
+        rc = copy(s, p, at);
+        at += bytes_of(p->stored);
+    }
+    /* also after an error: the files may be unmapped next */
+    const int waited = mf_device_wait(s->device);
+    return rc == MF_OK ? waited : rc;
+}
