@@ -92,6 +92,7 @@ CLI += tests/cuda/gpu/check_gpu.bats
 CLI += tests/cuda/emulator.bats
 CLI += tests/cuda/layouts/layouts.bats
 CLI += tests/cuda/static/static.bats
+CLI += tests/cuda/stored.bats
 CLI += tests/cuda/traffic.bats
 CLI += tests/cuda/plugins.bats
 CLI += tests/cuda/tools.bats

@@ -10,6 +10,7 @@
 #include "train/parallel/gradient_bf16.h"
 #include "train/parallel/gradient_sum.h"
 #include "train/parallel/partition.h"
+#include "graph/store/stored.h"
 #include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
@@ -99,7 +100,8 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
                   BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train && strcmp(s->config->train.device, "cpu") != 0)
-        ret->device = graphs + ret->values + ret->sums;
+        ret->device =
+            graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
 }

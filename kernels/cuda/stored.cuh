@@ -40,64 +40,116 @@ MF_INLINE float mf_stored_plain(const mf_stored_part &p, int64_t at)
     return p.type == MF_STORED_BF16 ? mf_bf16_to_f32(bits) : mf_f16_to_f32(bits);
 }
 
+/* How eight inputs are read: as each type has them where rows of elements begin at multiples of 16
+ * bytes, and any other way. */
+enum { MF_AS_F32, MF_AS_BF16, MF_AS_F16, MF_AS_GPTQ4, MF_AS_MXFP4, MF_AS_ANY };
+
+MF_INLINE int mf_stored_as(const mf_stored_part &p)
+{
+    return p.type <= MF_STORED_F16 && (p.transposed || p.ld % 8 != 0) ? MF_AS_ANY : (int)p.type;
+}
+
+/* Calls fn with a number of mf_stored_as as its type. */
+template <int AS> struct mf_as {
+    static constexpr int as = AS;
+};
+template <class F> MF_INLINE void mf_by_stored(const mf_stored_part &p, F fn)
+{
+    switch (mf_stored_as(p)) {
+    case MF_AS_F32:
+        return fn(mf_as<MF_AS_F32>());
+    case MF_AS_BF16:
+        return fn(mf_as<MF_AS_BF16>());
+    case MF_AS_F16:
+        return fn(mf_as<MF_AS_F16>());
+    case MF_AS_GPTQ4:
+        return fn(mf_as<MF_AS_GPTQ4>());
+    case MF_AS_MXFP4:
+        return fn(mf_as<MF_AS_MXFP4>());
+    default:
+        fn(mf_as<MF_AS_ANY>());
+    }
+}
+
+/* A group's scale for row o, and its zero + 1. */
+MF_INLINE float mf_gptq_scale(const mf_stored_part &p, int64_t o, int64_t g, int *zero)
+{
+    const uint32_t word = ((const uint32_t *)p.zeros)[g * (p.rows / 8) + o / 8];
+    *zero = (int)(word >> 4 * (o % 8) & 15) + 1;
+    return mf_f16_to_f32(((const mf_f16 *)p.scales)[g * p.rows + o]);
+}
+
 MF_INLINE void mf_gptq_eight(const mf_stored_part &p, int64_t o, int64_t i, float w[8])
 {
     const uint32_t word = ((const uint32_t *)p.data)[i / 8 * p.rows + o];
-    const uint32_t *zeros = (const uint32_t *)p.zeros;
-    float scale = 0;
+    const uint32_t size = (uint32_t)p.group_size;
     int zero = 0;
-    int64_t before = -1;
+    if (!p.group_of && size % 8 == 0) { /* all eight have one group */
+        const float scale = mf_gptq_scale(p, o, (uint32_t)i / size, &zero);
+        MF_UNROLL
+        for (int c = 0; c < 8; c++)
+            w[c] = scale * (float)((int)(word >> 4 * c & 15) - zero);
+        return;
+    }
     MF_UNROLL
     for (int c = 0; c < 8; c++) {
-        const int64_t g = p.group_of ? p.group_of[i + c] : (i + c) / p.group_size;
-        if (g != before) {
-            scale = mf_f16_to_f32(((const mf_f16 *)p.scales)[g * p.rows + o]);
-            zero = (int)(zeros[g * (p.rows / 8) + o / 8] >> 4 * (o % 8) & 15) + 1;
-            before = g;
-        }
+        const int64_t g = p.group_of ? p.group_of[i + c] : (uint32_t)(i + c) / size;
+        const float scale = mf_gptq_scale(p, o, g, &zero);
         w[c] = scale * (float)((int)(word >> 4 * c & 15) - zero);
     }
 }
 
+/* Eight elements of two bytes at an address that is aligned to all of them. */
+template <bool BF16> MF_INLINE void mf_half_eight(const uint16_t *at, float w[8])
+{
+    const uint4 *from = (const uint4 *)at;
+    MF_ALIGNED(from, 16);
+    const uint4 all = *from;
+    const uint32_t pair[4] = {all.x, all.y, all.z, all.w};
+    MF_UNROLL
+    for (int c = 0; c < 8; c++) {
+        const uint16_t bits = (uint16_t)(pair[c / 2] >> c % 2 * 16);
+        w[c] = BF16 ? mf_bf16_to_f32(bits) : mf_f16_to_f32(bits);
+    }
+}
+
 /* Inputs i .. i + 7 of row o of a part; 0 from `in` on. i is a multiple of 8. */
+template <int AS>
 MF_INLINE void mf_stored_eight(const mf_stored_part &p, int64_t in, int64_t o, int64_t i,
                                float w[8])
 {
-    if (p.type == MF_STORED_GPTQ4) {
+    if constexpr (AS == MF_AS_GPTQ4) {
         mf_gptq_eight(p, o, i, w);
-        return;
-    }
-    if (p.type == MF_STORED_MXFP4) {
+    } else if constexpr (AS == MF_AS_MXFP4) {
         const uint32_t word = ((const uint32_t *)p.data)[(o * in + i) / 8];
         const float scale = mf_scale_of(((const uint8_t *)p.scales)[(o * in + i) / 32]);
         MF_UNROLL
         for (int c = 0; c < 8; c++)
             w[c] = scale * mf_four_bits(word >> 4 * c & 15);
-        return;
-    }
-    if (!p.transposed && p.ld % 8 == 0 && i + 8 <= in) {
-        if (p.type == MF_STORED_F32) {
-            const float *from = (const float *)p.data + o * p.ld + i;
-            mf_get4(from, w);
-            mf_get4(from + 4, w + 4);
+    } else {
+        if (AS != MF_AS_ANY && i + 8 <= in) {
+            if constexpr (AS == MF_AS_F32) {
+                const float *from = (const float *)p.data + o * p.ld + i;
+                mf_get4(from, w);
+                mf_get4(from + 4, w + 4);
+            } else {
+                mf_half_eight<AS == MF_AS_BF16>((const uint16_t *)p.data + o * p.ld + i, w);
+            }
             return;
         }
-        const uint4 *from = (const uint4 *)((const uint16_t *)p.data + o * p.ld + i);
-        MF_ALIGNED(from, 16);
-        const uint4 all = *from;
-        const uint32_t pair[4] = {all.x, all.y, all.z, all.w};
         MF_UNROLL
-        for (int c = 0; c < 8; c++) {
-            const uint16_t bits = (uint16_t)(pair[c / 2] >> c % 2 * 16);
-            w[c] = p.type == MF_STORED_BF16 ? mf_bf16_to_f32(bits) : mf_f16_to_f32(bits);
-        }
-        return;
+        for (int c = 0; c < 8; c++)
+            w[c] = i + c >= in ? 0
+                               : mf_stored_plain(p, p.transposed ? (i + c) * p.ld + o
+                                                                 : o * p.ld + i + c);
     }
-    MF_UNROLL
-    for (int c = 0; c < 8; c++)
-        w[c] = i + c >= in ? 0
-                           : mf_stored_plain(p, p.transposed ? (i + c) * p.ld + o
-                                                             : o * p.ld + i + c);
+}
+
+/* The same for a part of any type. */
+MF_INLINE void mf_stored_eight(const mf_stored_part &p, int64_t in, int64_t o, int64_t i,
+                               float w[8])
+{
+    mf_by_stored(p, [&](auto way) { mf_stored_eight<decltype(way)::as>(p, in, o, i, w); });
 }
 
 /* Whether rows that follow each other lie next to each other, not their inputs. */
@@ -153,20 +205,22 @@ MF_INLINE void mf_eight_of(const T *x, int64_t c, int64_t end, bool wide, float 
 
 /* ---- few rows ---- */
 
-/* Rows of x at a time; outputs of a block; those of a warp where inputs lie side by side. */
+/* Rows of x that share a pass over the weights, at most; outputs of a block; those of a warp where
+ * inputs lie side by side. */
 constexpr int MF_FEW = 4, MF_FEW_OUT = 32, MF_FEW_EACH = 4;
 
 /* Adds the products of row o of a part and the rows x, of each `step` eights of inputs from
- * `from` on. */
-template <class T>
-MF_INLINE void mf_few_sums(const mf_stored_part &p, int64_t in, int64_t o, const T *const x[MF_FEW],
-                           int64_t from, int64_t step, bool wide, float sum[MF_FEW])
+ * `from` on. Several eights are under way at once. */
+template <int AS, int N, class T>
+MF_INLINE void mf_few_sums(const mf_stored_part &p, int64_t in, int64_t o, const T *const x[N],
+                           int64_t from, int64_t step, bool wide, float sum[N])
 {
+    MF_UNROLL_BY(2)
     for (int64_t c = from; c * 8 < in; c += step) {
         float v[8];
-        mf_stored_eight(p, in, o, c * 8, v);
+        mf_stored_eight<AS>(p, in, o, c * 8, v);
         MF_UNROLL
-        for (int j = 0; j < MF_FEW; j++) {
+        for (int j = 0; j < N; j++) {
             float u[8];
             if (!x[j]) continue;
             mf_eight_of(x[j], c * 8, in, wide, u);
@@ -177,37 +231,49 @@ MF_INLINE void mf_few_sums(const mf_stored_part &p, int64_t in, int64_t o, const
     }
 }
 
-/* y of rows r .. r + n - 1, all of group e, for rows o0 .. o0 + 31 of a part. */
-template <class T>
-MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
-                           const mf_stored_part &p, int64_t e, int64_t o0, int64_t r, int n,
-                           bool wide, float (*sum)[MF_FEW][MF_FEW_OUT])
+/* Sums of rows o0 .. o0 + 31 of a part and N rows of x into sum[of a warp][row][output]: where
+ * rows of the part lie side by side, a lane has a row, and a warp each eighth eight of it; else a
+ * warp has a row, and its lanes have the eights. */
+template <int AS, int N, class T>
+MF_INLINE void mf_few_part(const mf_stored_part &p, int64_t in, int64_t o0, const T *const x[N],
+                           bool wide, bool across, float (*sum)[N][MF_FEW_OUT])
 {
     const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
     constexpr int WARPS = MF_THREADS / MF_WARP;
-    const T *x[MF_FEW];
-    const bool across = mf_stored_across(p);
-    MF_UNROLL
-    for (int j = 0; j < MF_FEW; j++) {
-        const int64_t from = j >= n ? -1 : g.row ? g.row[r + j] : r + j;
-        x[j] = from < 0 ? NULL : (const T *)g.x + from * g.ldx;
-    }
-    __syncthreads(); /* of an earlier call: its sums were read */
-    /* Where rows lie side by side, a lane has a row, and a warp each eighth eight of it; else a
-     * warp has a row, and its lanes have the eights. */
     MF_UNROLL_BY(1)
     for (int k = 0; k < (across ? 1 : MF_FEW_EACH); k++) {
         const int at = across ? lane : warp * MF_FEW_EACH + k;
-        float mine[MF_FEW] = {};
+        float mine[N] = {};
         if (o0 + at < p.rows)
-            mf_few_sums(p, w.in, o0 + at, x, across ? warp : lane, across ? WARPS : MF_WARP,
-                        wide, mine);
+            mf_few_sums<AS, N>(p, in, o0 + at, x, across ? warp : lane,
+                               across ? WARPS : MF_WARP, wide, mine);
         MF_UNROLL
-        for (int j = 0; j < MF_FEW; j++) {
+        for (int j = 0; j < N; j++) {
             const float all = across ? mine[j] : mf_warp<mf_add>(mine[j]);
             if (across || lane == 0) sum[across ? warp : 0][j][at] = all;
         }
     }
+}
+
+/* y of rows r .. r + n - 1, all of group e, for rows o0 .. o0 + 31 of a part. */
+template <int N, class T>
+MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
+                           const mf_stored_part &p, int64_t e, int64_t o0, int64_t r, int n,
+                           bool wide, float (*sum)[N][MF_FEW_OUT])
+{
+    const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
+    constexpr int WARPS = MF_THREADS / MF_WARP;
+    const T *x[N];
+    const bool across = mf_stored_across(p);
+    MF_UNROLL
+    for (int j = 0; j < N; j++) {
+        const int64_t from = j >= n ? -1 : g.row ? g.row[r + j] : r + j;
+        x[j] = from < 0 ? NULL : (const T *)g.x + from * g.ldx;
+    }
+    __syncthreads(); /* of an earlier call: its sums were read */
+    mf_by_stored(p, [&](auto way) {
+        mf_few_part<decltype(way)::as, N>(p, w.in, o0, x, wide, across, sum);
+    });
     __syncthreads();
     const int64_t o = o0 + lane;
     if (warp >= n || o >= p.rows) return;
@@ -218,23 +284,24 @@ MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
     g.y[(r + warp) * g.ldy + to] = g.alpha * all + (g.bias ? g.bias[e * w.out + to] : 0);
 }
 
-template <class T>
-__global__ void __launch_bounds__(MF_THREADS)
+/* A block has 32 outputs of N rows of x. */
+template <int N, class T>
+__global__ void __launch_bounds__(MF_THREADS, N == 1 ? 3 : 2)
     mf_cu_stored_few(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g, bool wide)
 {
-    MF_SHARED(float, sum, [MF_THREADS / MF_WARP][MF_FEW][MF_FEW_OUT]);
+    MF_SHARED(float, sum, [MF_THREADS / MF_WARP][N][MF_FEW_OUT]);
     int64_t o0;
     if (mf_failed(fault)) return;
     const int64_t q = mf_stored_rows_of(w, blockIdx.x, MF_FEW_OUT, &o0);
-    const int64_t first = (int64_t)blockIdx.y * MF_FEW,
-                  end = first + MF_FEW < g.rows ? first + MF_FEW : g.rows;
+    const int64_t first = (int64_t)blockIdx.y * N, end = first + N < g.rows ? first + N : g.rows;
     for (int64_t r = first, next; r < end; r = next) {
         const int64_t e = mf_stored_group(w, g.offset, r);
         next = g.offset ? r + 1 : end;
         while (next < end && mf_stored_group(w, g.offset, next) == e)
             next++;
         if (e >= 0) {
-            mf_few_rows<T>(w, g, w.part[e * w.parts + q], e, o0, r, (int)(next - r), wide, sum);
+            const mf_stored_part p = w.part[e * w.parts + q];
+            mf_few_rows<N, T>(w, g, p, e, o0, r, (int)(next - r), wide, sum);
             continue;
         }
         const mf_stored_part &p = w.part[q];
@@ -307,7 +374,7 @@ MF_INLINE void mf_stored_load_x(const mf_stored_gemm_args &g, const mf_stored_pa
 }
 
 template <bool BACK, class T>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 2)
     mf_cu_stored_many(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g)
 {
     MF_SHARED(float, sx, [MF_DEEP][MF_TILE + MF_SIDE]);
@@ -319,7 +386,7 @@ __global__ void __launch_bounds__(MF_THREADS)
     if (!BACK) q = mf_stored_rows_of(w, blockIdx.y, MF_TILE, &c0);
     float total[MF_SIDE][MF_SIDE] = {};
     for (const int64_t last = BACK ? w.parts - 1 : q; q <= last; q++) {
-        const mf_stored_part &p = w.part[e * w.parts + q];
+        const mf_stored_part p = w.part[e * w.parts + q];
         const int64_t k1 = BACK ? p.rows : w.in;
         float acc[MF_SIDE][MF_SIDE] = {};
         for (int64_t k = 0; k < k1; k += MF_DEEP) {

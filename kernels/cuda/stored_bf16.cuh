@@ -75,7 +75,7 @@ MF_INLINE void mf_stored_step(const mf_stored &w, const mf_stored_gemm_args &g,
         const uint4 x = mf_stored_x8<BACK>(g, p, r, k + place * 8, k1, wide);
         *(uint4 *)(stage + mf_slab_at(row, place)) = x;
     }
-    MF_UNROLL
+    MF_UNROLL_BY(1) /* one at a time needs fewer registers */
     for (int s = 0; s < EIGHTS / MF_STORED_THREADS; s++) {
         constexpr int ROWS = BACK ? MF_STORED_STEP : MF_STORED_SIDE, EACH = EIGHTS / ROWS;
         const int t = (int)threadIdx.x + s * MF_STORED_THREADS;
@@ -137,7 +137,7 @@ MF_INLINE void mf_stored_multiply(const unsigned char *stage, int splits, float 
 }
 
 template <bool BACK>
-__global__ void __launch_bounds__(MF_STORED_THREADS)
+__global__ void __launch_bounds__(MF_STORED_THREADS, 3)
     mf_cu_stored_bf16(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g, bool wide)
 {
     MF_SHARED_DYNAMIC(shared);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(MF_STORED_THREADS)
     if (!BACK) q = mf_stored_rows_of(w, blockIdx.y, MF_STORED_SIDE, &c0);
     float sum[2][4][4] = {};
     for (const int64_t last = BACK ? w.parts - 1 : q; q <= last; q++) {
-        const mf_stored_part &p = w.part[e * w.parts + q];
+        const mf_stored_part p = w.part[e * w.parts + q];
         const int64_t k1 = BACK ? p.rows : w.in;
         const int splits = mf_splits_of(p.type);
         int now = 0;
@@ -205,10 +205,17 @@ extern "C" void mf_cuda_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args 
     const bool wide = (uintptr_t)g.x % 16 == 0 && g.ldx * (each / 8) % 16 == 0;
     if (g.rows <= 0) return;
     if (!g.back && g.rows <= MF_FEW_MOST) {
-        const dim3 grid(mf_stored_blocks(w, MF_FEW_OUT), mf_grid(g.rows, MF_FEW).x);
+        /* rows of groups, those of a token, are of different experts */
+        const bool one = g.offset || g.rows == 1;
+        const dim3 grid(mf_stored_blocks(w, MF_FEW_OUT), mf_grid(g.rows, one ? 1 : MF_FEW).x);
         mf_by_type(g.bf16 ? MF_CAST_BF16 : MF_CAST_F32, [&](auto type) {
-            MF_LAUNCH(mf_cu_stored_few<decltype(type)>, grid, dim3(MF_THREADS), 0, x, x->fault,
-                      w, g, wide);
+            typedef decltype(type) T;
+            if (one)
+                MF_LAUNCH((mf_cu_stored_few<1, T>), grid, dim3(MF_THREADS), 0, x, x->fault, w, g,
+                          wide);
+            else
+                MF_LAUNCH((mf_cu_stored_few<MF_FEW, T>), grid, dim3(MF_THREADS), 0, x, x->fault,
+                          w, g, wide);
         });
         return;
     }

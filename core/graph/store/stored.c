@@ -3,6 +3,7 @@
  * the table of a weight's parts lie their bytes, each piece at a multiple of 64. */
 #include "graph/store/stored.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -92,13 +93,31 @@ static int copy(mf_store *s, mf_param *p, char *to)
     return MF_OK;
 }
 
-int mf_store_send_stored(mf_store *s)
+size_t mf_store_stored_bytes(const mf_store *s)
 {
     size_t bytes = 0;
     for (int i = 0; i < s->n; i++)
         if (s->params[i]->stored) bytes += bytes_of(s->params[i]->stored);
-    if (!s->device || bytes == 0) return MF_OK;
-    int rc = mf_device_alloc(s->device, bytes, &s->stored);
+    return bytes;
+}
+
+/* Returns rc, the code of the allocation; if there was too little, the message says for what. */
+static int judge(int rc, size_t bytes)
+{
+    char why[384];
+    if (rc != MF_ENOMEM) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    return mf_fail(rc,
+                   "%s; %.1f MiB are for weights in the types that their files have, which "
+                   "`moefw quantize` makes smaller",
+                   why, (double)bytes / (1 << 20));
+}
+
+int mf_store_send_stored(mf_store *s)
+{
+    const size_t bytes = mf_store_stored_bytes(s);
+    if (!s->device || s->bare || bytes == 0) return MF_OK;
+    int rc = judge(mf_device_alloc(s->device, bytes, &s->stored), bytes);
     char *at = s->stored;
     for (int i = 0; rc == MF_OK && i < s->n; i++) {
         mf_param *p = s->params[i];

@@ -10,6 +10,10 @@ enum { MF_STORED_POINTERS = 4 }; /* of a part: data, scales, zeros, group_of */
 /* Bytes behind the pointers of a part of a weight with `in` inputs, whose numbers have been
  * checked; 0 where its type has none. */
 void mf_stored_sizes(const mf_stored_part *p, int64_t in, uint64_t ret[MF_STORED_POINTERS]);
+/* The pointers of a part, in the order of these sizes. */
 void mf_stored_pointers(const mf_stored_part *p, const void *ret[MF_STORED_POINTERS]);
+
+/* Bytes of a device that the weights take to which parameters of the store are bound. */
+size_t mf_store_stored_bytes(const mf_store *s);
 
 #endif
