@@ -81,6 +81,20 @@ kernels() {
     MOEFW_EMU_ARCH=90 MOEFW_TEST_EVERY=7 MOEFW_TEST_FAMILY=aligned kernels 2 1 gemm
 }
 
+@test "weights as files have them" {
+    MOEFW_TEST_EVERY=29 kernels 2 1 stored_gemm stored_rows
+}
+
+@test "weights as files have them, three orders and two seeds" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    kernels 2 1 stored_gemm stored_rows
+    for order in 0 1 2; do
+        for seed in 1 2; do
+            MOEFW_TEST_EVERY=7 kernels $order $seed stored_gemm stored_rows
+        done
+    done
+}
+
 @test "gemms by warpgroups, three orders and two seeds" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     for order in 0 1 2; do
@@ -92,7 +106,7 @@ kernels() {
 
 @test "each kernel, three orders and two seeds" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
-    # weights as files have them stay on the host, and no other layout of weights is better
+    # weights as files have them have a test of their own, and no other layout of weights is better
     all=$(sed -n 's/^MF_KERNEL(\([a-z0-9_]*\),.*/\1/p' "$srcdir/kernels/kernels.def" |
         grep -v '^stored_\|^pack_weights$')
     [ "$(wc -w <<<"$all")" -eq $(($(grep -c '^MF_KERNEL' "$srcdir/kernels/kernels.def") - 3)) ]

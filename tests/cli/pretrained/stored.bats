@@ -167,3 +167,15 @@ near() {
     change '"version":1' '"version":2'
     refused "expected a list of stored weights of version 1"
 }
+
+@test "a device with memory of its own gets the bytes of the files, also for ops that it lacks" {
+    strict=$builddir/tests/device
+    [ -e "$strict/backend_strict.so" ] || make -s -C "$builddir" tests/device/backend_strict.so
+    "$MOEFW" eval run --tokens "$MOE/golden.safetensors" --save "$T/cpu" >"$T/eval.cpu"
+    for lacks in "" "stored_gemm stored_rows"; do
+        MOEFW_PLUGIN_PATH=$strict MOEFW_STRICT_LACKS=$lacks "$MOEFW" eval run --device strict \
+            --tokens "$MOE/golden.safetensors" --save "$T/strict" >"$T/eval.strict" 2>"$T/said"
+        if [ -n "$lacks" ]; then grep -q stored_gemm "$T/said"; else [ ! -s "$T/said" ]; fi
+        grep -v '^saved' "$T/eval.cpu" | diff - <(grep -v '^saved' "$T/eval.strict")
+    done
+}
