@@ -9,9 +9,9 @@
 
 struct mf_generator {
     mf_model *model;
-    mf_cache *cache;      /* NULL: for each token the whole text runs again */
-    mf_model_graph *one;  /* graph for one token */
-    mf_model_graph *many; /* graph for a prompt of many->shape.seq tokens */
+    mf_cache *cache;       /* NULL: for each token the whole text runs again */
+    mf_model_graph *one;   /* graph for one token */
+    mf_model_graph *many;  /* graph for a prompt of many->shape.seq tokens */
     mf_recorder *recorder; /* of the graph for one token; NULL: the device does not record */
     const mf_model_graph *last;
     mf_model_graph *whole; /* graph of mf_generator_review */

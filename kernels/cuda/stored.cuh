@@ -270,7 +270,6 @@ MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
         const int64_t from = j >= n ? -1 : g.row ? g.row[r + j] : r + j;
         x[j] = from < 0 ? NULL : (const T *)g.x + from * g.ldx;
     }
-    __syncthreads(); /* of an earlier call: its sums were read */
     mf_by_stored(p, [&](auto way) {
         mf_few_part<decltype(way)::as, N>(p, w.in, o0, x, wide, across, sum);
     });
@@ -284,7 +283,7 @@ MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
     g.y[(r + warp) * g.ldy + to] = g.alpha * all + (g.bias ? g.bias[e * w.out + to] : 0);
 }
 
-/* A block has 32 outputs of N rows of x. */
+/* A block has 32 outputs of N rows of x; N is 1 if rows are in groups. */
 template <int N, class T>
 __global__ void __launch_bounds__(MF_THREADS, N == 1 ? 3 : 2)
     mf_cu_stored_few(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g, bool wide)
@@ -293,21 +292,15 @@ __global__ void __launch_bounds__(MF_THREADS, N == 1 ? 3 : 2)
     int64_t o0;
     if (mf_failed(fault)) return;
     const int64_t q = mf_stored_rows_of(w, blockIdx.x, MF_FEW_OUT, &o0);
-    const int64_t first = (int64_t)blockIdx.y * N, end = first + N < g.rows ? first + N : g.rows;
-    for (int64_t r = first, next; r < end; r = next) {
-        const int64_t e = mf_stored_group(w, g.offset, r);
-        next = g.offset ? r + 1 : end;
-        while (next < end && mf_stored_group(w, g.offset, next) == e)
-            next++;
-        if (e >= 0) {
-            const mf_stored_part p = w.part[e * w.parts + q];
-            mf_few_rows<N, T>(w, g, p, e, o0, r, (int)(next - r), wide, sum);
-            continue;
-        }
-        const mf_stored_part &p = w.part[q];
-        const int64_t o = o0 + threadIdx.x % MF_WARP, to = r + threadIdx.x / MF_WARP;
-        if (to < next && o < p.rows) g.y[to * g.ldy + mf_stored_output(&p, o)] = 0;
+    const int64_t r = (int64_t)blockIdx.y * N, end = r + N < g.rows ? r + N : g.rows;
+    const int64_t e = mf_stored_group(w, g.offset, r);
+    const mf_stored_part p = w.part[(e < 0 ? 0 : e) * w.parts + q];
+    if (e >= 0) {
+        mf_few_rows<N, T>(w, g, p, e, o0, r, (int)(end - r), wide, sum);
+        return;
     }
+    const int64_t o = o0 + threadIdx.x; /* a row of no group becomes 0 */
+    if (threadIdx.x < MF_FEW_OUT && o < p.rows) g.y[r * g.ldy + mf_stored_output(&p, o)] = 0;
 }
 
 /* ---- many rows in f32 ---- */
@@ -424,15 +417,15 @@ __global__ void __launch_bounds__(MF_THREADS, 2)
             const int64_t i = first + ty * MF_SIDE + s, j = c0 + tx * MF_SIDE + r;
             if (i >= end || j >= (BACK ? w.in : p.rows)) continue;
             const int64_t to = BACK ? j : mf_stored_output(&p, j);
-            g.y[i * g.ldy + to] =
-                g.alpha * total[s][r] + (g.bias ? g.bias[e * w.out + to] : 0);
+            g.y[i * g.ldy + to] = g.alpha * total[s][r] + (g.bias ? g.bias[e * w.out + to] : 0);
         }
     }
 }
 
 /* Rows of y that are in no group become 0. */
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_stored_outside(const mf_fault *fault, mf_stored_gemm_args g, int64_t groups, int64_t n)
+    mf_cu_stored_outside(const mf_fault *fault, mf_stored_gemm_args g, int64_t groups,
+                         int64_t n)
 {
     if (mf_failed(fault)) return;
     const int64_t before = g.offset[0], after = g.offset[groups];

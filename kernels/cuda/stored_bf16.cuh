@@ -82,8 +82,9 @@ MF_INLINE void mf_stored_step(const mf_stored &w, const mf_stored_gemm_args &g,
         const int row = across ? t % ROWS : t / EACH, place = across ? t / ROWS : t % EACH;
         const int64_t o = (BACK ? k : c0) + row, i = (BACK ? c0 : k) + place * 8;
         /* rows of 64 inner indices, or with BACK of 128 bytes: 64 columns */
-        unsigned char *to = stage + MF_STORED_SLAB +
-                            (BACK ? row * 128 + (place ^ row % 8) * 16 : mf_slab_at(row, place));
+        unsigned char *to =
+            stage + MF_STORED_SLAB +
+            (BACK ? row * 128 + (place ^ row % 8) * 16 : mf_slab_at(row, place));
         float v[8] = {};
         if (o < p.rows && i < w.in) mf_stored_eight(p, w.in, o, i, v);
         for (int n = 0; n < splits; n++) {
@@ -120,8 +121,8 @@ MF_INLINE void mf_stored_multiply(const unsigned char *stage, int splits, float 
                 const int column = warp / 2 * 32 + j * 16;
                 if (BACK) {
                     const int row = q * 16 + second * 8 + low;
-                    mf_ldmatrix_trans(
-                        b, from + row * 128 + ((column / 8 + third) ^ row % 8) * 16);
+                    mf_ldmatrix_trans(b,
+                                      from + row * 128 + ((column / 8 + third) ^ row % 8) * 16);
                 } else {
                     const int row = column + third * 8 + low;
                     mf_ldmatrix(b, from + mf_slab_at(row, 2 * q + second));
@@ -211,8 +212,8 @@ extern "C" void mf_cuda_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args 
         mf_by_type(g.bf16 ? MF_CAST_BF16 : MF_CAST_F32, [&](auto type) {
             typedef decltype(type) T;
             if (one)
-                MF_LAUNCH((mf_cu_stored_few<1, T>), grid, dim3(MF_THREADS), 0, x, x->fault, w, g,
-                          wide);
+                MF_LAUNCH((mf_cu_stored_few<1, T>), grid, dim3(MF_THREADS), 0, x, x->fault, w,
+                          g, wide);
             else
                 MF_LAUNCH((mf_cu_stored_few<MF_FEW, T>), grid, dim3(MF_THREADS), 0, x, x->fault,
                           w, g, wide);

@@ -28,10 +28,8 @@ static bool side(int64_t n)
 static bool extents(const mf_stored_part *p, int64_t in, extent out[MF_STORED_POINTERS])
 {
     static const size_t align[MF_STORED_TYPES][MF_STORED_POINTERS] = {
-        [MF_STORED_F32] = {4},
-        [MF_STORED_BF16] = {2},
-        [MF_STORED_F16] = {2},
-        [MF_STORED_GPTQ4] = {4, 2, 4, 4},
+        [MF_STORED_F32] = {4},      [MF_STORED_BF16] = {2},
+        [MF_STORED_F16] = {2},      [MF_STORED_GPTQ4] = {4, 2, 4, 4},
         [MF_STORED_MXFP4] = {1, 1},
     };
     uint64_t bytes[MF_STORED_POINTERS];
