@@ -8,7 +8,7 @@
 #include "graph/internal.h"
 
 #include "base/log.h"
-#include "kernels/stored.h"
+#include "kernels/kernel.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,15 +7,22 @@
 #ifndef TESTS_DEVICE_LAUNCH_H
 #define TESTS_DEVICE_LAUNCH_H
 
+#include <stdlib.h>
 #include <string.h>
 #include "kernels/kernel.h"
 
 typedef struct mover {
     /* Returns the address that the kernel gets for p. argument: its name, for messages. */
     void *(*to)(const struct mover *m, const void *p, const char *argument);
-    /* Returns a weight whose parts, and what they point to, are where the kernel reads them. */
-    const mf_stored *(*weight)(const struct mover *m, const mf_stored *w);
     void *self;
+    /* Returns a weight whose parts, and what they point to, are where the kernel reads them.
+     * NULL: parts are read through `to`, and `room` gets the weight with a table of its parts,
+     * which the caller frees after the launch. */
+    const mf_stored *(*weight)(const struct mover *m, const mf_stored *w);
+    struct moved_weight {
+        mf_stored w;
+        mf_stored_part *table;
+    } * room;
 } mover;
 
 static inline void *moved(const mover *m, const void *p, const char *argument)
@@ -42,6 +49,19 @@ static inline void move_parts(const mover *m, const mf_stored *w, const mf_store
     }
 }
 
+static inline const mf_stored *move_weight(const mover *m, const mf_stored *w)
+{
+    if (m->weight) return m->weight(m, w);
+    const mf_stored_part *part = moved(m, w->part, "the parts of a weight");
+    if (!part) return w; /* the device has found a fault, and does not launch */
+    m->room->table = malloc((size_t)(w->groups * w->parts) * sizeof *part);
+    if (!m->room->table) abort();
+    move_parts(m, w, part, m->room->table);
+    m->room->w = *w;
+    m->room->w.part = m->room->table;
+    return &m->room->w;
+}
+
 #define MOVE(field) a->field = moved(m, a->field, #field)
 
 static inline void move_mf_gemm(const mover *m, mf_gemm *a)
@@ -59,7 +79,7 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
 
 static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args *a)
 {
-    a->w = m->weight(m, a->w);
+    a->w = move_weight(m, a->w);
     MOVE(x);
     MOVE(row);
     MOVE(offset);
@@ -69,7 +89,7 @@ static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args 
 
 static inline void move_mf_stored_rows_args(const mover *m, mf_stored_rows_args *a)
 {
-    a->w = m->weight(m, a->w);
+    a->w = move_weight(m, a->w);
     MOVE(ids);
     MOVE(y);
 }
@@ -132,7 +152,7 @@ static inline void move_mf_grouped_attention_args(const mover *m, mf_grouped_att
 static inline void move_mf_linear_cross_entropy_args(const mover *m,
                                                      mf_linear_cross_entropy_args *a)
 {
-    if (a->stored) a->stored = m->weight(m, a->stored);
+    if (a->stored) a->stored = move_weight(m, a->stored);
     MOVE(x);
     a->w = a->stored ? NULL : moved(m, a->w, "w");
     MOVE(bias);

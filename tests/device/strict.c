@@ -230,29 +230,12 @@ static uint64_t draw(strict *s, uint64_t below)
 typedef struct named {
     strict *s;
     const char *kernel;
-    mf_stored weight;
-    mf_stored_part *table;
 } named;
 
 static void *move_to_real(const mover *m, const void *p, const char *argument)
 {
     const named *who = m->self;
     return real_of(who->s, p, 0, who->kernel, argument);
-}
-
-/* The weight of a launch, with a table of its parts that lives until the launch has run. */
-static const mf_stored *weight_to_real(const mover *m, const mf_stored *w)
-{
-    named *who = m->self;
-    const mf_stored_part *part = move_to_real(m, w->part, "the parts of a weight");
-    const size_t n = (size_t)(w->groups * w->parts);
-    who->table = malloc(n * sizeof *who->table);
-    if (!who->table) breach(who->s, MF_ENOMEM, "no memory for a table of parts");
-    if (!part || !who->table) return w;
-    move_parts(m, w, part, who->table);
-    who->weight = *w;
-    who->weight.part = who->table;
-    return &who->weight;
 }
 
 static void run_launch(strict *s, entry *e);
@@ -401,15 +384,16 @@ static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
 static void run_launch(strict *s, entry *e)
 {
     const launched_kernel *k = &launched[e->kernel];
-    named who = {.s = s, .kernel = k->name};
-    const mover m = {move_to_real, weight_to_real, &who};
+    named who = {s, k->name};
+    struct moved_weight room = {.table = NULL};
+    const mover m = {.to = move_to_real, .self = &who, .room = &room};
     mf_kctx x = e->context;
     x.stream = NULL;
     x.fault = moved(&m, x.fault, "fault");
     x.key = moved(&m, x.key, "key");
     k->move(&m, e->args);
     if (s->error == MF_OK) k->run(e->set, &x, e->args);
-    free(who.table);
+    free(room.table);
 }
 
 /* can_pack has no argument for the device, so the kernel set that packs weights is a global. A

@@ -51,7 +51,7 @@ typedef struct mf_param {
     /* the values as a file has them (mf_store_bind): then value, grad and bf16 are NULL, and it
      * is frozen; else NULL */
     const struct mf_stored *stored;
-    const struct mf_stored *there; /* the copy of it on the store's device, set by seal; or NULL */
+    const struct mf_stored *there; /* its copy on the store's device, made by seal; or NULL */
     bool given; /* its values came from a file, so a checkpoint may lack them */
     /* of several processes each has only some values of this parameter, elements held_first ..
      * held_first+held-1 (mf_store_hold); the others take no memory, and are not valid; 0: all

@@ -101,7 +101,7 @@ size_t mf_store_stored_bytes(const mf_store *s)
     return bytes;
 }
 
-/* Returns rc, the code of the allocation; if there was too little, the message says for what. */
+/* Returns rc, the code of the allocation; after MF_ENOMEM the message says for what. */
 static int judge(int rc, size_t bytes)
 {
     char why[384];

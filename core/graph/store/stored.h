@@ -3,7 +3,7 @@
 #define MF_GRAPH_STORED_H
 
 #include "graph/store/param.h"
-#include "kernels/stored.h"
+#include "kernels/kernel.h"
 
 enum { MF_STORED_POINTERS = 4 }; /* of a part: data, scales, zeros, group_of */
 

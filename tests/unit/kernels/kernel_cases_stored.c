@@ -51,8 +51,8 @@ static void *bytes(mf_kt *t, int64_t count, int lo, int hi)
 static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
 {
     const int64_t stored = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
-    /* of the sizes of a type each other has rows that begin at multiples of 16 bytes; nothing may
-     * be computed from what lies between rows */
+    /* of the sizes of a type each other has rows that begin at multiples of 16 bytes; nothing
+     * may be computed from what lies between rows */
     const bool aligned = (t->variant / 2 / MF_STORED_TYPES / 6 + (int)p->type) % 2 == 0;
     p->ld = aligned ? (each + 7) / 8 * 8 : each + 3;
     float *f32 = kt_f32(t, stored * p->ld);

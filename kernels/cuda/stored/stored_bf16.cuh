@@ -3,12 +3,12 @@
  * 32 each, in steps of 32 inner indices.
  *
  * Weights keep their exact values: a weight is the sum of one number of bf16 (BF16, MXFP4), two
- * (F16, GPTQ4, whose products of a scale and a small integer have at most 16 bits) or three
+ * (F16, GPTQ4: a scale times a small integer has at most 16 bits) or three
  * (F32), and each of them is multiplied. Of a row of 64 bytes in shared memory, the 16 bytes of
  * place p lie at place p ^ row / 2 % 4, so that neither stores nor ldmatrix need a bank
  * twice. Two steps are in shared memory: one is filled while the other is multiplied. */
 #pragma once
-#include "stored.cuh"
+#include "kernels/cuda/stored/stored.cuh"
 
 constexpr int MF_STORED_SIDE = 64, MF_STORED_STEP = 32, MF_STORED_THREADS = 128;
 constexpr int MF_STORED_SLAB = MF_STORED_SIDE * MF_STORED_STEP * 2; /* bytes of one operand */

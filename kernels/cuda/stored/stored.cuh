@@ -7,7 +7,7 @@
  *   many rows in bf16  matrix instructions; stored_bf16.cuh
  *   many rows in f32   tiles of 64 x 64 in f32, as gemm.cuh */
 #pragma once
-#include "gemm.cuh"
+#include "kernels/cuda/gemm.cuh"
 
 /* ---- decoding ---- */
 
@@ -40,8 +40,8 @@ MF_INLINE float mf_stored_plain(const mf_stored_part &p, int64_t at)
     return p.type == MF_STORED_BF16 ? mf_bf16_to_f32(bits) : mf_f16_to_f32(bits);
 }
 
-/* How eight inputs are read: as each type has them where rows of elements begin at multiples of 16
- * bytes, and any other way. */
+/* How eight inputs are read: as each type has them where rows of elements begin at multiples
+ * of 16 bytes, and any other way. */
 enum { MF_AS_F32, MF_AS_BF16, MF_AS_F16, MF_AS_GPTQ4, MF_AS_MXFP4, MF_AS_ANY };
 
 MF_INLINE int mf_stored_as(const mf_stored_part &p)
@@ -100,7 +100,7 @@ MF_INLINE void mf_gptq_eight(const mf_stored_part &p, int64_t o, int64_t i, floa
 }
 
 /* Eight elements of two bytes at an address that is aligned to all of them. */
-template <bool BF16> MF_INLINE void mf_half_eight(const uint16_t *at, float w[8])
+template <bool BF16> MF_INLINE void mf_two_bytes_eight(const uint16_t *at, float w[8])
 {
     const uint4 *from = (const uint4 *)at;
     MF_ALIGNED(from, 16);
@@ -133,7 +133,8 @@ MF_INLINE void mf_stored_eight(const mf_stored_part &p, int64_t in, int64_t o, i
                 mf_get4(from, w);
                 mf_get4(from + 4, w + 4);
             } else {
-                mf_half_eight<AS == MF_AS_BF16>((const uint16_t *)p.data + o * p.ld + i, w);
+                const uint16_t *from = (const uint16_t *)p.data + o * p.ld + i;
+                mf_two_bytes_eight<AS == MF_AS_BF16>(from, w);
             }
             return;
         }
@@ -205,12 +206,12 @@ MF_INLINE void mf_eight_of(const T *x, int64_t c, int64_t end, bool wide, float 
 
 /* ---- few rows ---- */
 
-/* Rows of x that share a pass over the weights, at most; outputs of a block; those of a warp where
- * inputs lie side by side. */
+/* Rows of x that share a pass over the weights, at most; outputs of a block; those of a warp
+ * where inputs lie side by side. */
 constexpr int MF_FEW = 4, MF_FEW_OUT = 32, MF_FEW_EACH = 4;
 
-/* Adds the products of row o of a part and the rows x, of each `step` eights of inputs from
- * `from` on. Several eights are under way at once. */
+/* Adds to sum what row o of a part gives with each of the rows x, for each `step` eights of
+ * inputs from `from` on. Several eights are under way at once. */
 template <int AS, int N, class T>
 MF_INLINE void mf_few_sums(const mf_stored_part &p, int64_t in, int64_t o, const T *const x[N],
                            int64_t from, int64_t step, bool wide, float sum[N])
@@ -232,8 +233,8 @@ MF_INLINE void mf_few_sums(const mf_stored_part &p, int64_t in, int64_t o, const
 }
 
 /* Sums of rows o0 .. o0 + 31 of a part and N rows of x into sum[of a warp][row][output]: where
- * rows of the part lie side by side, a lane has a row, and a warp each eighth eight of it; else a
- * warp has a row, and its lanes have the eights. */
+ * rows of the part lie side by side, a lane has a row, and a warp each eighth eight of it; else
+ * a warp has a row, and its lanes have the eights. */
 template <int AS, int N, class T>
 MF_INLINE void mf_few_part(const mf_stored_part &p, int64_t in, int64_t o0, const T *const x[N],
                            bool wide, bool across, float (*sum)[N][MF_FEW_OUT])
