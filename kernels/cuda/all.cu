@@ -12,7 +12,7 @@
 #include "random.cuh"
 #include "route.cuh"
 #include "rows.cuh"
-#include "stored/stored_bf16.cuh"
+#include "kernels/cuda/stored/stored_bf16.cuh"
 #include "sum.cuh"
 #include "swiglu.cuh"
 #include "tokens.cuh"
