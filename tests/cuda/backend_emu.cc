@@ -148,6 +148,11 @@ static const mf_device_ops ops = {
     .record_end = NULL,
     .replay = NULL,
     .recording_free = NULL,
+    .code_load = NULL, /* code of plugins runs on the libraries that stand for CUDA */
+    .code_kernel = NULL,
+    .code_launch = NULL,
+    .code_free = NULL,
+    .peak = NULL,
 };
 
 static int number(const char *name, int otherwise)
@@ -193,4 +198,5 @@ const mf_backend moefw_backend = {
     .version = MOEFW_VERSION,
     .name = "emu",
     .open = open_device,
+    .describe = NULL,
 };

@@ -300,10 +300,11 @@ static int twice_peek(const mf_call *c, const mf_on_device *on)
 static const struct {
     mf_device_op op;
     void *later[3];
-} by_launch[] = {{{sizeof *by_launch, "other", twice_peek, NULL}, {NULL}},
-                 {{sizeof *by_launch, "strict", twice_launch, NULL}, {NULL}},
+} by_launch[] = {{{sizeof *by_launch, "other", twice_peek, NULL, NULL}, {NULL}},
+                 {{sizeof *by_launch, "strict", twice_launch, NULL, NULL}, {NULL}},
                  {{0}, {NULL}}};
-static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, NULL}, {0}};
+static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, NULL, NULL},
+                                       {0}};
 
 #define TWICE(bytes, list)                                                                     \
     {                                                                                          \
