@@ -315,7 +315,7 @@ static void gptq_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1
 
 #define MX_BYTES        (4 * VL)              /* of a vector */
 #define MX_PARTS        (SPAN / 2 / MX_BYTES) /* vectors of a span */
-#define MX_RUN          (VL / 4)              /* vectors whose scales are one vector */
+#define MX_RUN          4                     /* vectors whose scales are one vector */
 #define MX_AHEAD        6144                  /* bytes between a load and its prefetch */
 #define MX_SCALES_AHEAD 1024
 
