@@ -107,6 +107,7 @@ SIMD_INC += kernels/cpu/simd/stored/lines.h
 SIMD_INC += kernels/cpu/simd/stored/many.h
 SIMD_INC += kernels/cpu/simd/stored/many_bytes.h
 SIMD_INC += kernels/cpu/simd/stored/many_pairs.h
+SIMD_INC += kernels/cpu/simd/stored/mx_dots.h
 SIMD_INC += kernels/cpu/simd/stored/packed_dots.h
 SIMD_INC += kernels/cpu/simd/stored/packed_few.h
 SIMD_INC += kernels/cpu/simd/stored/stored.h

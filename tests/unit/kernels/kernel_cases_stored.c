@@ -126,8 +126,7 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t gr
  * inputs and of outputs, groups of few and of many rows, few rows of many inputs. */
 static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 104, 1088},
                                    {1, 14, 600, 160}, {4, 9, 72, 64},  {3, 50, 264, 96},
-                                   {1, 2, 2080, 32},  {1, 13, 10, 67},
-                                   {1, 3, 24, 1248}};
+                                   {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248}};
 #define SIZES 9
 
 #define FORMS (MF_STORED_TYPES * LAYOUTS * SIZES)

@@ -25,17 +25,24 @@
 
 /* One span of a row; numbers after the end of the row are 0. */
 typedef struct __attribute__((aligned(64))) span {
-    /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 .. */
+    /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 ..; that of
+     * number 2 i or 2 i + 1 is at digits_at(i) */
     int8_t digit[DIGITS][2][SPAN / 2];
-    int32_t offset[SPAN / 8]; /* -MX_OFFSET times the sums of eight neighbouring X */
-    /* sums of the digits of 32 neighbouring numbers, four times each */
-    float digit_sum[DIGITS][SPAN / 8];
-    float scale; /* NaN if a number of the span is not finite */
+    int32_t offset[VL];                 /* -MX_OFFSET times the sums of X, see digits_sum */
+    float digit_sum[DIGITS][SPAN / 32]; /* of the digits of 32 neighbouring numbers */
+    float scale;                        /* NaN if a number of the span is not finite */
 } span;
 
 static inline int64_t spans_of(int64_t n)
 {
     return (n + SPAN - 1) / SPAN;
+}
+
+/* Where byte i of a half of a digit is. With AVX2 pieces of eight bytes change places, as those
+ * of weights of MXFP4 do (mx_dots.h): the bits of their number are reversed. */
+static inline int digits_at(int i)
+{
+    return VL == 8 ? (i & 8) << 2 | (i & 16) | (i & 32) >> 2 | (i & 7) : i;
 }
 
 /* Rounds to the nearest integer: halves away from 0 or, for two digits, where they are
@@ -89,21 +96,29 @@ V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
 #endif
 }
 
+/* Sums of digits, and of X in the lanes in which mx_dots.h has the sums of X times weights: with
+ * AVX-512 lane i has those of 8 i .. 8 i + 7, and with AVX2 lanes 0 and 1 share the first 32
+ * numbers, 4 and 5 the second, 2 and 3 the third, 6 and 7 the last. */
 V_INLINE void digits_sum(int digits, span *to)
 {
-    for (int i = 0; i < SPAN / 8; i += VL) {
-        vi all = {0};
-        V_UNROLL
-        for (int d = digits - 1; d >= 0; d--) {
-            const vi one = digits_dots(to->digit[d], 4 * i);
-            vf four = __builtin_convertvector(one, vf);
-            four += __builtin_shufflevector(four, four, SWAP_LANES(1));
-            four += __builtin_shufflevector(four, four, SWAP_LANES(2));
-            v_store(&to->digit_sum[d][i], four);
-            all = (all << 8) + one;
-        }
-        v_store((float *)&to->offset[i], (vf)(all * -MX_OFFSET));
+    typedef float blocks __attribute__((vector_size(sizeof to->digit_sum[0])));
+    vi all = {0};
+    V_UNROLL
+    for (int d = digits - 1; d >= 0; d--) {
+        vi one = digits_dots(to->digit[d], 0);
+        if (VL == 8) one += digits_dots(to->digit[d], 4 * VL);
+        vf sum = __builtin_convertvector(one, vf);
+        sum += __builtin_shufflevector(sum, sum, SWAP_LANES(1));
+#if VL == 16
+        sum += __builtin_shufflevector(sum, sum, SWAP_LANES(2));
+        const blocks each = __builtin_shufflevector(sum, sum, 0, 4, 8, 12);
+#else
+        const blocks each = __builtin_shufflevector(sum, sum, 0, 4, 2, 6);
+#endif
+        memcpy(to->digit_sum[d], &each, sizeof each);
+        all = (all << 8) + one;
     }
+    v_store((float *)to->offset, (vf)(all * -MX_OFFSET));
 }
 
 /* Sets the scale of a span: a power of two, the least with which the largest |X| is at most
@@ -150,8 +165,8 @@ V_INLINE void span_of(const float *x, int64_t n, int digits, span *to)
            odd = __builtin_shufflevector(a, b, ODD_LANES);
         V_UNROLL
         for (int d = 0; d < digits; d++) {
-            even = digits_split(even, &to->digit[d][0][i]);
-            odd = digits_split(odd, &to->digit[d][1][i]);
+            even = digits_split(even, &to->digit[d][0][digits_at(i)]);
+            odd = digits_split(odd, &to->digit[d][1][digits_at(i)]);
         }
     }
     digits_sum(digits, to);

@@ -48,23 +48,12 @@ V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
 }
 
 /* Twice the values of MXFP4 are integers; plus 12 (MX_OFFSET) they are not negative. */
-#define MX_UNIT   0.5f
+#define MX_UNIT 0.5f
 
 /* The highest bit of a mantissa: alone it is 2^-127, with the exponent 255 NaN. */
 #define MX_QUIET 0x400000
 
 #if VL > 4
-/* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; the others are 0. */
-V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
-{
-    uint8_t padded[4 * VL] = {0};
-    if (bytes < 4 * VL) {
-        memcpy(padded, p, (size_t)bytes);
-        p = padded;
-    }
-    return v_loadi((const void *)p);
-}
-
 /* Twice the value plus MX_OFFSET of each byte, which is 0 .. 15. */
 V_INLINE vi mx_values(vi index)
 {
@@ -77,6 +66,20 @@ V_INLINE vi mx_values(vi index)
 #endif
 }
 
+#endif
+
+#if VL == 16
+/* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; the others are 0. */
+V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
+{
+    uint8_t padded[4 * VL] = {0};
+    if (bytes < 4 * VL) {
+        memcpy(padded, p, (size_t)bytes);
+        p = padded;
+    }
+    return v_loadi((const void *)p);
+}
+
 /* 2^(e - 127), or NaN for e = 255, of VL neighbouring blocks, of which n exist; a number for
  * the others. */
 V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
@@ -86,11 +89,7 @@ V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
         memcpy(padded, e, (size_t)n);
         e = padded;
     }
-#if VL == 16
     const vu power = (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)e)) << 23;
-#else
-    const vu power = (vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)e)) << 23;
-#endif
     /* one comparison finds 0 and 255: with 1 added they are 1 and below 0 */
     const vi special = (vi)(power + 0x800000) < 0x1000000;
     return (vf)((vi)power | (special & MX_QUIET));
@@ -100,11 +99,7 @@ V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
 V_INLINE vf mx_scales_of(vf scales, int64_t v)
 {
     const vi lane = V_LANES / 4 + (int32_t)(v * (VL / 4));
-#if VL == 16
     return _mm512_permutexvar_ps((__m512i)lane, scales);
-#else
-    return _mm256_permutevar8x32_ps(scales, (__m256i)lane);
-#endif
 }
 #endif
 

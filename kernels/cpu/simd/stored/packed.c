@@ -11,6 +11,7 @@
 #if VL > 4
 #define DOTS_VNNI 0
 #include "kernels/cpu/simd/stored/packed_few.h"
+#include "kernels/cpu/simd/stored/mx_dots.h"
 #include "kernels/cpu/simd/stored/packed_dots.h"
 #endif
 

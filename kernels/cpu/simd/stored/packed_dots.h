@@ -1,6 +1,6 @@
-/* packed_dots.h: dot products of a few rows with weights of four bits, straight from memory. It
- * is included once for each way to multiply bytes: by dot products of four bytes (DOTS_VNNI 1),
- * or by pairs of bytes.
+/* packed_dots.h: dot products of a few rows with GPTQ weights, straight from memory. It is
+ * included once for each way to multiply bytes: by dot products of four bytes (DOTS_VNNI 1), or
+ * by pairs of bytes.
  *
  * Rows are spans (digits.h). Weights are read once, in the order in which they lie in memory;
  * sums over a span are exact integers, which are then scaled and added in f32, span by span. So
@@ -37,7 +37,7 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 }
 #else
 /* Sums of pairs in 16 bits: they cannot overflow in eight calls of add_dots with u < 16, or in
- * two with u < 25. */
+ * four with u < 25. */
 typedef struct pair_sum {
     vi sum;
 } pair_sum;
@@ -101,11 +101,12 @@ typedef struct gptq_digits {
 V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i)
 {
     const span *x = u->x + r * u->ldx;
+    const int at = digits_at((int)(4 * i));
     gptq_digits s;
     V_UNROLL
     for (int d = 0; d < nd; d++) {
-        s.even[d] = word_at(&x->digit[d][0][4 * i]);
-        s.odd[d] = word_at(&x->digit[d][1][4 * i]);
+        s.even[d] = word_at(&x->digit[d][0][at]);
+        s.odd[d] = word_at(&x->digit[d][1][at]);
     }
     return s;
 }
@@ -232,7 +233,7 @@ V_INLINE void gptq_scale_all(int mr, int nd, const gptq_unit *u, int32_t *sum)
         for (int d = 0; d < nd; d++) {
             digits[r][d] = 0;
             for (int64_t w = 0; w < u->words; w += 4)
-                digits[r][d] += (u->x + r * u->ldx)->digit_sum[d][u->word + w];
+                digits[r][d] += (u->x + r * u->ldx)->digit_sum[d][(u->word + w) / 4];
         }
     }
     for (; v + VL <= u->n; v += VL)
@@ -309,110 +310,6 @@ static void gptq_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1
         gptq_few_of(2, p, in, o0, o1, rows, x, y, ldy);
     else
         gptq_few_of(3, p, in, o0, o1, rows, x, y, ldy);
-}
-
-/* ---- MXFP4: a byte is two inputs of one output, neighbouring bytes are inputs ---- */
-
-#define MX_BYTES        (4 * VL)              /* of a vector */
-#define MX_PARTS        (SPAN / 2 / MX_BYTES) /* vectors of a span */
-#define MX_RUN          4                     /* vectors whose scales are one vector */
-#define MX_AHEAD        6144                  /* bytes between a load and its prefetch */
-#define MX_SCALES_AHEAD 1024
-
-/* Adds to the sums of mr rows those over vector h of a run of a row of weights, of which
- * `bytes` bytes exist. scales: of the run. x: spans of the run of the first row. */
-V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, vf scales,
-                        const span *x, int64_t ldx, vf sum[2])
-{
-    const int at = h % MX_PARTS * MX_BYTES;
-    const vi word = mx_bytes(q, bytes), low = mx_values(word & LOW_BYTES),
-             high = mx_values((vi)((vu)word >> 4) & LOW_BYTES);
-    const vf scale = mx_scales_of(scales, h);
-    __builtin_prefetch(q + MX_AHEAD);
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        const span *row = x + r * ldx + h / MX_PARTS;
-        const vi offset = v_loadi(&row->offset[at / 4]);
-        vi all = {0};
-        V_UNROLL
-        for (int d = nd - 1; d >= 0; d--) {
-            pair_sum part = {DOTS_VNNI && d == 0 ? offset : (vi){0}};
-            add_dots(&part, low, v_loadi((const int32_t *)&row->digit[d][0][at]));
-            add_dots(&part, high, v_loadi((const int32_t *)&row->digit[d][1][at]));
-            /* digits apart, since one chain of all dot products takes longer than reading */
-            const vi each = whole_sum(!DOTS_VNNI && d == 0 ? offset : (vi){0}, &part);
-            all = d == nd - 1 ? each : (all << 8) + each;
-        }
-        /* one scale after the other: both at once may be too small for f32 */
-        sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
-    }
-}
-
-/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order in which they
- * lie in memory, and scales are converted for a run of vectors at once. */
-V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_t o0,
-                     int64_t o1, const span *x, float *y, int64_t ldy)
-{
-    const int64_t ldx = spans_of(in);
-    const uint8_t *q = (const uint8_t *)p->data + o0 * (in / 2),
-                  *e = (const uint8_t *)p->scales + o0 * (in / 32);
-    for (int64_t o = o0; o < o1; o++) {
-        const span *at = x;
-        vf sum[2] = {{0}, {0}};
-        int64_t left = in / 2;
-        for (; left >= MX_RUN * MX_BYTES; left -= MX_RUN * MX_BYTES) {
-            const vf scales = mx_scales(e, VL);
-            __builtin_prefetch(e + MX_SCALES_AHEAD);
-            V_UNROLL
-            for (int h = 0; h < MX_RUN; h++)
-                mx_vector(mr, nd, h, q + h * MX_BYTES, MX_BYTES, scales, at, ldx, sum);
-            q += MX_RUN * MX_BYTES;
-            e += VL;
-            at += MX_RUN / MX_PARTS;
-        }
-        if (left > 0) {
-            const vf scales = mx_scales(e, left / 16);
-            for (int h = 0; h * MX_BYTES < left; h++)
-                mx_vector(mr, nd, h, q + h * MX_BYTES,
-                          left - h * MX_BYTES < MX_BYTES ? left - h * MX_BYTES : MX_BYTES,
-                          scales, at, ldx, sum);
-            q += left;
-            e += left / 16;
-        }
-        V_UNROLL
-        for (int r = 0; r < mr; r++)
-            y[r * ldy + o - o0] = v_sum(sum[r]) * MX_UNIT;
-    }
-}
-
-/* Apart, so that each has the registers for itself. */
-#define MX_ROWS(mr, nd)                                                                        \
-    static __attribute__((noinline)) void mx_##mr##_##nd(const mf_stored_part *p, int64_t in,  \
-                                                         int64_t o0, int64_t o1,               \
-                                                         const span *x, float *y, int64_t ldy) \
-    {                                                                                          \
-        mx_run(mr, nd, p, in, o0, o1, x, y, ldy);                                              \
-    }
-MX_ROWS(1, 2)
-MX_ROWS(1, 3)
-MX_ROWS(2, 2)
-MX_ROWS(2, 3)
-
-/* Weights that more than two rows need come from the cache then. */
-static void mx_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
-                   int nd, const span *x, float *y, int64_t ldy)
-{
-    const int64_t ldx = spans_of(in), most = rows > 2 ? 16 : o1 - o0;
-    for (int64_t o = o0; o < o1; o += most)
-        for (int64_t r = 0; r < rows; r += 2) {
-            const int64_t end = o1 - o < most ? o1 : o + most;
-            const span *from = x + r * ldx;
-            float *to = y + r * ldy + o - o0;
-            if (rows - r >= 2)
-                (nd == 2 ? mx_2_2 : mx_2_3)(p, in, o, end, from, to, ldy);
-            else
-                (nd == 2 ? mx_1_2 : mx_1_3)(p, in, o, end, from, to, ldy);
-        }
 }
 
 #endif

@@ -2,6 +2,7 @@
  * multiply and add four bytes in one instruction. */
 #define DOTS_VNNI 1
 #include "kernels/cpu/simd/stored/packed_few.h"
+#include "kernels/cpu/simd/stored/mx_dots.h"
 #include "kernels/cpu/simd/stored/packed_dots.h"
 
 void MF_SIMD(gptq_few_vnni)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,

@@ -183,6 +183,13 @@ static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n
     return room;
 }
 
+/* Whether few rows are multiplied by their digits alone. */
+static bool takes_digits(const mf_stored_part *p)
+{
+    return p->type == MF_STORED_MXFP4 ||
+           (p->type == MF_STORED_GPTQ4 && stored_gptq4_has_spans(p));
+}
+
 /* digits: those of row r0 of x, `size` bytes each, or NULL. */
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
                 int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
@@ -190,9 +197,9 @@ static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
     float sum[STORED_FEW * WIDE], *room = ROOM_FOR(g, STORED_FEW);
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
         const int64_t n = min64(r1 - r, STORED_FEW);
-        int64_t ldx;
-        const float *x = floats_of(g, r, n, room, &ldx);
+        int64_t ldx = 0;
         const char *d = digits ? digits + (r - r0) * size : NULL;
+        const float *x = d && takes_digits(p) ? NULL : floats_of(g, r, n, room, &ldx);
         if (p->type == MF_STORED_GPTQ4)
             MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
         else if (p->type == MF_STORED_MXFP4)
