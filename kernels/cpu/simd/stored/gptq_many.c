@@ -78,6 +78,28 @@ typedef struct step {
     bool first;         /* y is written, else added to */
 } step;
 
+/* Scales the sums of rows, and writes them or adds them to y. The compiler must see `first` as a
+ * constant. */
+V_INLINE void put_rows(int mr, bool first, const step *s, vi sum[MR][2])
+{
+    const columns_group g = *s->group; /* copies, which writing y does not change */
+    const float *scale = s->scale;
+    const int32_t *of_x = s->sum;
+    float *y = s->y;
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        const vf of_row = v_set(scale[r]);
+        const vi all = v_seti(of_x[r]);
+        V_UNROLL
+        for (int v = 0; v < 2; v++) {
+            float *to = y + r * COLUMNS + v * VL;
+            const vi exact = sum[r][v] - g.zero[v] * all;
+            const vf scaled = __builtin_convertvector(exact, vf) * g.scale[v];
+            v_store(to, first ? scaled * of_row : v_fma(scaled, of_row, v_load(to)));
+        }
+    }
+}
+
 V_INLINE void run_rows(int mr, int64_t words, const step *s)
 {
     vi sum[MR][2];
@@ -88,17 +110,10 @@ V_INLINE void run_rows(int mr, int64_t words, const step *s)
             sum[r][v] = (vi){0};
     }
     add_words(mr, words, s->word, s->x, sum);
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        V_UNROLL
-        for (int v = 0; v < 2; v++) {
-            float *to = s->y + r * COLUMNS + v * VL;
-            const vi exact = sum[r][v] - s->group->zero[v] * s->sum[r];
-            const vf scaled = __builtin_convertvector(exact, vf) * s->group->scale[v],
-                     before = s->first ? (vf){0} : v_load(to);
-            v_store(to, v_fma(scaled, v_set(s->scale[r]), before));
-        }
-    }
+    if (s->first)
+        put_rows(mr, true, s, sum);
+    else
+        put_rows(mr, false, s, sum);
 }
 
 /* For all words of a span, and for any number. */
