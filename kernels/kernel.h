@@ -320,6 +320,10 @@ typedef struct mf_rope_args {
  * sequence, and there is no window with since. A query that attends to no key gives zeros. */
 #define MF_MAX_HEAD_DIM 576
 typedef struct mf_attention_args {
+    /* q, k, v, y, dy, dq, dk, dv point to bf16 (strides count elements). Then a kernel may
+     * round weights and gradients of scores to bf16 before it multiplies them; scores,
+     * statistics and sums are f32 (ref: double), results are rounded once */
+    bool bf16;
     int64_t batch, t, s, heads, kv_heads, head_dim;
     int64_t ldq, ldk, ldv; /* row strides of q and dq, k and dk, v and dv */
     bool causal;

@@ -190,6 +190,7 @@ tests_unit_kernels_check_kernels_SOURCES = tests/unit/kernels/check_kernels.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_case.h
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_device.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_aligned.c
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_attention.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_bf16.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_layers.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_maps.c

@@ -2,10 +2,11 @@
  *
  * In a graph with the option bf16, gemms (MF_OP_GEMM) read bf16: the store's bf16 copy of a
  * parameter, or a cast of any other value. Their output is bf16, too, unless their attributes
- * ask for f32. Other ops that accept bf16 read it as it is, unless one of the inputs that may
- * be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many ops
- * read it, metrics excepted. So an op never gets a type that it does not accept, and code that
- * adds ops, such as plugins, need not handle types. */
+ * ask for f32. Attention is a gemm in this sense where that is faster, else it reads f32
+ * (MF_OP_ATTENTION). Other ops that accept bf16 read it as it is, unless one of the inputs that
+ * may be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many
+ * ops read it, metrics excepted. So an op never gets a type that it does not accept, and code
+ * that adds ops, such as plugins, need not handle types. */
 #include "graph/foreign.h"
 #include "graph/internal.h"
 
@@ -93,11 +94,27 @@ mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t)
     return t->dtype == MF_BF16 ? to_f32(g, t) : t;
 }
 
+/* Whether the inputs that may be bf16 become bf16: those of gemms, and of attention where that
+ * is faster. A cache is f32, and all of it would be converted: with few queries that takes
+ * longer than attention in f32, which reads only what is filled. */
+static bool wants_bf16(const mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in)
+{
+    if (op->flags & MF_OP_GEMM) return g->bf16;
+    if (!(op->flags & MF_OP_ATTENTION) || !g->bf16 || !g->options.bf16_attention || g->metrics)
+        return false;
+    for (int i = 1; i < n; i++)
+        if (in[i] && in[i]->shape.rank > 1 && mf_owner(in[i])->kind == MF_TENSOR_PARAM &&
+            in[i]->shape.dim[0] > MF_BF16_CACHE * in[0]->shape.dim[0])
+            return false;
+    return true;
+}
+
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out)
 {
-    const bool in_bf16 = op->flags & MF_OP_GEMM && g->bf16;
-    const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) ? op->bf16_in : 0;
+    const bool in_bf16 = wants_bf16(g, op, n, in);
+    const bool never = op->flags & MF_OP_ATTENTION && !in_bf16;
+    const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) && !never ? op->bf16_in : 0;
     bool all = true; /* all inputs that may be bf16 are bf16 */
     for (int i = 0; i < n; i++)
         if (in[i] && mf_tensor_is_stored(in[i])) return fit_stored(g, op, n, in, out);

@@ -18,6 +18,8 @@ mf_graph *mf_graph_new(const mf_graph_options *options)
     }
     if (options) g->options = *options;
     if (mf_device_is_host(g->options.device)) g->options.device = NULL;
+    if (g->options.device && g->options.device->ops->flags & MF_DEVICE_BF16_ATTENTION)
+        g->options.bf16_attention = true;
     g->bf16 = g->options.bf16;
     return g;
 }

@@ -111,6 +111,7 @@ typedef struct mf_graph_options {
     bool bare;     /* plan only: the graph cannot run; its info tells the memory of a run */
     bool no_reuse; /* give every value its own memory, for inspection */
     bool bf16;     /* gemms read bf16, and write bf16 unless their attributes ask for f32 */
+    bool bf16_attention; /* with bf16, attention does as well; set for devices that prefer it */
     /* Another finished graph, that of training, which never runs at the same time as the new
      * one. The new graph uses the gradient storage that the other one reuses and, if it is
      * large enough, the other's arena. A run of the new graph may destroy the other's gradients
@@ -331,6 +332,11 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
  * option bf16. The output is f32 nevertheless. */
 #define MF_OP_STORED_BF16 (1u << 19)
 #define MF_VIEW_STORED 2u
+/* mf_opdef.flags of core's ops: attention, whose inputs in bf16_in are converted to bf16 in
+ * graphs with the options bf16 and bf16_attention, unless the node is a metric, or keys are a
+ * cache of more than MF_BF16_CACHE positions for each query; else they are f32. */
+#define MF_OP_ATTENTION (1u << 20)
+#define MF_BF16_CACHE   8
 /* Whether t is a parameter in stored form. */
 bool mf_tensor_is_stored(const mf_tensor *t);
 /* mf_graph_profile turns the measurement of each op's time on or off for later runs of a

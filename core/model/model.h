@@ -175,6 +175,7 @@ typedef struct mf_model_shape {
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
     bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
+    bool bf16_attention;         /* as on a device that prefers it (graph.h) */
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
     /* MF_MODE_GENERATE: the cache that is extended and read; NULL: none */

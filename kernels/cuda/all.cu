@@ -1,9 +1,7 @@
 /* all.cu: all kernels of CUDA, and the table of what launches them. nvcc compiles it for
  * devices, an ordinary C++ compiler for the emulator of tests/cuda. */
-#include "attention.cuh"
 #include "dispatch.cuh"
 #include "gemm_wgmma.cuh"
-#include "grouped_attention.cuh"
 #include "index.cuh"
 #include "loss.cuh"
 #include "map.cuh"
@@ -16,6 +14,9 @@
 #include "sum.cuh"
 #include "swiglu.cuh"
 #include "tokens.cuh"
+
+#include "kernels/cuda/attention/attention_bf16_backward.cuh"
+#include "kernels/cuda/attention/grouped_attention.cuh"
 
 int mf_cuda_processors = 132;
 int mf_cuda_capability = 80;

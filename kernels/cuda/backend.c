@@ -52,6 +52,7 @@ static const mf_kernels *kernels_like(mf_device *d, const mf_kernels *host)
 
 static const mf_device_ops ops = {
     .size = sizeof ops,
+    .flags = MF_DEVICE_BF16_ATTENTION,
     .name = "cuda",
     .close = close_device,
     .message = message,

@@ -75,6 +75,20 @@ MF_INLINE void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+/* 2^v, off by at most 2 units in the last place; what is below 2^-126 becomes 0. */
+MF_INLINE float mf_exp2(float v)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+}
+/* Two numbers as bf16, to the nearest one, ties to even. */
+MF_INLINE uint32_t mf_round2(float low, float high)
+{
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
 
 /* Instructions of a warpgroup, 4 warps. Only code for sm_90a has them. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -189,6 +203,14 @@ static inline void mf_ldmatrix_trans(uint32_t r[4], const void *row)
 static inline void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     emu::mma_bf16(d, a, b, d, __FILE__, __LINE__);
+}
+static inline float mf_exp2(float v)
+{
+    return emu::exp2_ftz(v);
+}
+static inline uint32_t mf_round2(float low, float high)
+{
+    return emu::round_bf16x2(low, high);
 }
 static inline uint32_t mf_shared_address(const void *p)
 {

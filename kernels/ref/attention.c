@@ -19,26 +19,38 @@ static bool sees(const mf_attention_args *p, int64_t b, int64_t t, int64_t s)
            (p->mask == NULL || p->mask[b * p->s + s] != 0);
 }
 
-static double dot(int64_t n, const float *a, const float *b)
+/* Element i of a matrix of the arguments: f32, or bf16 with p->bf16. */
+static double element(const mf_attention_args *p, const float *from, int64_t i)
+{
+    return (double)ref_load(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32, from, i);
+}
+static void put(const mf_attention_args *p, float *to, int64_t i, double value)
+{
+    ref_store(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32, to, i, (float)value);
+}
+
+/* Dot of a head's elements of a from i on and those of b from j on. */
+static double dot(const mf_attention_args *p, const float *a, int64_t i, const float *b,
+                  int64_t j)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)a[i] * b[i];
+    for (int64_t c = 0; c < p->head_dim; c++)
+        sum += element(p, a, i + c) * element(p, b, j + c);
     return sum;
 }
 
-/* The row of query, key or value number i, for query head h in sequence b. */
-static const float *q_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+/* Where query, key or value number i begins, for query head h in sequence b. */
+static int64_t q_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
-    return p->q + (b * p->t + i) * p->ldq + h * p->head_dim;
+    return (b * p->t + i) * p->ldq + h * p->head_dim;
 }
-static const float *k_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+static int64_t k_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
-    return p->k + (b * p->s + i) * p->ldk + h / (p->heads / p->kv_heads) * p->head_dim;
+    return (b * p->s + i) * p->ldk + h / (p->heads / p->kv_heads) * p->head_dim;
 }
-static const float *v_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+static int64_t v_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
-    return p->v + (b * p->s + i) * p->ldv + h / (p->heads / p->kv_heads) * p->head_dim;
+    return (b * p->s + i) * p->ldv + h / (p->heads / p->kv_heads) * p->head_dim;
 }
 static int64_t y_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
@@ -47,7 +59,7 @@ static int64_t y_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 
 static double score(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s)
 {
-    return (double)p->scale * dot(p->head_dim, q_row(p, b, h, t), k_row(p, b, h, s));
+    return (double)p->scale * dot(p, p->q, q_at(p, b, h, t), p->k, k_at(p, b, h, s));
 }
 
 static void forward_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t t)
@@ -62,13 +74,13 @@ static void forward_row(const mf_attention_args *p, int64_t b, int64_t h, int64_
     for (int64_t s = 0; s < p->s; s++)
         if (sees(p, b, t, s)) {
             double w = exp(score(p, b, h, t, s) - max);
-            const float *v = v_row(p, b, h, s);
+            const int64_t v = v_at(p, b, h, s);
             sum += w;
             for (int64_t j = 0; j < p->head_dim; j++)
-                acc[j] += w * v[j];
+                acc[j] += w * element(p, p->v, v + j);
         }
     for (int64_t j = 0; j < p->head_dim; j++)
-        p->y[y_at(p, b, h, t) + j] = any ? (float)(acc[j] / sum) : 0;
+        put(p, p->y, y_at(p, b, h, t) + j, any ? acc[j] / sum : 0);
     if (p->lse != NULL) p->lse[(b * p->t + t) * p->heads + h] = (float)(max + log(sum));
 }
 
@@ -86,10 +98,9 @@ void mf_ref_attention(const mf_kctx *x, const mf_attention_args *p)
 static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s,
                         double *dscore)
 {
-    const float *dy = p->dy + y_at(p, b, h, t);
+    const int64_t dy = y_at(p, b, h, t);
     double w = exp(score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h]);
-    *dscore = w * (dot(p->head_dim, dy, v_row(p, b, h, s)) -
-                   dot(p->head_dim, dy, p->y + y_at(p, b, h, t)) +
+    *dscore = w * (dot(p, p->dy, dy, p->v, v_at(p, b, h, s)) - dot(p, p->dy, dy, p->y, dy) +
                    (p->dlse != NULL ? (double)p->dlse[(b * p->t + t) * p->heads + h] : 0));
     return w;
 }
@@ -101,10 +112,10 @@ static void backward_query(const mf_attention_args *p, int64_t b, int64_t h, int
         if (sees(p, b, t, s)) {
             weight_of(p, b, h, t, s, &ds);
             for (int64_t j = 0; j < p->head_dim; j++)
-                acc[j] += p->scale * ds * k_row(p, b, h, s)[j];
+                acc[j] += p->scale * ds * element(p, p->k, k_at(p, b, h, s) + j);
         }
     for (int64_t j = 0; j < p->head_dim; j++)
-        p->dq[(b * p->t + t) * p->ldq + h * p->head_dim + j] = (float)acc[j];
+        put(p, p->dq, q_at(p, b, h, t) + j, acc[j]);
 }
 
 static void backward_key(const mf_attention_args *p, int64_t b, int64_t kv_head, int64_t s)
@@ -116,15 +127,13 @@ static void backward_key(const mf_attention_args *p, int64_t b, int64_t kv_head,
             if (sees(p, b, t, s)) {
                 double w = weight_of(p, b, h, t, s, &ds);
                 for (int64_t j = 0; j < p->head_dim; j++) {
-                    dk[j] += p->scale * ds * q_row(p, b, h, t)[j];
-                    dv[j] += w * p->dy[y_at(p, b, h, t) + j];
+                    dk[j] += p->scale * ds * element(p, p->q, q_at(p, b, h, t) + j);
+                    dv[j] += w * element(p, p->dy, y_at(p, b, h, t) + j);
                 }
             }
     for (int64_t j = 0; j < p->head_dim; j++) {
-        if (p->dk != NULL)
-            p->dk[(b * p->s + s) * p->ldk + kv_head * p->head_dim + j] = (float)dk[j];
-        if (p->dv != NULL)
-            p->dv[(b * p->s + s) * p->ldv + kv_head * p->head_dim + j] = (float)dv[j];
+        if (p->dk != NULL) put(p, p->dk, k_at(p, b, kv_head * share, s) + j, dk[j]);
+        if (p->dv != NULL) put(p, p->dv, v_at(p, b, kv_head * share, s) + j, dv[j]);
     }
 }
 

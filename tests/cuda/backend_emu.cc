@@ -122,7 +122,7 @@ static void close_device(mf_device *)
 
 static const mf_device_ops ops = {
     .size = sizeof ops,
-    .flags = 0,
+    .flags = MF_DEVICE_BF16_ATTENTION,
     .name = "emu",
     .close = close_device,
     .message = message,

@@ -257,6 +257,23 @@ template <class T> EMU_RAW T atomic_add(T *p, T v)
     return old;
 }
 
+/* ---- numbers: what ex2.approx.ftz, but for 2 ulp, and cvt.rn.bf16x2 give ---- */
+static inline float exp2_ftz(float v)
+{
+    const float r = exp2f(v);
+    return r < 0x1p-126f ? 0 : r;
+}
+static inline uint32_t round_bf16(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+static inline uint32_t round_bf16x2(float low, float high)
+{
+    return round_bf16(low) | round_bf16(high) << 16;
+}
+
 /* ---- matrix fragments, by the PTX ISA's tables for mma.m16n8k16 (.bf16) and ldmatrix ---- */
 EMU_RAW inline float to_f32(uint32_t half)
 {

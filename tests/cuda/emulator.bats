@@ -70,7 +70,12 @@ kernels() {
 
 # One of some variants; all of them in the slow test below.
 @test "attention" {
-    MOEFW_TEST_EVERY=2 kernels 2 1 attention attention_backward grouped_attention grouped_attention_backward
+    MOEFW_TEST_EVERY=2 MOEFW_TEST_FAMILY=layers \
+        kernels 2 1 attention attention_backward grouped_attention grouped_attention_backward
+}
+
+@test "attention of bf16 by matrix instructions" {
+    MOEFW_TEST_EVERY=2 MOEFW_TEST_FAMILY=attention kernels 2 1 attention attention_backward
 }
 
 @test "gemms of bf16 by matrix instructions" {

@@ -25,6 +25,9 @@ typedef struct mf_device mf_device;
 /* mf_device_ops.flags */
 /* the program can access its memory, and work is done when a function returns */
 #define MF_DEVICE_HOST_MEMORY 1u
+/* its kernels of attention are faster if queries, keys and values are bf16: graphs that compute
+ * in bf16 convert them */
+#define MF_DEVICE_BF16_ATTENTION 2u
 
 typedef struct mf_device_ops {
     uint32_t size;

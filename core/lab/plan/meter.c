@@ -18,6 +18,11 @@
  *   attention           loads of shared memory: 2 a multiply-add in scores, 36 for 32 in
  *                       values, at one a clock where the peak is 4 multiply-adds
  *   attention_backward  the same for 4 gemms of scores and 3 of gradients; 5 are counted
+ *   flash               attention of bf16 by mma.sync: .35 is published for FlashAttention-2 on
+ *                       this GPU (Shah et al. 2024), which has the same form
+ *   flash_backward      7 gemms where 5 are counted, with tiles of 16 rows a warp, for which
+ *                       shared memory lasts for .41 of the peak; taken to be .7 of what it
+ *                       allows, as forward is of .5 (.8 by shared memory, .63 by mma.sync)
  *   moved               taken to be .85; rules.tsv holds that enough bytes are under way */
 const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .text = "H100 SXM",
@@ -33,6 +38,8 @@ const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .grouped_f32 = 0.175,
                                              .attention = 0.16,
                                              .attention_backward = 0.11,
+                                             .flash = 0.35,
+                                             .flash_backward = 0.2,
                                              .moved = 0.85},
                                             {.name = NULL}};
 
@@ -85,7 +92,8 @@ static int count_graph(mf_session *s, mf_meter *m)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = s->corpus && s->corpus->spans != NULL,
-                                  .packed = mf_session_packed(s)};
+                                  .packed = mf_session_packed(s),
+                                  .bf16_attention = true};
     mf_model_graph *g = NULL;
     mf_graph_info info = {0};
     int rc = mf_model_graph_new(s->model, &shape, &g);

@@ -20,7 +20,7 @@ typedef struct mf_meter_device {
     double launch; /* s of a launch in a recording */
     /* shares; the comments at the table in meter.c say where they come from */
     double dense_bf16, dense_f32, grouped_bf16, grouped_f32, attention, attention_backward,
-        moved;
+        flash, flash_backward, moved;
 } mf_meter_device;
 
 /* The devices that are known; the last one has no name. */

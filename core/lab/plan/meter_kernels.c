@@ -333,22 +333,38 @@ static double pairs_of(const mf_attention_args *p)
 }
 static double attention_bytes(const mf_attention_args *p)
 {
-    return 4 * (double)p->batch * (double)p->head_dim *
+    return (p->bf16 ? 2 : 4) * (double)p->batch * (double)p->head_dim *
            (2 * (double)p->t * (double)p->heads + 2 * (double)p->s * (double)p->kv_heads);
+}
+/* The width of a head in the kernels of bf16; 0: those of f32 compute it. */
+static int64_t flash_width(const mf_attention_args *p)
+{
+    if (!p->bf16 || p->head_dim % 8 != 0 || p->head_dim > 256) return 0;
+    return p->head_dim <= 64 ? 64 : p->head_dim <= 128 ? 128 : 256;
+}
+static double attention_seconds(const mf_meter_device *d, const mf_attention_args *p,
+                                double flops, double f32, double flash)
+{
+    const int64_t width = flash_width(p);
+    if (width == 0) return flops / (d->f32 * f32);
+    return flops * (double)width / (double)p->head_dim / (d->bf16 * flash);
 }
 static void meter_attention(const mf_kctx *x, const mf_attention_args *p)
 {
     const mf_meter_device *d = of(x)->device;
     const double flops = 4 * pairs_of(p) * (double)p->head_dim;
     mf_meter_add(of(x), NAME(attention), 1, attention_bytes(p), flops,
-                 flops / (d->f32 * d->attention));
+                 attention_seconds(d, p, flops, d->attention, d->flash));
 }
 static void meter_attention_backward(const mf_kctx *x, const mf_attention_args *p)
 {
     const mf_meter_device *d = of(x)->device;
     const double flops = 10 * pairs_of(p) * (double)p->head_dim;
-    mf_meter_add(of(x), NAME(attention_backward), (p->dq != NULL) + (p->dk || p->dv),
-                 3 * attention_bytes(p), flops, flops / (d->f32 * d->attention_backward));
+    const int64_t width = flash_width(p);
+    const int more = (width > 0) + (width > 128 && p->dk && p->dv);
+    mf_meter_add(of(x), NAME(attention_backward), (p->dq != NULL) + (p->dk || p->dv) + more,
+                 3 * attention_bytes(p), flops,
+                 attention_seconds(d, p, flops, d->attention_backward, d->flash_backward));
 }
 static double grouped_flops(const mf_grouped_attention_args *p)
 {

@@ -5,7 +5,8 @@
  *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, i4 window (0: none; else a query attends to
  *   the last `window` keys up to its own position), i5 since: the last input is not kv_len but
  *   the first key of each query, [B T] i32, not decreasing within a sequence; f0 scale
- *   -> y [B T, heads hd], lse [B T, heads] = ln sum e^score
+ *   q, k, v f32; on devices that have such kernels also bf16 (MF_OP_ATTENTION)
+ *   -> y [B T, heads hd] of their type, lse [B T, heads] = ln sum e^score
  *
  * The matrix of scores is never stored: backward recomputes it block by block from q, k and lse
  * (Dao 2023). */
@@ -24,7 +25,8 @@ static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
     bool packed = in[K].shape.rank < 0;
     mf_shape q = in[Q].shape;
     int64_t hd = q.dim[1] / (packed ? heads + 2 * kv_heads : heads);
-    mf_attention_args p = {.batch = batch,
+    mf_attention_args p = {.bf16 = in[Q].dtype == MF_BF16,
+                           .batch = batch,
                            .t = q.dim[0] / batch,
                            .s = (packed ? q : in[K].shape).dim[0] / batch,
                            .heads = heads,
@@ -42,7 +44,8 @@ static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 static int infer_sizes(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
-    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, Q, "q", MF_F32, 2, 2) ||
+    if (mf_infer_inputs(in, INPUTS) ||
+        mf_infer_tensor(in, Q, "q", mf_infer_float(in, Q), 2, 2) ||
         mf_infer_attr(in, BATCH, "batch", 1, INT32_MAX) ||
         mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
         mf_infer_attr(in, KV_HEADS, "kv_heads", 1, INT32_MAX) ||
@@ -72,14 +75,15 @@ static int attention_infer(mf_infer *in)
 {
     if (infer_sizes(in)) return MF_ESHAPE;
     mf_attention_args p = args_of(in->in, in->attr);
+    const mf_dtype type = in->in[Q].dtype;
     if (!mf_infer_absent(in, K)) {
         char text[MF_SHAPE_TEXT];
-        if (mf_infer_tensor(in, K, "k", MF_F32, 2, 2)) return MF_ESHAPE;
+        if (mf_infer_tensor(in, K, "k", type, 2, 2)) return MF_ESHAPE;
         mf_shape k = in->in[K].shape;
         if (k.dim[0] % p.batch != 0 || k.dim[1] != p.ldk)
             return in->fail(in, "expected k [%lld S, %lld], found %s", (long long)p.batch,
                             (long long)p.ldk, mf_shape_text(k, text));
-        if (mf_infer_shape(in, V, "v", MF_F32, k)) return MF_ESHAPE;
+        if (mf_infer_shape(in, V, "v", type, k)) return MF_ESHAPE;
     }
     if (mf_infer_maybe(in, MASK, "mask", MF_F32, mf_shape1(p.batch * p.s)) ||
         (in->attr->i[SINCE]
@@ -90,9 +94,17 @@ static int attention_infer(mf_infer *in)
     if (p.causal) pairs -= (double)(p.batch * p.heads) * (double)p.t * (double)(p.t - 1) / 2;
     in->flops = 4 * pairs * (double)p.head_dim;
     in->backward_flops = 10 * pairs * (double)p.head_dim;
-    if (mf_infer_set(in, 0, MF_F32, mf_shape2(p.batch * p.t, p.heads * p.head_dim)))
+    if (mf_infer_set(in, 0, type, mf_shape2(p.batch * p.t, p.heads * p.head_dim)))
         return MF_ESHAPE;
     return mf_infer_set(in, 1, MF_F32, mf_shape2(p.batch * p.t, p.heads));
+}
+
+/* The address of the column behind `heads` heads, in a matrix of the type of p. */
+static float *behind(const mf_attention_args *p, const float *from, int64_t heads)
+{
+    const int64_t bytes =
+        heads * p->head_dim * mf_cast_size(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32);
+    return (float *)(void *)((char *)(uintptr_t)from + bytes);
 }
 
 /* The arguments that forward and backward share. */
@@ -101,8 +113,8 @@ static mf_attention_args bind(const mf_call *call)
     mf_attention_args p = args_of(call->in, call->attr);
     bool packed = call->in[K].shape.rank < 0;
     p.q = mf_call_f32(call, Q);
-    p.k = packed ? p.q + p.heads * p.head_dim : mf_call_f32(call, K);
-    p.v = packed ? p.k + p.kv_heads * p.head_dim : mf_call_f32(call, V);
+    p.k = packed ? behind(&p, p.q, p.heads) : mf_call_f32(call, K);
+    p.v = packed ? behind(&p, p.k, p.kv_heads) : mf_call_f32(call, V);
     p.mask = mf_call_f32(call, MASK);
     if (call->attr->i[SINCE])
         p.since = mf_call_i32(call, KV_LEN);
@@ -134,8 +146,8 @@ static int attention_backward(const mf_call *call)
     p.dlse = mf_call_f32(call, DLSE);
     p.dq = mf_call_out(call, Q);
     if (call->in[K].shape.rank < 0) {
-        p.dk = p.dq + p.heads * p.head_dim;
-        p.dv = p.dk + p.kv_heads * p.head_dim;
+        p.dk = p.dq ? behind(&p, p.dq, p.heads) : NULL;
+        p.dv = p.dq ? behind(&p, p.dk, p.kv_heads) : NULL;
     } else {
         p.dk = mf_call_out(call, K);
         p.dv = mf_call_out(call, V);
@@ -146,6 +158,7 @@ static int attention_backward(const mf_call *call)
 
 const mf_opdef mf_op_attention = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_ATTENTION,
     .name = "attention",
     .formula = "y = softmax(scale q k^T) v",
     .infer = attention_infer,
@@ -154,4 +167,5 @@ const mf_opdef mf_op_attention = {
     .backward_in = 1u << Q | 1u << K | 1u << V | 1u << MASK | 1u << KV_LEN,
     .backward_out = 3,
     .diff_in = 1u << Q | 1u << K | 1u << V,
+    .bf16_in = 1u << Q | 1u << K | 1u << V,
 };

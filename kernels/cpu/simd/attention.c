@@ -234,6 +234,10 @@ static void few_tile(void *arg, int64_t tile)
 void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
 {
     if (mf_kctx_failed(x)) return;
+    if (args->bf16) { /* no graph on the host gives it */
+        mf_kernels_ref.attention(x, args);
+        return;
+    }
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
     mf_library_one_thread(VL > 4);
     if (args->t <= FEW_QUERIES)

@@ -148,6 +148,10 @@ static void wide_tile(void *arg, int64_t tile)
 void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args)
 {
     if (mf_kctx_failed(x)) return;
+    if (args->bf16) { /* no graph on the host gives it */
+        mf_kernels_ref.attention_backward(x, args);
+        return;
+    }
     mf_attention_args p = *args;
     x->parallel(p.batch * p.kv_heads, p.head_dim <= SHORT ? short_tile : wide_tile, &p);
 }

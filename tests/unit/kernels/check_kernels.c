@@ -20,10 +20,10 @@ static const struct family {
     const char *name;
     const mf_kernel_row *rows;
 } families[] = {
-    {"aligned", mf_kernel_cases_aligned}, {"bf16", mf_kernel_cases_bf16},
-    {"gemm", mf_kernel_cases_gemm},       {"layers", mf_kernel_cases_layers},
-    {"maps", mf_kernel_cases_maps},       {"routing", mf_kernel_cases_routing},
-    {"stored", mf_kernel_cases_stored},
+    {"aligned", mf_kernel_cases_aligned}, {"attention", mf_kernel_cases_attention},
+    {"bf16", mf_kernel_cases_bf16},       {"gemm", mf_kernel_cases_gemm},
+    {"layers", mf_kernel_cases_layers},   {"maps", mf_kernel_cases_maps},
+    {"routing", mf_kernel_cases_routing}, {"stored", mf_kernel_cases_stored},
 };
 
 static const char *const names[] = {

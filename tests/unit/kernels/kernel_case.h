@@ -77,6 +77,7 @@ void *kt_given(mf_kt *t, const void *from, size_t bytes);
 void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_cases_aligned[];
+extern const mf_kernel_row mf_kernel_cases_attention[];
 extern const mf_kernel_row mf_kernel_cases_bf16[];
 extern const mf_kernel_row mf_kernel_cases_gemm[];
 extern const mf_kernel_row mf_kernel_cases_stored[];

@@ -129,8 +129,12 @@ void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in)
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out)
 {
     static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
-    mf_graph *g =
-        mf_graph_new(&(mf_graph_options){.training = true, .device = mf_test_device()});
+    const mf_opdef *op = mf_op_find(row->op); /* attention reads bf16 in few graphs */
+    const bool attention = ot_types == OT_ROUNDED_CAST && op && op->flags & MF_OP_ATTENTION;
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true,
+                                                   .bf16 = attention,
+                                                   .bf16_attention = attention,
+                                                   .device = mf_test_device()});
     ck_assert_ptr_nonnull(g);
     for (int i = 0; i < ot_inputs(row); i++) {
         in[i] = NULL;

@@ -3,26 +3,53 @@
  * of scores is stored. Backward recomputes the weights from lse; one kernel goes through keys
  * for dq, one through queries for dk and dv, so nothing is added atomically.
  *
- * A tile has B rows of head_dim numbers, up to HD; 256 / B threads share a row. */
+ * A tile has B rows of head_dim numbers, up to HD; 256 / B threads share a row. Arrays of bf16
+ * (mf_attention_args) are converted when they are read, for what attention_bf16.cuh does not
+ * compute. */
 #pragma once
-#include "base.cuh"
+#include "kernels/cuda/base.cuh"
 
 /* ---- what a tile works on ---- */
 
-/* Rows `first` .. of a matrix with distance ld into a tile [B][HD + 1], zeros outside. */
+/* The arrays of arguments with `bf16`. */
+MF_ON_DEVICE static inline const mf_bf16 *mf_halves(const float *p)
+{
+    return (const mf_bf16 *)(const void *)p;
+}
+MF_ON_DEVICE static inline mf_bf16 *mf_halves(float *p)
+{
+    return (mf_bf16 *)(void *)p;
+}
+MF_INLINE float mf_attention_get(const mf_attention_args &p, const float *from, int64_t i)
+{
+    return p.bf16 ? mf_get(mf_halves(from) + i) : from[i];
+}
+MF_INLINE void mf_attention_put(const mf_attention_args &p, float *to, int64_t i, float value)
+{
+    if (p.bf16)
+        mf_put(mf_halves(to) + i, value);
+    else
+        to[i] = value;
+}
+
+/* Rows `first` .. of a matrix with distance ld, which begins at element `begin`, into a tile
+ * [B][HD + 1], zeros outside. */
 template <int HD, int B>
-MF_INLINE void mf_load_tile(const float *from, int64_t ld, int64_t first, int64_t end, int d,
-                            float *to)
+MF_INLINE void mf_load_tile(const mf_attention_args &p, const float *from, int64_t begin,
+                            int64_t ld, int64_t first, int64_t end, float *to)
 {
     for (int at = (int)threadIdx.x; at < B * HD; at += MF_THREADS) {
         const int r = at / HD, c = at % HD;
-        to[r * (HD + 1) + c] = first + r < end && c < d ? from[(first + r) * ld + c] : 0;
+        to[r * (HD + 1) + c] = first + r < end && c < p.head_dim
+                                   ? mf_attention_get(p, from, begin + (first + r) * ld + c)
+                                   : 0;
     }
 }
 
 /* The queries, keys and values of head h of sequence b. */
 typedef struct mf_head {
-    const float *q, *k, *v, *y, *dy, *mask;
+    int64_t q, k, v, y; /* where they begin, in elements of the arguments' arrays; dy as y */
+    const float *mask;
     const int32_t *reach, *since;
     int64_t at;            /* of lse: + t heads */
     int64_t length, shift; /* keys below length; query t is at position shift + t */
@@ -32,11 +59,10 @@ MF_INLINE mf_head mf_head_of(const mf_attention_args &p, int64_t b, int64_t h)
 {
     const int64_t kv = h / (p.heads / p.kv_heads) * p.head_dim, width = p.heads * p.head_dim;
     mf_head o;
-    o.q = p.q + b * p.t * p.ldq + h * p.head_dim;
-    o.k = p.k + b * p.s * p.ldk + kv;
-    o.v = p.v + b * p.s * p.ldv + kv;
-    o.y = p.y + b * p.t * width + h * p.head_dim;
-    o.dy = p.dy ? p.dy + b * p.t * width + h * p.head_dim : NULL;
+    o.q = b * p.t * p.ldq + h * p.head_dim;
+    o.k = b * p.s * p.ldk + kv;
+    o.v = b * p.s * p.ldv + kv;
+    o.y = b * p.t * width + h * p.head_dim;
     o.mask = p.mask ? p.mask + b * p.s : NULL;
     o.reach = p.reach ? p.reach + b * p.t : NULL;
     o.since = p.since ? p.since + b * p.t : NULL;
@@ -115,12 +141,12 @@ MF_INLINE void mf_attend(const mf_attention_args &p, int64_t b, int64_t h, int64
     int64_t from, to;
     mf_keys_of(p, o, t0, t1, &from, &to);
     __syncthreads(); /* of an earlier tile */
-    mf_load_tile<HD, B>(o.q, p.ldq, t0, t1, (int)p.head_dim, m.q);
+    mf_load_tile<HD, B>(p, p.q, o.q, p.ldq, t0, t1, m.q);
     if (t < B) m.most[t] = -INFINITY, m.sum[t] = 0;
     for (int64_t s0 = from; s0 < to; s0 += B) {
         __syncthreads();
-        mf_load_tile<HD, B>(o.k, p.ldk, s0, to, (int)p.head_dim, m.k);
-        mf_load_tile<HD, B>(o.v, p.ldv, s0, to, (int)p.head_dim, m.v);
+        mf_load_tile<HD, B>(p, p.k, o.k, p.ldk, s0, to, m.k);
+        mf_load_tile<HD, B>(p, p.v, o.v, p.ldv, s0, to, m.v);
         __syncthreads();
         for (int at = t; at < B * B; at += MF_THREADS) {
             const int i = at / B, j = at % B;
@@ -145,10 +171,11 @@ MF_INLINE void mf_attend(const mf_attention_args &p, int64_t b, int64_t h, int64
     __syncthreads();
     if (t0 + row >= t1) return;
     const float sum = m.sum[row], factor = sum > 0 ? 1 / sum : 0;
-    float *y = p.y + (b * p.t + t0 + row) * p.heads * p.head_dim + h * p.head_dim;
+    const int64_t y = o.y + (t0 + row) * p.heads * p.head_dim;
     MF_UNROLL
     for (int c = 0; c < EACH; c++)
-        if (part + c * SHARE < p.head_dim) y[part + c * SHARE] = acc[c] * factor;
+        if (part + c * SHARE < p.head_dim)
+            mf_attention_put(p, p.y, y + part + c * SHARE, acc[c] * factor);
     if (p.lse && part == 0) p.lse[o.at + (t0 + row) * p.heads] = m.most[row] + logf(sum);
 }
 
@@ -172,11 +199,12 @@ MF_INLINE void mf_load_queries(const mf_attention_args &p, const mf_head &o, int
     const int64_t width = p.heads * p.head_dim;
     const int row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
     const bool here = t0 + row < t1;
-    mf_load_tile<HD, B>(o.q, p.ldq, t0, t1, (int)p.head_dim, m.q);
-    mf_load_tile<HD, B>(o.dy, width, t0, t1, (int)p.head_dim, m.dy);
+    mf_load_tile<HD, B>(p, p.q, o.q, p.ldq, t0, t1, m.q);
+    mf_load_tile<HD, B>(p, p.dy, o.y, width, t0, t1, m.dy);
     float sum = 0;
     for (int c = part; here && c < p.head_dim; c += SHARE)
-        sum += o.dy[(t0 + row) * width + c] * o.y[(t0 + row) * width + c];
+        sum += mf_attention_get(p, p.dy, o.y + (t0 + row) * width + c) *
+               mf_attention_get(p, p.y, o.y + (t0 + row) * width + c);
     MF_UNROLL
     for (int d = SHARE / 2; d > 0; d /= 2)
         sum += __shfl_xor_sync(MF_ALL_LANES, sum, d);
@@ -217,8 +245,8 @@ MF_INLINE void mf_attend_dq(const mf_attention_args &p, int64_t b, int64_t h, in
     mf_load_queries<HD, B>(p, o, t0, t1, m);
     for (int64_t s0 = from; s0 < to; s0 += B) {
         __syncthreads();
-        mf_load_tile<HD, B>(o.k, p.ldk, s0, to, (int)p.head_dim, m.k);
-        mf_load_tile<HD, B>(o.v, p.ldv, s0, to, (int)p.head_dim, m.v);
+        mf_load_tile<HD, B>(p, p.k, o.k, p.ldk, s0, to, m.k);
+        mf_load_tile<HD, B>(p, p.v, o.v, p.ldv, s0, to, m.v);
         __syncthreads();
         mf_score_grads<HD, B>(p, o, t0, s0, m);
         __syncthreads();
@@ -231,10 +259,11 @@ MF_INLINE void mf_attend_dq(const mf_attention_args &p, int64_t b, int64_t h, in
         }
     }
     if (t0 + row >= t1) return;
-    float *dq = p.dq + (b * p.t + t0 + row) * p.ldq + h * p.head_dim;
+    const int64_t dq = o.q + (t0 + row) * p.ldq;
     MF_UNROLL
     for (int c = 0; c < EACH; c++)
-        if (part + c * SHARE < p.head_dim) dq[part + c * SHARE] = acc[c];
+        if (part + c * SHARE < p.head_dim)
+            mf_attention_put(p, p.dq, dq + part + c * SHARE, acc[c]);
 }
 
 template <int HD, int B>
@@ -251,8 +280,8 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
         p.window > 0 && s1 - 1 - o.shift + p.window < p.t ? s1 - 1 - o.shift + p.window : p.t;
     if (from < 0) from = 0;
     if (s0 >= o.length) to = 0;
-    mf_load_tile<HD, B>(o.k, p.ldk, s0, s1, (int)p.head_dim, m.k);
-    mf_load_tile<HD, B>(o.v, p.ldv, s0, s1, (int)p.head_dim, m.v);
+    mf_load_tile<HD, B>(p, p.k, o.k, p.ldk, s0, s1, m.k);
+    mf_load_tile<HD, B>(p, p.v, o.v, p.ldv, s0, s1, m.v);
     for (int64_t h = kv_head * share; h < (kv_head + 1) * share; h++) {
         o = mf_head_of(p, b, h);
         for (int64_t t0 = from; t0 < to; t0 += B) {
@@ -278,8 +307,8 @@ MF_INLINE void mf_attend_dkv(const mf_attention_args &p, int64_t b, int64_t kv_h
     for (int c = 0; c < EACH; c++) {
         const int column = part + c * SHARE;
         if (column >= p.head_dim) continue;
-        if (p.dk) p.dk[at * p.ldk + kv_head * p.head_dim + column] = dk[c];
-        if (p.dv) p.dv[at * p.ldv + kv_head * p.head_dim + column] = dv[c];
+        if (p.dk) mf_attention_put(p, p.dk, at * p.ldk + kv_head * p.head_dim + column, dk[c]);
+        if (p.dv) mf_attention_put(p, p.dv, at * p.ldv + kv_head * p.head_dim + column, dv[c]);
     }
 }
 
@@ -338,9 +367,8 @@ template <class F> static inline void mf_by_head(int64_t head_dim, F fn)
         fn(mf_tiles<MF_MAX_HEAD_DIM, 8>());
 }
 
-extern "C" void mf_cuda_attention(const mf_kctx *x, const mf_attention_args *p)
+static void mf_launch_attention(const mf_kctx *x, const mf_attention_args *p)
 {
-    if (p->batch * p->t * p->heads <= 0) return;
     mf_by_head(p->head_dim, [&](auto tiles) {
         constexpr int HD = decltype(tiles)::HD, B = decltype(tiles)::B;
         MF_LAUNCH((mf_cu_attention<HD, B>),
@@ -349,9 +377,8 @@ extern "C" void mf_cuda_attention(const mf_kctx *x, const mf_attention_args *p)
     });
 }
 
-extern "C" void mf_cuda_attention_backward(const mf_kctx *x, const mf_attention_args *p)
+static void mf_launch_attention_backward(const mf_kctx *x, const mf_attention_args *p)
 {
-    if (p->batch <= 0 || p->heads <= 0) return;
     mf_by_head(p->head_dim, [&](auto tiles) {
         constexpr int HD = decltype(tiles)::HD, B = decltype(tiles)::B;
         const unsigned z = mf_most_z(p->batch);

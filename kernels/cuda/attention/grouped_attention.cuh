@@ -3,8 +3,8 @@
  * other. */
 #pragma once
 #include "attention.cuh"
-#include "index.cuh"
-#include "norm.cuh"
+#include "kernels/cuda/index.cuh"
+#include "kernels/cuda/norm.cuh"
 
 /* The parts of the work memory: reach of each assignment; where each pair begins. */
 typedef struct mf_pairs {

@@ -1,0 +1,307 @@
+/* attention_bf16_backward.cuh: gradients of attention of bf16 by matrix instructions, with the
+ * tiles of attention_bf16.cuh. Weights are computed again from lse. Nothing is added
+ * atomically: one kernel goes through keys for dq, one through queries for dk and dv, in rising
+ * order. Before them a third one makes what both need of each query. */
+#pragma once
+#include "attention_bf16.cuh"
+
+/* ---- queries ---- */
+
+/* What backward needs of a query: log2 of the sum of its weights, <dy, y> - dlse, its span. */
+struct alignas(16) mf_flash_query {
+    float lse, delta;
+    mf_span span;
+};
+
+/* Where what is ready of query t is. */
+MF_INLINE int64_t mf_flash_ready_at(const mf_attention_args &p, int64_t b, int64_t h, int64_t t)
+{
+    return (b * p.heads + h) * p.t + t;
+}
+
+/* A warp each query of a head: log2 of the sum of its weights, and <dy, y> - dlse. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_attention_ready(const mf_fault *fault, mf_attention_args p, float2 *ready)
+{
+    const int lane = (int)threadIdx.x % MF_WARP;
+    const int64_t warps = mf_threads() / MF_WARP, n = p.batch * p.t * p.heads;
+    if (mf_failed(fault)) return;
+    for (int64_t at = mf_thread() / MF_WARP; at < n; at += warps) {
+        const mf_bf16 *y = mf_halves(p.y) + at * p.head_dim,
+                      *dy = mf_halves(p.dy) + at * p.head_dim;
+        float sum = 0;
+        for (int c = lane * 2; c < p.head_dim; c += 2 * MF_WARP) {
+            const uint32_t u = *(const uint32_t *)(const void *)(y + c),
+                           v = *(const uint32_t *)(const void *)(dy + c);
+            sum = fmaf(mf_bf16_to_f32((mf_bf16)u), mf_bf16_to_f32((mf_bf16)v), sum);
+            sum = fmaf(mf_bf16_to_f32((mf_bf16)(u >> 16)), mf_bf16_to_f32((mf_bf16)(v >> 16)),
+                       sum);
+        }
+        sum = mf_warp<mf_add>(sum);
+        const int64_t h = at % p.heads, t = at / p.heads % p.t, b = at / p.heads / p.t;
+        const float lse = p.lse[at]; /* a query without keys has no weight that needs it */
+        if (lane == 0)
+            ready[mf_flash_ready_at(p, b, h, t)] = make_float2(
+                lse == -INFINITY ? 0 : lse * MF_LOG2_E, sum - (p.dlse ? p.dlse[at] : 0));
+    }
+}
+
+/* The weight of a key for a query, and the gradient of its score without the scale. A score
+ * that is hidden is -inf. */
+MF_INLINE void mf_flash_gradient(float scale, float lse, float delta, float &w, float &ds)
+{
+    w = mf_exp2(fmaf(scale, w, -lse));
+    ds = w * (ds - delta);
+}
+
+template <int HD>
+MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int b, int h,
+                           int t0, unsigned char *shared)
+{
+    typedef mf_flash<HD> F;
+    constexpr int KEYS = F::DQ_KEYS, TILE = KEYS * F::ROW;
+    const int lane = (int)threadIdx.x % MF_WARP, r0 = (int)threadIdx.x / MF_WARP * 16;
+    const mf_sequence o = mf_sequence_of(p, b);
+    const mf_flash_rows rows = mf_flash_rows_of(p, b * p.t, h);
+    const mf_flash_rows keys = mf_flash_rows_of(p, b * p.s, h / (int)(p.heads / p.kv_heads));
+    const int t1 = (int)(t0 + F::SIDE < p.t ? t0 + F::SIDE : p.t);
+    const int last = t0 + r0 + 16 < t1 ? t0 + r0 + 16 : t1;
+    const mf_reach all = mf_reach_of(p, o, t0, t1), mine = mf_reach_of(p, o, t0 + r0, last);
+    const float scale = p.scale * MF_LOG2_E;
+    unsigned char *dy = shared + F::SIDE * F::ROW, *tiles = dy + F::SIDE * F::ROW;
+    float dq[1][HD / 8][4] = {};
+    float2 of[2];
+    MF_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int t = t0 + r0 + lane / 4 + half * 8;
+        of[half] = t < t1 ? ready[mf_flash_ready_at(p, b, h, t)] : make_float2(0, 0);
+    }
+    mf_flash_load<HD, F::SIDE>(p.q, p.ldq, rows, t0, t1, shared);
+    mf_flash_load<HD, F::SIDE>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
+    mf_copy_commit();
+    int stage = 0;
+    for (int s0 = all.begin; s0 < all.end; s0 += KEYS, stage ^= F::STAGES - 1) {
+        if (F::STAGES == 1 && s0 > all.begin)
+            __syncthreads(); /* all have multiplied the one before */
+        if (F::STAGES == 1 || s0 == all.begin) {
+            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0, all.end, tiles);
+            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0, all.end, tiles + TILE);
+            mf_copy_commit();
+        }
+        mf_copy_wait<0>();
+        __syncthreads(); /* all have copied this tile */
+        if (F::STAGES == 2 && s0 + KEYS < all.end) {
+            unsigned char *next = tiles + (stage ^ 1) * 2 * TILE;
+            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0 + KEYS, all.end, next);
+            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0 + KEYS, all.end, next + TILE);
+            mf_copy_commit();
+        }
+        if (!mf_reaches(mine, s0, s0 + KEYS)) continue;
+        const unsigned char *now = tiles + stage * 2 * TILE;
+        float w[1][KEYS / 8][4] = {}, ds[1][KEYS / 8][4] = {};
+        mf_flash_scores<HD, 1, KEYS>(shared, r0, now, w);
+        mf_flash_scores<HD, 1, KEYS>(dy, r0, now + TILE, ds);
+        if (p.mask || !mf_reaches_all(mine, s0, s0 + KEYS))
+            mf_flash_hide<1, KEYS>(p, o, t0 + r0 + lane / 4, t1, s0, w, ds);
+        MF_UNROLL
+        for (int j = 0; j < KEYS / 8; j++) {
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                mf_flash_gradient(scale, of[i / 2].x, of[i / 2].y, w[0][j][i], ds[0][j][i]);
+        }
+        mf_flash_add<HD, 1, KEYS>(ds, now, dq);
+    }
+    mf_copy_wait<0>(); /* also if there was no key */
+    __syncthreads();
+    mf_flash_store<HD>(dq[0], p.scale, p.scale, p.dq, p.ldq, rows, r0, t0, t1, shared);
+}
+
+/* The first of *from .. to - 1 whose number is not below `least`; they do not fall. */
+MF_INLINE int mf_first_from(const int32_t *number, int from, int to, int64_t least)
+{
+    while (from < to) {
+        const int middle = (from + to) / 2;
+        if (number[middle] < least)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* Queries *from .. *to - 1 are those that may see one of the keys s0 .. s1 - 1. */
+MF_INLINE void mf_queries_of(const mf_attention_args &p, const mf_sequence &o, int s0, int s1,
+                             int *from, int *to)
+{
+    const int shift = o.length - (int)p.t, low = p.causal ? s0 - shift : 0;
+    const int64_t high = s1 - shift - 1 + p.window;
+    *from = low > p.t ? (int)p.t : low > 0 ? low : 0;
+    *to = p.window == 0 || high > p.t ? (int)p.t : high > 0 ? (int)high : 0;
+    if (s0 >= o.length) *to = *from;
+    if (p.reach) *from = mf_first_from(p.reach + o.b * p.t, *from, *to, s0);
+    if (p.since) *to = mf_first_from(p.since + o.b * p.t, *from, *to, s1);
+}
+
+/* Starts to copy a tile of queries of head h, their gradients and what is ready of them.
+ * Queries behind the last one, whose rows are zeros, have its span, so spans never fall. */
+template <int HD>
+MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o, int h,
+                                const float2 *ready, int t0, int t1, unsigned char *q,
+                                unsigned char *dy, mf_flash_query *of)
+{
+    constexpr int QUERIES = mf_flash<HD>::QUERIES;
+    const mf_flash_rows rows = mf_flash_rows_of(p, o.b * p.t, h);
+    const int t = t0 + (int)threadIdx.x;
+    mf_flash_load<HD, QUERIES>(p.q, p.ldq, rows, t0, t1, q);
+    mf_flash_load<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
+    mf_copy_commit();
+    ready += mf_flash_ready_at(p, o.b, h, 0);
+    if (t >= t0 + QUERIES) return;
+    const float2 own = t < t1 ? ready[t] : make_float2(0, 0);
+    mf_flash_query *to = of + (t - t0);
+    to->lse = own.x, to->delta = own.y;
+    to->span = mf_span_of(p, o, t < t1 ? t : t1 - 1);
+}
+
+/* DK, DV: which of them; both have too many sums for wide heads. */
+template <int HD, bool DK, bool DV>
+MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int b, int kv_head,
+                            int s0, unsigned char *shared)
+{
+    typedef mf_flash<HD> F;
+    constexpr int QUERIES = F::QUERIES, TILE = QUERIES * F::ROW;
+    const int lane = (int)threadIdx.x % MF_WARP, r0 = (int)threadIdx.x / MF_WARP * 16;
+    const int share = (int)(p.heads / p.kv_heads);
+    const int s1 = (int)(s0 + F::SIDE < p.s ? s0 + F::SIDE : p.s);
+    const float scale = p.scale * MF_LOG2_E;
+    unsigned char *v = shared + F::SIDE * F::ROW, *tiles = v + F::SIDE * F::ROW;
+    mf_flash_query *queries = (mf_flash_query *)(void *)(tiles + F::STAGES * 2 * TILE);
+    const mf_sequence o = mf_sequence_of(p, b);
+    const mf_flash_rows rows = mf_flash_rows_of(p, b * p.s, kv_head);
+    float dk[1][DK ? HD / 8 : 1][4] = {}, dv[1][DV ? HD / 8 : 1][4] = {};
+    int key[2], from, to;
+    MF_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int s = s0 + r0 + lane / 4 + half * 8; /* -1 is in no span */
+        key[half] = s < s1 && !(p.mask && mf_masks(p, o, s)) ? s : -1;
+    }
+    mf_queries_of(p, o, s0, s1, &from, &to);
+    mf_flash_load<HD, F::SIDE>(p.k, p.ldk, rows, s0, s1, shared);
+    mf_flash_load<HD, F::SIDE>(p.v, p.ldv, rows, s0, s1, v);
+    mf_copy_commit();
+    int next_t0 = from, next_head = kv_head * share, stage = 0; /* of the tile to copy next */
+    const int count = from < to ? (to - from + QUERIES - 1) / QUERIES * share : 0;
+    for (int n = 0; n < count; n++, stage ^= F::STAGES - 1) {
+        if (F::STAGES == 1 && n > 0) __syncthreads(); /* all have multiplied the one before */
+        MF_UNROLL
+        for (int pass = 0; pass < 2; pass++) {
+            /* this tile, if it is the first one or there is room for one; then the next one */
+            const int place = pass == 0 ? 0 : stage ^ 1;
+            if (pass == 1) {
+                mf_copy_wait<0>();
+                __syncthreads(); /* all have copied this tile */
+            }
+            if (pass == 0 ? F::STAGES == 2 && n > 0 : F::STAGES == 1 || n + 1 == count)
+                continue;
+            unsigned char *there = tiles + place * 2 * TILE;
+            mf_flash_queries<HD>(p, o, next_head, ready, next_t0, to, there, there + TILE,
+                                 queries + place * QUERIES);
+            next_t0 += QUERIES;
+            if (next_t0 >= to) next_t0 = from, next_head++;
+        }
+        const unsigned char *q = tiles + stage * 2 * TILE, *dy = q + TILE;
+        const mf_flash_query *of = queries + stage * QUERIES;
+        const mf_reach reach = mf_reach_of(of[0].span, of[QUERIES - 1].span);
+        if (!mf_reaches(reach, s0 + r0, s0 + r0 + 16)) continue;
+        const bool whole = !p.mask && mf_reaches_all(reach, s0 + r0, s0 + r0 + 16);
+        float w[1][QUERIES / 8][4] = {}, ds[1][QUERIES / 8][4] = {};
+        mf_flash_scores<HD, 1, QUERIES>(shared, r0, q, w);
+        if (DK) mf_flash_scores<HD, 1, QUERIES>(v, r0, dy, ds);
+        MF_UNROLL
+        for (int j = 0; j < QUERIES / 8; j++) {
+            MF_UNROLL
+            for (int c = 0; c < 2; c++) {
+                const mf_flash_query one = of[j * 8 + lane % 4 * 2 + c];
+                MF_UNROLL
+                for (int i = c; i < 4; i += 2) {
+                    if (!whole && !mf_in_span(one.span, key[i / 2]))
+                        w[0][j][i] = -INFINITY, ds[0][j][i] = 0;
+                    mf_flash_gradient(scale, one.lse, one.delta, w[0][j][i], ds[0][j][i]);
+                }
+            }
+        }
+        if constexpr (DV) mf_flash_add<HD, 1, QUERIES>(w, dy, dv);
+        if constexpr (DK) mf_flash_add<HD, 1, QUERIES>(ds, q, dk);
+    }
+    mf_copy_wait<0>(); /* also if there was no query */
+    __syncthreads();
+    if (DK && p.dk)
+        mf_flash_store<HD>(dk[0], p.scale, p.scale, p.dk, p.ldk, rows, r0, s0, s1, shared);
+    if (DV && p.dv) mf_flash_store<HD>(dv[0], 1, 1, p.dv, p.ldv, rows, r0, s0, s1, v);
+}
+
+/* ---- kernels ---- */
+
+template <int HD>
+__global__ void __launch_bounds__(MF_FLASH_THREADS, HD > 128 ? 1 : 2)
+    mf_cu_attention_bf16_dq(const mf_fault *fault, mf_attention_args p, const float2 *ready)
+{
+    MF_SHARED_DYNAMIC(shared);
+    if (mf_failed(fault)) return;
+    const int tiles = mf_flash_tiles(p.t, mf_flash<HD>::SIDE);
+    int b;
+    const int tile = tiles - 1 - mf_flash_tile(tiles, &b);
+    mf_flash_dq<HD>(p, ready, b, (int)blockIdx.y, tile * mf_flash<HD>::SIDE, shared);
+}
+template <int HD, bool DK, bool DV>
+__global__ void __launch_bounds__(MF_FLASH_THREADS, HD > 128 ? 1 : 2)
+    mf_cu_attention_bf16_dkv(const mf_fault *fault, mf_attention_args p, const float2 *ready)
+{
+    MF_SHARED_DYNAMIC(shared);
+    if (mf_failed(fault)) return;
+    int b;
+    const int tile = mf_flash_tile(mf_flash_tiles(p.s, mf_flash<HD>::SIDE), &b);
+    mf_flash_dkv<HD, DK, DV>(p, ready, b, (int)blockIdx.y, tile * mf_flash<HD>::SIDE, shared);
+}
+
+/* ---- launches ---- */
+
+template <int HD, bool DK, bool DV>
+static void mf_launch_flash_dkv(const mf_kctx *x, const mf_attention_args *p,
+                                const float2 *ready)
+{
+    typedef mf_flash<HD> F;
+    MF_LAUNCH((mf_cu_attention_bf16_dkv<HD, DK, DV>),
+              mf_flash_grid(p->batch, p->s, F::SIDE, p->kv_heads), dim3(MF_FLASH_THREADS),
+              F::DKV, x, x->fault, *p, ready);
+}
+
+extern "C" void mf_cuda_attention_backward(const mf_kctx *x, const mf_attention_args *p)
+{
+    const int64_t queries = p->batch * p->t * p->heads;
+    if (p->batch <= 0 || p->heads <= 0) return;
+    float2 *ready = mf_can_flash(*p)
+                        ? (float2 *)mf_cuda_scratch(x, (size_t)(queries + 1) * sizeof *ready)
+                        : NULL;
+    if (!ready) {
+        mf_launch_attention_backward(x, p);
+        return;
+    }
+    if (queries > 0)
+        MF_LAUNCH(mf_cu_attention_ready, mf_grid(queries, MF_THREADS / MF_WARP),
+                  dim3(MF_THREADS), 0, x, x->fault, *p, ready);
+    mf_by_flash(p->head_dim, [&](auto flash) {
+        typedef decltype(flash) F;
+        if (p->dq && p->t > 0)
+            MF_LAUNCH((mf_cu_attention_bf16_dq<F::HD>),
+                      mf_flash_grid(p->batch, p->t, F::SIDE, p->heads), dim3(MF_FLASH_THREADS),
+                      F::DQ, x, x->fault, *p, (const float2 *)ready);
+        if (p->s <= 0 || !(p->dk || p->dv)) return;
+        if constexpr (F::HD > 128) {
+            if (p->dk) mf_launch_flash_dkv<F::HD, true, false>(x, p, ready);
+            if (p->dv) mf_launch_flash_dkv<F::HD, false, true>(x, p, ready);
+        } else {
+            mf_launch_flash_dkv<F::HD, true, true>(x, p, ready);
+        }
+    });
+}

@@ -1,0 +1,226 @@
+/* Cases of check_kernels: attention of bf16, for which a device may have kernels of its own.
+ *
+ * Bounds: a kernel may round weights, gradients of scores and results to bf16, each by at most
+ * 2^-9 of it. A result is a sum over keys or queries, so what the first rounding adds is at
+ * most 2^-9 of the sum of absolute values, and the second one 2^-9 of the result. Numbers of
+ * both signs make the former sum larger than the result, but their errors cancel, too: 8e-3, or
+ * 2^-7, of the largest result holds for all cases. Where all weights are 1, or powers of 2 with
+ * sums that bf16 can hold, nothing is rounded, and whole numbers must be exact. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernel_case.h"
+
+/* Which keys a query sees, and how arrays lie. */
+enum { CAUSAL = 1, MASK = 2, KV_LEN = 4, PACKED = 8, REACH = 16, SINCE = 32 };
+
+typedef struct {
+    int batch, t, s, heads, kv_heads, head_dim, window;
+    unsigned how;
+    float scale;
+} attention_case;
+
+/* One element; several tiles in both directions with ends in the middle of a tile and of a
+ * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; then what is
+ * not aligned, too wide or has a negative scale, for which kernels of f32 do. */
+static const attention_case cases[] = {
+    {1, 1, 1, 1, 1, 8, 0, 0, .25f},
+    {2, 70, 70, 4, 2, 16, 0, CAUSAL | PACKED, .25f},
+    {2, 9, 300, 2, 1, 8, 0, MASK, .25f},
+    {3, 1, 200, 4, 4, 32, 0, CAUSAL | KV_LEN, .25f},
+    {2, 150, 150, 3, 3, 64, 0, CAUSAL | MASK | KV_LEN | PACKED, .125f},
+    {1, 130, 260, 2, 2, 40, 0, CAUSAL | MASK, .25f},
+    {2, 7, 50, 2, 2, 8, 0, MASK | REACH, .25f},
+    {2, 140, 300, 2, 1, 16, 0, REACH, .25f},
+    {2, 150, 150, 3, 3, 64, 40, CAUSAL | KV_LEN | PACKED, .125f},
+    {1, 200, 350, 2, 2, 24, 130, CAUSAL | MASK, .25f},
+    {2, 150, 150, 3, 3, 64, 0, CAUSAL | PACKED | SINCE, .125f},
+    {2, 8, 70, 2, 2, 8, 0, CAUSAL | KV_LEN | SINCE, .25f},
+    {1, 200, 200, 2, 1, 128, 0, CAUSAL | PACKED, .125f},
+    {2, 70, 90, 2, 1, 120, 0, MASK | SINCE, .125f},
+    {1, 70, 100, 2, 1, 200, 0, CAUSAL, .125f},
+    {1, 40, 40, 2, 2, 256, 9, CAUSAL | PACKED | MASK, .125f},
+    {1, 20, 30, 2, 1, 20, 0, CAUSAL, .25f},
+    {1, 5, 40, 1, 1, 264, 0, CAUSAL | MASK, .125f},
+    {2, 20, 30, 2, 1, 16, 0, CAUSAL, -.25f}};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Numbers of kt_f32 as bf16. The arguments' pointers have the type of f32. */
+static float *bf16s(mf_kt *t, int64_t n)
+{
+    float *from = kt_f32(t, n);
+    mf_bf16 *to = kt_work(t, (size_t)n * sizeof *to);
+    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, from, to);
+    return (float *)(void *)to;
+}
+
+/* Element i of an array of bf16. */
+static float *at(const float *p, int64_t i)
+{
+    return (float *)(void *)((mf_bf16 *)(uintptr_t)p + i);
+}
+
+/* Adds what a kernel has written to the results, as f32. */
+static void give(mf_kt *t, int64_t n, const float *from)
+{
+    mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, from, kt_result(t, n));
+}
+
+static mf_attention_args args_of(mf_kt *t, const attention_case *c)
+{
+    const int64_t width = (c->heads + 2 * c->kv_heads) * c->head_dim;
+    mf_attention_args p = {.bf16 = true,
+                           .batch = c->batch,
+                           .t = c->t,
+                           .s = c->s,
+                           .heads = c->heads,
+                           .kv_heads = c->kv_heads,
+                           .head_dim = c->head_dim,
+                           .causal = c->how & CAUSAL,
+                           .window = c->window,
+                           .scale = c->scale};
+    if (c->how & PACKED) {
+        p.q = bf16s(t, p.batch * p.t * width);
+        p.k = at(p.q, p.heads * p.head_dim), p.v = at(p.k, p.kv_heads * p.head_dim);
+        p.ldq = p.ldk = p.ldv = width;
+    } else {
+        p.ldq = p.heads * p.head_dim + 8, p.ldk = p.kv_heads * p.head_dim + 16;
+        p.ldv = p.kv_heads * p.head_dim;
+        p.q = bf16s(t, p.batch * p.t * p.ldq);
+        p.k = bf16s(t, p.batch * p.s * p.ldk);
+        p.v = bf16s(t, p.batch * p.s * p.ldv);
+    }
+    if (c->how & MASK) { /* all keys of the first of several sequences, some of the others */
+        float *mask = kt_f32(t, p.batch * p.s);
+        for (int64_t i = 0; i < p.batch * p.s; i++)
+            mask[i] = (p.batch == 1 || i >= p.s) && i % 3 != 1;
+        p.mask = mask;
+    }
+    if (c->how & KV_LEN) p.kv_len = kt_i32(t, p.batch, 0, p.s);
+    if (c->how & REACH) { /* the first queries see no key; some limits come twice */
+        int32_t *reach = kt_i32(t, p.batch * p.t, 0, 0);
+        for (int64_t i = 0; i < p.batch * p.t; i++)
+            reach[i] = (int32_t)(i % p.t / 2 * 2 * p.s / p.t) - 1;
+        p.reach = reach;
+    }
+    if (c->how & SINCE) { /* documents, some behind the last visible key */
+        int32_t *since = kt_i32(t, p.batch * p.t, 0, 0);
+        for (int64_t i = 0; i < p.batch * p.t; i++)
+            since[i] = (int32_t)(i % p.t / 37 * 37);
+        p.since = since;
+    }
+    return p;
+}
+
+static void forward(mf_kt *t, mf_attention_args *p, bool lse)
+{
+    const int64_t n = p->batch * p->t * p->heads;
+    p->y = bf16s(t, n * p->head_dim);
+    if (lse) p->lse = kt_result(t, n);
+    t->k->attention(t->x, p);
+    give(t, n * p->head_dim, p->y);
+}
+
+/* Gradients of y that ref computes; without: 1 dq, 2 dk, 4 dv are not needed. */
+static void backward(mf_kt *t, mf_attention_args *p, bool dlse, unsigned without)
+{
+    const int64_t n = p->batch * p->t * p->heads;
+    const bool packed = p->k == at(p->q, p->heads * p->head_dim);
+    p->dy = bf16s(t, n * p->head_dim), p->y = bf16s(t, n * p->head_dim);
+    p->lse = kt_f32(t, n);
+    if (dlse) p->dlse = kt_f32(t, n);
+    mf_kernels_ref.attention(t->x, p);
+    float *dq = bf16s(t, p->batch * p->t * p->ldq), *dk = NULL, *dv = NULL;
+    if (!packed)
+        dk = bf16s(t, p->batch * p->s * p->ldk), dv = bf16s(t, p->batch * p->s * p->ldv);
+    p->dq = without & 1 ? NULL : dq;
+    p->dk = without & 2 ? NULL : packed ? at(dq, p->heads * p->head_dim) : dk;
+    p->dv = without & 4 ? NULL : packed ? at(dq, (p->heads + p->kv_heads) * p->head_dim) : dv;
+    t->k->attention_backward(t->x, p);
+    give(t, p->batch * p->t * p->ldq, dq);
+    if (packed) return;
+    give(t, p->batch * p->s * p->ldk, dk);
+    give(t, p->batch * p->s * p->ldv, dv);
+}
+
+static void run_attention(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &cases[t->variant]);
+    forward(t, &p, t->variant != 3);
+}
+
+/* ln sum e^score alone, which nothing rounds to bf16. */
+static void run_lse(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &cases[t->variant]);
+    const int64_t n = p.batch * p.t * p.heads;
+    p.y = bf16s(t, n * p.head_dim), p.lse = kt_result(t, n);
+    t->k->attention(t->x, &p);
+}
+
+static void run_attention_backward(mf_kt *t)
+{
+    static const unsigned without[] = {0, 0, 1, 2, 0, 6, 4};
+    mf_attention_args p = args_of(t, &cases[t->variant]);
+    backward(t, &p, t->variant % 2 == 0, without[t->variant % 7]);
+}
+
+/* Each query sees its own key alone, whose weight is 1; heads share keys. */
+static const attention_case alone[] = {{2, 70, 70, 4, 2, 16, 1, CAUSAL, .25f},
+                                       {1, 140, 150, 2, 1, 128, 1, CAUSAL, .25f},
+                                       {1, 35, 35, 3, 1, 200, 1, CAUSAL | PACKED, .25f}};
+/* 16 keys have the same score, so the weight of each is 1/16. */
+static const attention_case even[] = {{2, 70, 16, 4, 2, 16, 0, 0, .25f},
+                                      {1, 140, 16, 2, 1, 128, 0, 0, .25f},
+                                      {1, 20, 16, 2, 1, 256, 0, 0, .25f}};
+
+static void run_alone(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &alone[t->variant]);
+    forward(t, &p, false);
+}
+
+static void run_alone_backward(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &alone[t->variant]);
+    backward(t, &p, false, 0);
+}
+
+static void run_even(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &even[t->variant]);
+    for (int64_t i = 1; i < p.batch * p.s; i++)
+        memcpy(at(p.k, i * p.ldk), p.k, (size_t)(p.kv_heads * p.head_dim) * sizeof(mf_bf16));
+    forward(t, &p, false);
+}
+
+/* A query with a NaN has NaN everywhere; no other query has one. */
+static void run_of_nan(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 1 : 7]);
+    *(mf_bf16 *)(void *)at(p.q, 30 * p.ldq + 5) = 0x7fc0;
+    forward(t, &p, true);
+}
+
+/* The value of a key that is hidden is NaN: that reaches no gradient. */
+static void run_backward_of_nan(mf_kt *t)
+{
+    mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 5 : 13]);
+    const int64_t key = t->variant == 0 ? 61 : p.s + 61;
+    *(mf_bf16 *)(void *)at(p.v, key * p.ldv + 5) = 0x7fc0;
+    ((float *)(uintptr_t)p.mask)[key] = 0;
+    backward(t, &p, false, 0);
+}
+
+const mf_kernel_row mf_kernel_cases_attention[] = {
+    {"attention", run_attention, CASES, false, 8e-3},
+    {"attention", run_lse, CASES, false, 2e-6},
+    {"attention", run_alone, 3, true, 8e-3},
+    {"attention", run_even, 3, true, 8e-3},
+    {"attention", run_of_nan, 2, false, 8e-3},
+    {"attention_backward", run_attention_backward, CASES, false, 8e-3},
+    {"attention_backward", run_backward_of_nan, 2, false, 8e-3},
+    {"attention_backward", run_alone_backward, 3, true, 8e-3},
+    {0},
+};
