@@ -63,8 +63,10 @@ MF_INLINE mf_span mf_span_of(const mf_attention_args &p, const mf_sequence &o, i
     if (p.window > 0 && next > p.window) first = next - (int)p.window;
     if (p.since && p.since[o.b * (int)p.t + t] > first) first = p.since[o.b * (int)p.t + t];
     if (p.reach && p.reach[o.b * (int)p.t + t] + 1 < end) end = p.reach[o.b * (int)p.t + t] + 1;
+    if (end < 0) end = 0;
+    if (first > end) first = end; /* no key; neither end falls nevertheless */
     mf_span s;
-    s.first = first, s.count = end > first ? end - first : 0;
+    s.first = first, s.count = end - first;
     return s;
 }
 MF_INLINE bool mf_masks(const mf_attention_args &p, const mf_sequence &o, int key)

@@ -22,8 +22,9 @@ typedef struct {
 } attention_case;
 
 /* One element; several tiles in both directions with ends in the middle of a tile and of a
- * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; then what is
- * not aligned, too wide or has a negative scale, for which kernels of f32 do. */
+ * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; what is not
+ * aligned, too wide or has a negative scale, for which kernels of f32 do; documents that begin
+ * behind the last key. */
 static const attention_case cases[] = {
     {1, 1, 1, 1, 1, 8, 0, 0, .25f},
     {2, 70, 70, 4, 2, 16, 0, CAUSAL | PACKED, .25f},
@@ -43,7 +44,8 @@ static const attention_case cases[] = {
     {1, 40, 40, 2, 2, 256, 9, CAUSAL | PACKED | MASK, .125f},
     {1, 20, 30, 2, 1, 20, 0, CAUSAL, .25f},
     {1, 5, 40, 1, 1, 264, 0, CAUSAL | MASK, .125f},
-    {2, 20, 30, 2, 1, 16, 0, CAUSAL, -.25f}};
+    {2, 20, 30, 2, 1, 16, 0, CAUSAL, -.25f},
+    {2, 80, 80, 2, 1, 16, 0, CAUSAL | PACKED | KV_LEN | SINCE, .25f}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* Numbers of kt_f32 as bf16. The arguments' pointers have the type of f32. */
