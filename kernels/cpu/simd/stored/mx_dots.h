@@ -7,13 +7,13 @@
 
 #include "kernels/cpu/simd/stored/packed_dots.h"
 
-#define MX_AHEAD        6144 /* bytes between a load and its prefetch */
-#define MX_SCALES_AHEAD 1024
+#define MX_AHEAD 6144 /* bytes between a load and its prefetch */
 
 #if VL == 16
 
-#define MX_BYTES (4 * VL) /* of a vector, which is half a byte for each number of a span */
-#define MX_PIECE (4 * MX_BYTES) /* bytes whose scales are one vector */
+#define MX_BYTES        (4 * VL) /* of a vector, which is half a byte for each number of a span */
+#define MX_PIECE        (4 * MX_BYTES) /* bytes whose scales are one vector */
+#define MX_SCALES_AHEAD 1024
 
 /* Adds to the sums of mr rows those over vector h of a piece of a row of weights, of which
  * `bytes` bytes exist. scales: of the piece. x: spans of the piece of the first row. */
@@ -49,6 +49,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
                        const span *x, int64_t ldx, vf sum[2])
 {
     const vf scales = mx_scales(e, bytes / 16);
+    __builtin_prefetch(e + MX_SCALES_AHEAD);
     if (bytes == MX_PIECE) {
         V_UNROLL
         for (int h = 0; h < MX_PIECE / MX_BYTES; h++)
@@ -123,7 +124,7 @@ V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const 
     }
 }
 
-/* As above, with AVX-512. */
+/* As above, with AVX-512. Scales are not prefetched: then weights come more slowly. */
 V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64_t bytes,
                        const span *x, int64_t ldx, vf sum[2])
 {
@@ -158,8 +159,6 @@ V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_
     for (int64_t o = o0; o < o1; o++, q += in / 2, e += in / 32) {
         vf sum[2] = {{0}, {0}};
         int64_t at = 0;
-        for (int64_t i = 0; i < in / 32; i += 64)
-            __builtin_prefetch(e + MX_SCALES_AHEAD + i);
         for (; at + MX_PIECE <= in / 2; at += MX_PIECE)
             mx_piece(mr, nd, q + at, e + at / 16, MX_PIECE, x + at / (SPAN / 2), ldx, sum);
         if (at < in / 2)
