@@ -96,7 +96,7 @@ V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
 #endif
 }
 
-/* Sums of digits, and of X in the lanes in which mx_dots.h has the sums of X times weights: with
+/* Sums of digits, and of X in the lanes in which mx_dots.h has sums of X times weights: with
  * AVX-512 lane i has those of 8 i .. 8 i + 7, and with AVX2 lanes 0 and 1 share the first 32
  * numbers, 4 and 5 the second, 2 and 3 the third, 6 and 7 the last. */
 V_INLINE void digits_sum(int digits, span *to)

@@ -78,8 +78,8 @@ typedef struct step {
     bool first;         /* y is written, else added to */
 } step;
 
-/* Scales the sums of rows, and writes them or adds them to y. The compiler must see `first` as a
- * constant. */
+/* Scales the sums of rows, and writes them (first) or adds them to y. The compiler must see
+ * `first` as a constant. */
 V_INLINE void put_rows(int mr, bool first, const step *s, vi sum[MR][2])
 {
     const columns_group g = *s->group; /* copies, which writing y does not change */

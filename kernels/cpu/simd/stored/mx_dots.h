@@ -11,7 +11,7 @@
 
 #if VL == 16
 
-#define MX_BYTES        (4 * VL) /* of a vector, which is half a byte for each number of a span */
+#define MX_BYTES        (4 * VL)       /* of a vector, for the numbers of a span */
 #define MX_PIECE        (4 * MX_BYTES) /* bytes whose scales are one vector */
 #define MX_SCALES_AHEAD 1024
 
@@ -93,8 +93,7 @@ V_INLINE vu mx_sum(const pair_sum *p, int16_t factor)
 /* Adds to the sums of mr rows those over a span of a row of weights. Two vectors of weights are
  * four blocks; once their halves of eight bytes have changed places, both vectors have the same
  * blocks in the same lanes. So one conversion and one vector of scales are enough for both. x:
- * the span of the first row. Sums may exceed 32 bits until the offset, which is negative, is
- * added. */
+ * the span of the first row. Sums may exceed 32 bits until the offset is added. */
 V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const span *x,
                       int64_t ldx, vf sum[2])
 {

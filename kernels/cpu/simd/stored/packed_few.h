@@ -1,5 +1,4 @@
-/* packed_few.h: the loops of packed_dots.h and mx_dots.h as functions, for each way to multiply
- * bytes. */
+/* packed_few.h: packed_dots.h and mx_dots.h as functions, for each way to multiply bytes. */
 #ifndef MF_SIMD_PACKED_FEW_H
 #define MF_SIMD_PACKED_FEW_H
 
