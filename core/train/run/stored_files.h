@@ -39,8 +39,8 @@ int mf_stored_files_read(const char *path, mf_stored_files **ret);
 int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const char *path);
 
 /* Before sealing: binds all parameters of these names, or only the frozen ones, except those
- * whose names contain `but` (NULL: none). MF_EINPUT if a weight has not the shape of its
- * parameter. */
+ * whose names contain `but` (NULL: none). MF_EINPUT if the shape of a weight is not that of
+ * its parameter. */
 int mf_stored_files_bind(const mf_stored_files *f, mf_store *store, bool frozen_only,
                          const char *but);
 /* Bytes of the weights to which parameters of the store are bound. */
