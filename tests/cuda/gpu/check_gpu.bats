@@ -31,6 +31,7 @@ page() {
 }
 
 @test "all checks on the library that stands for CUDA; the page says what did not run" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     page MOEFW_CHECK_FAKE=1 MOEFW_TEST_KERNELS="norm swiglu"
     [ "$status" -eq 0 ]
     grep -q 'this page tells nothing of a GPU' page.md
