@@ -147,11 +147,20 @@ static int put_skipped(mf_st_writer *w, const mf_folder *f, const mf_st_tensor *
     return rc;
 }
 
-/* Whether a tensor must be copied: no parameter holds its bytes, and no weight of the run stays
- * in the file that has them. */
-static bool is_copied(const mf_place *p)
+/* Which tensors must be copied: no parameter holds their bytes, and they are no part of a
+ * weight that stays in the folder's files. [n], which the caller frees; NULL: no memory. */
+static bool *list_copied(const mf_ledger *l)
 {
-    return !p->param || (p->form != MF_FORM_PLAIN && !p->param->stored);
+    bool *copied = mf_alloc((size_t)l->n + 1, sizeof *copied);
+    for (int64_t i = 0; copied && i < l->n; i++)
+        copied[i] = !l->places[i].param || l->places[i].form != MF_FORM_PLAIN;
+    for (int64_t i = 0; copied && i < l->n; i++) {
+        const mf_place *p = &l->places[i];
+        if (!p->param || p->form == MF_FORM_PLAIN || !p->param->stored) continue;
+        for (int j = 0; j < mf_form_parts(p->form); j++)
+            copied[p->parts[j]] = false;
+    }
+    return copied;
 }
 
 static int write_skipped(const char *to, const mf_folder *f, const mf_st_tensor *const *tensors,
@@ -159,11 +168,12 @@ static int write_skipped(const char *to, const mf_folder *f, const mf_st_tensor 
 {
     mf_st_writer *w = mf_st_writer_new();
     char *path = mf_path_join(to, MF_PRETRAINED_SKIPPED);
+    bool *copied = list_copied(ledger);
     const mf_st_tensor *t;
     int64_t n = 0;
-    int rc = w && path ? MF_OK : MF_ENOMEM;
+    int rc = w && path && copied ? MF_OK : MF_ENOMEM;
     for (int64_t i = 0; rc == MF_OK && i < f->n; i++) {
-        if (!is_copied(&ledger->places[i])) continue;
+        if (!copied[i]) continue;
         t = tensors[i];
         rc = mf_st_writer_add(w, t->name, t->dtype, t->rank, t->shape);
         n++;
@@ -174,6 +184,7 @@ static int write_skipped(const char *to, const mf_folder *f, const mf_st_tensor 
     if (rc == MF_OK && n > 0) rc = mf_st_writer_end(w, true);
     mf_st_writer_free(w);
     mf_free(path);
+    mf_free(copied);
     return rc;
 }
 

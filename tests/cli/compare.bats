@@ -54,7 +54,9 @@ timeless() {
     [ "$(grep -c '^rank router' tables)" -eq 3 ]
     [ "$(grep -cE '^ +[12] (linear|hash) ' tables)" -eq 6 ]
     awk 'length > 80 { exit 1 }' tables
-    grep -q 'difference$' tables && grep -q 'flip .* seeds$' tables && grep -q 'tokens/s *params$' tables
+    grep -q 'difference$' tables
+    grep -q 'flip .* seeds$' tables
+    grep -q 'tokens/s *params$' tables
     # a file gets one line for each router
     "$MOEFW" compare two -q >wide
     [ "$(grep -c '^rank router.*difference.*flip.*params$' wide)" -eq 1 ]

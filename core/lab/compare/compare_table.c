@@ -180,7 +180,7 @@ static void number(FILE *out, double v, int width, int digits)
 }
 
 /* "+0.0123 [-0.0010,+0.0256]" */
-static void difference(FILE *out, const mf_estimate *d)
+static void difference(FILE *out, const mf_estimate *d, int width)
 {
     char text[64];
     if (d->n == 0)
@@ -189,7 +189,7 @@ static void difference(FILE *out, const mf_estimate *d)
         snprintf(text, sizeof text, "%+.4f", d->mean);
     else
         snprintf(text, sizeof text, "%+.4f [%+.4f,%+.4f]", d->mean, d->lo, d->hi);
-    fprintf(out, "  %-26s", text);
+    fprintf(out, "  %-*s", width, text);
 }
 
 static int label_width(const mf_compare *c)
@@ -223,14 +223,19 @@ static void print_head(const mf_compare_table *t, FILE *out)
 
 /* Groups of columns. A terminal that is without space for all of them gets a table of each. */
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
+/* Widths of texts that are aligned left; at the end of a line they are not padded. */
+enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
 /* Columns of the terminal for all groups behind the names, and for what some tables add. */
 enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
 {
     fprintf(out, "\nrank %-*s", width, "router");
-    if (parts & QUALITY) fprintf(out, " %8s %7s  %-26s", "mean", "+-", "difference");
-    if (parts & TEST) fprintf(out, " %6s %6s %6s  %-19s %5s", "p", "flip", "g", "", "seeds");
+    if (parts & QUALITY)
+        fprintf(out, " %8s %7s  %-*s", "mean", "+-", parts == QUALITY ? 0 : DIFFERENCE,
+                "difference");
+    if (parts & TEST)
+        fprintf(out, " %6s %6s %6s  %-*s %*s", "p", "flip", "g", VERDICT, "", NEEDED, "seeds");
     if (parts & ROUTING) {
         fprintf(out, " %7s %6s %5s %7s %9s %9s", "load CV", "drops", "NMI", "best", "tokens/s",
                 "params");
@@ -240,21 +245,22 @@ static void print_titles(const mf_compare_table *t, FILE *out, int width, int pa
     fputc('\n', out);
 }
 
-static void print_test(const mf_compare_row *r, FILE *out)
+static void print_test(const mf_compare_row *r, FILE *out, bool last)
 {
     const mf_paired *a = &r->against;
     if (r->baseline) {
-        fprintf(out, " %6s %6s %6s  %-19s %5s", "", "", "", "baseline", "");
+        fprintf(out, " %6s %6s %6s  %-*s", "", "", "", last ? 0 : VERDICT + 1 + NEEDED,
+                "baseline");
         return;
     }
     number(out, r->p_holm, 6, 3);
     number(out, r->p_flip_holm, 6, 3);
     number(out, a->g, 6, 2);
-    fprintf(out, "  %-19s", mf_verdict_name(r->verdict));
+    fprintf(out, "  %-*s", VERDICT, mf_verdict_name(r->verdict));
     if (r->seeds_needed > 0)
-        fprintf(out, " %5d", r->seeds_needed);
+        fprintf(out, " %*d", NEEDED, r->seeds_needed);
     else
-        fprintf(out, " %5s", r->seeds_needed == 0 ? ">1000" : "-");
+        fprintf(out, " %*s", NEEDED, r->seeds_needed == 0 ? ">1000" : "-");
 }
 
 static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width,
@@ -267,12 +273,13 @@ static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *
     if (parts & QUALITY) {
         number(out, r->quality.mean, 8, 4);
         number(out, r->quality.hi - r->quality.mean, 7, 4);
-        if (r->baseline)
-            fprintf(out, "  %-26s", "");
-        else
-            difference(out, &r->against.diff);
+        const int pad = parts == QUALITY ? 0 : DIFFERENCE;
+        if (!r->baseline)
+            difference(out, &r->against.diff, pad);
+        else if (pad > 0)
+            fprintf(out, "  %*s", pad, "");
     }
-    if (parts & TEST) print_test(r, out);
+    if (parts & TEST) print_test(r, out, parts == TEST);
     if (parts & ROUTING) {
         number(out, r->load_cv, 7, 3);
         number(out, r->drop_rate, 6, 3);

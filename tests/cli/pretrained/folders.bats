@@ -87,7 +87,9 @@ replace() {
         why=$1
         shift
         run "$MOEFW" generate new "$@"
-        [ "$status" -eq 2 ] && [[ "$output" == *"$why"* ]] && [ ! -e none ]
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$why"* ]]
+        [ ! -e none ]
     }
     wrong "exists already" --ids ids.bin --begin 1
     wrong "wants --begin" --ids none
@@ -228,7 +230,9 @@ END
         why=$1
         shift
         run "$MOEFW" eval "$@"
-        [ "$status" -eq 2 ] && [[ "$output" == *"$why"* ]] && [ ! -e none ]
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$why"* ]]
+        [ ! -e none ]
     }
     wrong "expected at most 128 positions" run --lines lines --length 129 --save none
     wrong "found both" run --lines lines --tokens padded --save none

@@ -21,7 +21,8 @@ value() {
     run "$MOEFW" quantize run -o new --group 32 --json -t 1 -q --batches 2
     [ "$status" -eq 0 ]
     # 2 blocks: q, k, v, o, and three matrices in each expert
-    [ "$(value quantized)" -gt 8 ] && [ "$(value rounded)" = "$(value quantized)" ]
+    [ "$(value quantized)" -gt 8 ]
+    [ "$(value rounded)" = "$(value quantized)" ]
     after=$(value loss_after)
     [ "$(value loss_before)" != "$after" ]
     [ "$(printf '%s' "$output" | grep -o '"changed"' | wc -l)" -eq 2 ]
@@ -47,7 +48,8 @@ value() {
     "$MOEFW" import new.hf -o near -q -t 1
     "$MOEFW" import new.hf -o own --copy -q -t 1
     [ -e own/pretrained/skipped.safetensors ]
-    [ ! -e near/pretrained/skipped.safetensors ] && [ ! -e new/pretrained/skipped.safetensors ]
+    [ ! -e near/pretrained/skipped.safetensors ]
+    [ ! -e new/pretrained/skipped.safetensors ]
     # runs that were trained from them, first at a rate of 0
     train=(-q -t 1 --steps 1 --set data.path='builtin:topics?bytes=40000' --set model.seq=32 --set train.batch=2
         --set train.eval_batches=1 --set report.enabled=no --set train.lr=0)
@@ -59,7 +61,8 @@ value() {
     cmp near.router.hf/model.safetensors own.router.hf/model.safetensors
     "$MOEFW" train near/config.ini --out all --set train.from=near "${train[@]}" --set train.lr=.01 --set train.freeze=
     run "$MOEFW" export hf all -o all.hf
-    [ "$status" -eq 3 ] && [[ "$output" == *"was trained, and its form of four bits cannot say the new values"* ]]
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"was trained, and its form of four bits cannot say the new values"* ]]
     for run in near own; do
         "$MOEFW" export hf "$run" -o "$run.hf"
         for file in new.hf/*; do cmp "$file" "$run.hf/${file##*/}"; done
@@ -69,7 +72,8 @@ value() {
     cmp near.gguf own.gguf
     mv new.hf gone
     run "$MOEFW" export hf near -o again
-    [ "$status" -eq 3 ] && [[ "$output" == *"new.hf/model.safetensors"*"is missing"* ]]
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"new.hf/model.safetensors"*"is missing"* ]]
     "$MOEFW" export hf own -o again
     cmp again/model.safetensors gone/model.safetensors
 }
@@ -98,20 +102,28 @@ value() {
     refuse() {
         run "$MOEFW" quantize "$@"
         echo "$output"
-        [ "${#lines[@]}" -eq 1 ] && [ ! -e new ] && [ ! -e new.hf ]
+        [ "${#lines[@]}" -eq 1 ]
+        [ ! -e new ]
+        [ ! -e new.hf ]
     }
     refuse run -o new --group 12 "${small[@]}"
-    [ "$status" -eq 2 ] && [[ "$output" == *"multiple of 8"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"multiple of 8"* ]]
     refuse run -o new --bits 3 "${small[@]}"
-    [ "$status" -eq 2 ] && [[ "$output" == *"--bits=3: expected 4"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--bits=3: expected 4"* ]]
     refuse run -o new --act-order "${small[@]}"
-    [ "$status" -eq 2 ] && [[ "$output" == *"--gptq N"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--gptq N"* ]]
     refuse nowhere -o new "${small[@]}"
     [ "$status" -eq 3 ]
     "$MOEFW" quantize run -o once --bits 4 "${small[@]}"
     refuse once -o new "${small[@]}"
-    [ "$status" -eq 2 ] && [[ "$output" == *"four bits already"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"four bits already"* ]]
     mkdir new.hf
     run "$MOEFW" quantize run -o new "${small[@]}"
-    [ "$status" -eq 2 ] && [[ "$output" == *"new.hf: exists already"* ]] && [ ! -e new ]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"new.hf: exists already"* ]]
+    [ ! -e new ]
 }

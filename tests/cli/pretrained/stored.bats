@@ -28,7 +28,8 @@ refused() {
 }
 
 @test "matrices stay in the folder; the checkpoint holds norms only, and is small" {
-    [ -e run/stored.json ] && [ ! -e copied/stored.json ]
+    [ -e run/stored.json ]
+    [ ! -e copied/stored.json ]
     [ "$(stat -c %s run/ckpt/step-0/model.safetensors)" -lt 8192 ]
     [ "$(stat -c %s copied/ckpt/step-0/model.safetensors)" -gt 1000000 ]
     "$MOEFW" import folder -o "$T/new" --json >"$T/json"

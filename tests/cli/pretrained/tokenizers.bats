@@ -43,7 +43,8 @@ train() {
 @test "a folder without a vocabulary, and what cannot be done exactly, are refused" {
     mkdir folder
     run "$MOEFW" tokenize encode ./folder text
-    [ "$status" -ne 0 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -ne 0 ]
+    [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"folder: no tokenizer: expected tokenizer.json"* ]]
     : >folder/tokenizer.model
     run "$MOEFW" tokenize encode ./folder text
@@ -51,7 +52,8 @@ train() {
     sed 's/"type":"ByteLevel"/"type":"Whitespace"/' "$small/gpt2/tokenizer.json" >folder/tokenizer.json
     cmp -s "$small/gpt2/tokenizer.json" folder/tokenizer.json && sed -i 's/"ByteLevel"/"Whitespace"/' folder/tokenizer.json
     run "$MOEFW" tokenize encode ./folder text
-    [ "$status" -eq 3 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 3 ]
+    [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *'folder/tokenizer.json: "pre_tokenizer": "Whitespace": expected Split'* ]]
 }
 
@@ -81,7 +83,8 @@ train() {
     [[ "$output" == *"Each line is continued"* ]]
     [[ "$output" != *im_start* ]]
     run "$MOEFW" generate run -q -p Hello -n 1 --chat mistral
-    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"needs <bos>"* ]]
     mkdir own
     cp "$small/qwen2_lists/vocab.json" "$small/qwen2_lists/merges.txt" own
