@@ -124,7 +124,8 @@ steps() { # of run/memory.jsonl
 
 @test "bench stored: each type that files have, beside a loop that reads the same bytes" {
     run "$MOEFW" bench stored --repetitions 1 -t 1 --json
-    [ "$status" -eq 0 ] && [ "${#lines[@]}" -eq 5 ]
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 5 ]
     all=$output
     for type in f32 bf16 f16 int4 mxfp4; do
         output=$(grep "\"type\":\"$type\"" <<<"$all")

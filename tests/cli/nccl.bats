@@ -86,7 +86,8 @@ same() {
         if [ "$(cat status.1)" -eq 0 ]; then
             [ "$status" -eq 0 ]
         else
-            [[ "$(cat status.1)" =~ ^[67]$ ]] && [[ "$status" =~ ^[67]$ ]]
+            [[ "$(cat status.1)" =~ ^[67]$ ]]
+            [[ "$status" =~ ^[67]$ ]]
             grep -q '^moefw: \|^rank 1' out.1
             failed=$((failed + 1))
         fi

@@ -109,7 +109,9 @@ contrasts() {
     grep -o 'data-h="[^"]*" data-v="[^"]*"' figures | awk -F'"' '{ split($2, h, " "); v = $4; n = gsub(/[ .]/, "", v) + length(v) / 2
         if (n != h[1] * h[2]) { print "cells:", $2, n; exit 1 } }'
     grep -qE '^<path stroke="#[0-9a-f]{6}" d="M[^"]*"><title>[0-9.e+-]+ to [0-9.e+-]+</title>' figures
-    grep -q 'data-l="step' figures && grep -q '^expert$' figures && grep -q '^share of assignments"' figures
+    grep -q 'data-l="step' figures
+    grep -q '^expert$' figures
+    grep -q '^share of assignments"' figures
     # curves: where the box and the axes are; seconds of the steps
     [ "$(grep -c 'data-p="' figures)" -ge 12 ]
     grep -A1 '<div id="times"' figures | grep -qE '^1,[0-9.e-]+ .* 50,[0-9.]+$'

@@ -131,8 +131,10 @@ judged() {
     echo "$said"
     read -r early all <<<"$said"
     # several buckets in each of 3 steps; only the last ones wait for the embedding
-    [ "$all" -ge 12 ] && [ $((all % 3)) -eq 0 ]
-    [ $((2 * early)) -gt "$all" ] && [ "$early" -lt "$all" ]
+    [ "$all" -ge 12 ]
+    [ $((all % 3)) -eq 0 ]
+    [ $((2 * early)) -gt "$all" ]
+    [ "$early" -lt "$all" ]
 }
 
 @test "8 ranks" {

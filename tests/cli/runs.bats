@@ -105,7 +105,8 @@ train.seed 1 7" ]
     fi
     "$MOEFW" runs --where router=mlp --remove --yes -q
     [ "$(listed --where router=linear --where seed=7)" = "runs/more/long " ]
-    [ ! -e runs/default-2 ] && [ -d runs/default-1 ]
+    [ ! -e runs/default-2 ]
+    [ -d runs/default-1 ]
 }
 
 @test "a run that a process is writing to is not removed" {

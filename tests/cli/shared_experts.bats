@@ -57,6 +57,9 @@ merged() {
         ranks "$n" "${words[@]}" || return 1
     done
     same many again || return 1
+    # their sums have another order: rows were merged
+    run cmp {one,many}/ckpt/step-6/model.safetensors
+    [ "$status" -eq 1 ] || return 1
     paste <(losses one) <(losses many) | awk -v most="${OFF:-2e-5}" '{ off = $1 - $2; if (off < 0) off = -off; n++
         if (off > most * $1) { print "step " n ": " $1 " " $2; bad = 1 } } END { exit bad || n != 6 }'
 }

@@ -116,7 +116,8 @@ lora() {
     most() { sed -n 's/^fake runtime: bytes of the device at most //p' "$1"; }
     # 386,048 parameters, which are two bytes in place of four
     less=$(($(most "$T/copied.stats") - $(most "$T/mapped")))
-    [ "$less" -gt $((386048 * 2 * 9 / 10)) ] && [ "$less" -lt $((386048 * 2 * 11 / 10)) ]
+    [ "$less" -gt $((386048 * 2 * 9 / 10)) ]
+    [ "$less" -lt $((386048 * 2 * 11 / 10)) ]
     run -0 on cuda config check bf16/config.ini --data text --set train.from=bf16 --json \
         --set data.tokenizer=bf16/tokenizer.json --set 'train.freeze=*.weight,layers.*.expert.*'
     mapped=$(number device_mib <<<"$output")
@@ -129,7 +130,8 @@ lora() {
     for n in $(seq 1 30); do
         MOEFW_FAKE_FAIL=$n run on cuda eval bf16 --data text --batches 1
         [[ "$output" == *"no memory"*" MiB are for weights in the types that their files have"* ]] || continue
-        [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
+        [ "$status" -eq 1 ]
+        [ "${#lines[@]}" -eq 1 ]
         found=1
         break
     done
@@ -147,4 +149,11 @@ lora() {
     for what in "copies to" "copies from" waits; do
         [ $(($(count "$what" 10) - $(count "$what" 6))) -eq 4 ]
     done
+    # device.record = no: nothing is recorded, and the text is the same
+    cp -r bf16 "$T/own"
+    sed -i 's/^record = yes$/record = no/' "$T/own/config.ini"
+    MOEFW_FAKE_STATS=1 on cuda generate "$T/own" -p All -n 6 --temp 0 -q 2>"$T/plain" >"$T/text"
+    run grep "graph launches" "$T/plain"
+    [ "$status" -eq 1 ]
+    cmp <(on cuda generate bf16 -p All -n 6 --temp 0 -q) "$T/text"
 }

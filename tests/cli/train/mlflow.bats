@@ -199,6 +199,8 @@ Bearer abc" ]
 @test "a build without libcurl ends with status 6, before anything is made" {
     [ -z "$server" ] || skip "this build has libcurl"
     run "$MOEFW" train default --out run --steps 1 -q --set log.mlflow=http://127.0.0.1:1
-    [ "$status" -eq 6 ] && [ "${#lines[@]}" -eq 1 ] && [ ! -e run ]
+    [ "$status" -eq 6 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [ ! -e run ]
     [[ "$output" == *"this build has no libcurl"* ]]
 }

@@ -391,13 +391,15 @@ number() {
     floor=$(number run/metrics.jsonl floor)
     # 6000 tokens in windows of 32, as data info computes it
     want=$("$MOEFW" data info "builtin:topics?bytes=60000" --window 32 --json | grep -oE '"floor_window":[0-9.]*' | cut -d: -f2)
-    [ -n "$floor" ] && [ "$floor" = "$want" ]
+    [ -n "$floor" ]
+    [ "$floor" = "$want" ]
     # not that of all earlier text, which the manifest has
     past=$(grep -oE '"entropy_floor":[0-9.]*' run/manifest.json | cut -d: -f2)
     awk -v w="$floor" -v p="$past" 'BEGIN { exit !(w > 1.05 * p) }'
     # a validation on the way has that of its batches: 8 windows
     first=$(grep '"split":"val"' run/metrics.jsonl | head -1 | grep -oE '"floor":[0-9.]*' | cut -d: -f2)
-    [ -n "$first" ] && [ "$first" != "$floor" ]
+    [ -n "$first" ]
+    [ "$first" != "$floor" ]
     ! grep '"split":"train"' run/metrics.jsonl | grep -q '"floor"' || false
     short=$(printf %.4f "$floor")
     grep -q "x the entropy floor of $short in its windows" log

@@ -281,6 +281,42 @@ START_TEST(weights_in_panels_are_for_gemms_only)
 }
 END_TEST
 
+/* The type of keys that attention reads, of QUERIES queries and a cache of `room` positions. */
+static mf_dtype keys_of(int room, bool prefers, bool metric)
+{
+    enum { QUERIES = 2, WIDTH = 8 };
+    mf_store *store = mf_store_new();
+    mf_param *cache[2];
+    const mf_init zeros = {.kind = MF_INIT_ZERO};
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(mf_store_declare(store, i ? "v" : "k", mf_shape2(room, WIDTH), zeros,
+                                          true, &cache[i]),
+                         MF_OK);
+    ck_assert_int_eq(mf_store_seal(store, 1, false), MF_OK);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.bf16 = true, .bf16_attention = prefers});
+    mf_tensor *q = mf_graph_input(g, "q", MF_F32, mf_shape2(QUERIES, WIDTH));
+    mf_graph_metrics(g, metric);
+    mf_tensor *y = mf_attention(g, q, mf_graph_param(g, cache[0]), mf_graph_param(g, cache[1]),
+                                NULL, NULL, 1, 1, 1, true, 1);
+    mf_graph_metrics(g, false);
+    ck_assert_ptr_nonnull(y);
+    const mf_dtype type = g->nodes[y->node]->in[1]->dtype;
+    ck_assert_int_eq(g->nodes[y->node]->in[0]->dtype, type);
+    ck_assert_int_eq(y->dtype, type);
+    mf_graph_free(g);
+    mf_store_free(store);
+    return type;
+}
+
+START_TEST(attention_reads_bf16_where_that_is_faster)
+{
+    ck_assert_int_eq(keys_of(2 * MF_BF16_CACHE, true, false), MF_BF16);
+    ck_assert_int_eq(keys_of(2 * MF_BF16_CACHE + 1, true, false), MF_F32); /* decoding */
+    ck_assert_int_eq(keys_of(2, false, false), MF_F32);
+    ck_assert_int_eq(keys_of(2, true, true), MF_F32); /* a metric */
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("bf16");
@@ -290,6 +326,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_gemm_gets_the_copy_and_one_cast);
     tcase_add_test(t, ops_that_know_bf16_go_on_with_it_and_others_see_f32);
     tcase_add_test(t, with_bf16_off_gemms_are_f32);
+    tcase_add_test(t, attention_reads_bf16_where_that_is_faster);
     tcase_add_test(t, gradients_of_copies_are_f32_and_end_at_the_master);
     tcase_add_test(t, the_optimizer_keeps_copies_up_to_date);
     tcase_add_test(t, values_that_no_graph_reads_are_given_back);
