@@ -12,7 +12,7 @@ struct mf_generator {
     mf_cache *cache;       /* NULL: for each token the whole text runs again */
     mf_model_graph *one;   /* graph for one token */
     mf_model_graph *many;  /* graph for a prompt of many->shape.seq tokens */
-    mf_recorder *recorder; /* of the graph for one token; NULL: the device does not record */
+    mf_recorder *recorder; /* of the graph for one token; NULL: none is recorded */
     const mf_model_graph *last;
     mf_model_graph *whole; /* graph of mf_generator_review */
     bool stale;            /* the cache belongs to an earlier state of the model */
@@ -37,7 +37,8 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
     g->model = m;
     if (mf_model_sees_sequences(m)) use_cache = false;
     int rc = use_cache ? mf_cache_new(m, 1, (int)cache_room(m), &g->cache) : MF_OK;
-    if (rc == MF_OK && g->cache) rc = mf_recorder_new(mf_store_device(m->store), &g->recorder);
+    if (rc == MF_OK && g->cache && m->options.record)
+        rc = mf_recorder_new(mf_store_device(m->store), &g->recorder);
     if (rc != MF_OK) {
         mf_generator_free(g);
         return rc;

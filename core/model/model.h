@@ -62,6 +62,7 @@ typedef struct mf_model_options {
      * experts are here */
     int expert_rank, expert_ranks;
     bool merge_rows; /* then: an expert gets the rows of all ranks at once */
+    bool record;     /* decoding records the work of a token, on devices that can */
 } mf_model_options;
 
 typedef struct mf_model {

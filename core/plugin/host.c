@@ -420,9 +420,8 @@ static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char
         if (!p->buffer) p->frozen = frozen;
     }
     if (found == 0)
-        return mf_fail_context(
-            mf_fail(MF_ENOTFOUND, "freeze: no parameter matches '%s'", full), "%s (plugin %s)",
-            ctx->path, ctx->plugin->name);
+        return mf_fail_context(mf_fail(MF_ENOTFOUND, "freeze: no parameter matches '%s'", full),
+                               "%s (plugin %s)", ctx->path, ctx->plugin->name);
     if (changed > 0) mf_plughost_ask_rebuild(ctx, reason);
     return MF_OK;
 }

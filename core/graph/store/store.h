@@ -11,10 +11,10 @@ struct mf_store {
     mf_param **params;
     int n, room;
     bool sealed, bf16, no_moments;
-    int64_t trained;             /* elements of parameters, without gaps */
-    int64_t size, buffer_size;   /* elements of the blocks, with gaps */
-    int64_t moment_size[2];      /* elements of the blocks of moments; set by seal */
-    mf_shard *shards;            /* [n_shards] NULL: all moments are kept */
+    int64_t trained;           /* elements of parameters, without gaps */
+    int64_t size, buffer_size; /* elements of the blocks, with gaps */
+    int64_t moment_size[2];    /* elements of the blocks of moments; set by seal */
+    mf_shard *shards;          /* [n_shards] NULL: all moments are kept */
     int n_shards;
     int64_t kept[2];             /* with shards: elements of the own blocks of moments */
     size_t bytes;                /* bytes of the blocks without buffers */
@@ -22,7 +22,7 @@ struct mf_store {
     mf_device *device;           /* NULL: the host */
     void *block[MF_BLOCK_COUNT]; /* on the device; NULL: the store has no such block */
     void *stored; /* on a device: copies of the weights that parameters are bound to, or NULL */
-    void *copy[MF_BLOCK_COUNT];  /* on a device: copies on the host; NULL until needed */
+    void *copy[MF_BLOCK_COUNT]; /* on a device: copies on the host; NULL until needed */
     uint64_t seen[MF_BLOCK_COUNT];
     uint64_t state; /* number of changes of the values on the device */
     int n_edited;   /* number of parameters that mf_param_edit gave to the host */

@@ -176,9 +176,7 @@ static double multiply_all(bench *b, const mf_kernels *k, bool bf16)
     const double began = mf_clock();
     for (int64_t first = 0; first < b->experts; first += CHOSEN) {
         for (int64_t e = 0; e <= b->experts; e++)
-            b->offset[e] = (int32_t)(e <= first            ? 0
-                                     : e > first + CHOSEN ? CHOSEN
-                                                           : e - first);
+            b->offset[e] = (int32_t)(e <= first ? 0 : e > first + CHOSEN ? CHOSEN : e - first);
         k->stored_gemm(&x, &g);
     }
     return mf_clock() - began;

@@ -14,7 +14,7 @@
 typedef struct mf_stored_bench {
     const char *type; /* "f32", "bf16", "f16", "int4" (GPTQ, groups of 128), "mxfp4" */
     int64_t experts, out, in;
-    int64_t bytes;                /* that a pass reads, scales included */
+    int64_t bytes;      /* that a pass reads, scales included */
     double gb, read_gb; /* medians, in GB/s: the gemms, the loop that only reads */
     double share, share_lo, share_hi; /* of the pairs: median, lowest, highest */
 } mf_stored_bench;

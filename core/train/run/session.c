@@ -55,7 +55,8 @@ void mf_session_model_options(const mf_config *c, bool training, mf_model_option
                               .dropout_embedding = c->train.dropout_embedding != 0,
                               .bf16 = c->train.dtype != MF_F32,
                               .recompute = (mf_recompute)c->train.recompute,
-                              .merge_rows = !c->parallel.exact};
+                              .merge_rows = !c->parallel.exact,
+                              .record = c->device.record != 0};
 }
 
 /* Warns if a file of examples is read as running text: the model would train on braces and
