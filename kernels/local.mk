@@ -90,6 +90,7 @@ SIMD_INC =
 SIMD_INC += kernels/cpu/simd/attention.h
 SIMD_INC += kernels/cpu/simd/gemm/small.h
 SIMD_INC += kernels/cpu/simd/lanes.h
+SIMD_INC += kernels/cpu/simd/gemm/amx_cost.h
 SIMD_INC += kernels/cpu/simd/gemm/tile.h
 SIMD_INC += kernels/cpu/simd/gemm/prefetch.h
 SIMD_INC += kernels/cpu/simd/gemm/engine.h
@@ -121,6 +122,7 @@ PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 
 AMX =
 AMX += kernels/cpu/simd/gemm/amx.c
+AMX += kernels/cpu/simd/gemm/amx_pack.h
 
 # Kernels of CUDA: one family a file; all.cu includes all of them.
 CUDA_KERNELS =

@@ -4,17 +4,22 @@
  * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors
  * without AMX. */
 
-/* These instructions read panels and rows as in engine.h: words are pairs along the inner
- * index. 32 rows are multiplied with 32 lanes; four registers hold the sums. Rows are read in
- * place, or copied so that a register contains only existing elements and zeros. */
+/* Words, row panels and lane panels are those of amx_pack.h. Four registers hold the sums of 32
+ * rows and 32 lanes, so each register that is loaded is multiplied twice. Lane panels fill half
+ * of the second cache; rows pass by them, one row panel at a time. Registers are read from it
+ * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
+ * are a power of two apart push each other out of the first cache, so rows are always copied.
+ *
+ * If the gemm is crossed, b is on the rows side, and the result is transposed. This is faster
+ * if a has few rows, since rows take less time to pack than lanes. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
-#include "kernels/cpu/simd/gemm/store.h"
+#include "kernels/cpu/simd/gemm/amx_cost.h"
+#include "kernels/cpu/simd/gemm/amx_pack.h"
 
-#define TILE_ROWS  16
-#define ROW_PANEL  (2 * TILE_ROWS)
-#define MOST_WORDS 1536 /* words of the inner index, at most */
-#define MOST_LANES 128
+#define DEEPEST_F32  1024 /* words of the inner index at once, if c is f32 */
+#define DEEPEST_BF16 4096 /* words of the inner index, if c is bf16 */
+#define ROWS_ROOM    (DEEPEST_BF16 * ROW_PANEL)
 
 #if defined(MF_AMX_EMULATED)
 #define NAME(fn) MF_SIMD(fn##_emulated)
@@ -90,116 +95,257 @@ static void tiles_end(void)
 }
 #endif
 
-/* Computes the sums of 16 or 32 rows and lanes into sums [32][LANES]; sums of rows and lanes
- * that it does not compute become 0. */
-static void multiply(const row_panel *s, bool more_rows, bool more_lanes, int64_t words,
-                     const float *v, float *sums)
+/* ---- 32 rows and lanes ---- */
+
+/* What is multiplied: a row panel and a lane panel, whose words are ldv apart. */
+typedef struct panels {
+    const float *rows, *lanes;
+    int64_t ldv, words;
+    bool more_rows, more_lanes; /* than 16 */
+    const char *ahead;          /* what is prefetched, `lines` cache lines every 16 words */
+    int64_t lines;
+} panels;
+
+static void clear_sums(void)
 {
-    const int64_t lanes = LANES * (int64_t)sizeof *v;
-    const char *row = s->at, *below = s->at + TILE_ROWS * s->rs;
     TILE_ZERO(0);
     TILE_ZERO(1);
     TILE_ZERO(2);
     TILE_ZERO(3);
-    if (more_rows && more_lanes)
-        for (int64_t q = 0; q < words; q += 16) {
-            TILE_LOAD(4, row + 4 * q, s->rs);
-            TILE_LOAD(6, v + q * LANES, lanes);
-            TILE_LOAD(5, below + 4 * q, s->rs);
-            TILE_LOAD(7, v + q * LANES + 16, lanes);
+}
+
+/* Prefetches 8 cache lines from line n on. */
+V_INLINE void fetch_lines(const float *at, int n)
+{
+    V_UNROLL
+    for (int i = n; i < n + 8; i++)
+        __builtin_prefetch(at + 16 * i);
+}
+
+static void add_products(const panels *p)
+{
+    const float *row = p->rows, *v = p->lanes;
+    const int64_t step = TILE_WORDS * p->ldv, lanes = p->ldv * (int64_t)sizeof *v;
+    const char *ahead = p->ahead;
+    if (p->more_rows && p->more_lanes) {
+        for (int64_t q = 0; q < p->words; q += TILE_WORDS, row += 2 * TILE, v += step) {
+            TILE_LOAD(6, v, lanes);
+            TILE_LOAD(4, row, 64);
             TILE_DOT(0, 4, 6);
+            fetch_lines(v + 2 * step, 0);
+            TILE_LOAD(7, v + 16, lanes);
             TILE_DOT(1, 4, 7);
+            fetch_lines(v + 2 * step, 8);
+            TILE_LOAD(5, row + TILE, 64);
             TILE_DOT(2, 5, 6);
+            fetch_lines(v + 2 * step, 16);
             TILE_DOT(3, 5, 7);
+            fetch_lines(v + 2 * step, 24);
+            for (int64_t n = 0; n < p->lines; n++, ahead += 64)
+                __builtin_prefetch(ahead, 0, 2);
         }
-    else
-        for (int64_t q = 0; q < words; q += 16) {
-            TILE_LOAD(4, row + 4 * q, s->rs);
-            TILE_LOAD(6, v + q * LANES, lanes);
-            TILE_DOT(0, 4, 6);
-            if (more_rows) {
-                TILE_LOAD(5, below + 4 * q, s->rs);
-                TILE_DOT(2, 5, 6);
-            }
-            if (more_lanes) {
-                TILE_LOAD(7, v + q * LANES + 16, lanes);
-                TILE_DOT(1, 4, 7);
-            }
+        return;
+    }
+    for (int64_t q = 0; q < p->words; q += TILE_WORDS, row += 2 * TILE, v += step) {
+        TILE_LOAD(4, row, 64);
+        TILE_LOAD(6, v, lanes);
+        TILE_DOT(0, 4, 6);
+        if (p->more_rows) {
+            TILE_LOAD(5, row + TILE, 64);
+            TILE_DOT(2, 5, 6);
         }
-    TILE_STORE(0, sums, lanes);
-    TILE_STORE(1, sums + 16, lanes);
-    TILE_STORE(2, sums + TILE_ROWS * LANES, lanes);
-    TILE_STORE(3, sums + TILE_ROWS * LANES + 16, lanes);
+        if (p->more_lanes) {
+            TILE_LOAD(7, v + 16, lanes);
+            TILE_DOT(1, 4, 7);
+            if (p->more_rows) TILE_DOT(3, 5, 7);
+        }
+        for (int64_t n = 0; n < p->lines; n++, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+    }
 }
 
-/* ---- rows ---- */
-
-/* Transposes mr rows that are stored across the inner index, 16 x 16 words at a time; zeros
- * follow them, up to a multiple of 16 rows. */
-static row_panel turn_rows(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, int64_t k1,
-                           float *out)
+/* Writes the sums [32][ld]. */
+static void store_sums(float *to, int64_t ld)
 {
-    const int64_t rs = words_of(k0, k1) + VL;
-    for (int64_t r = 0; r < mr; r += VL)
-        for (int64_t p = k0, q = 0; p < k1; p += 2 * VL, q += VL) {
-            vf v[VL];
-            for (int x = 0; x < VL; x++) {
-                const int64_t at = p + 2 * x;
-                v[x] = words_across(s, false, at < k1 ? stored_row(s, at) : -1,
-                                    inner_row(s, at + 1, k1), i + r, mr - r);
-            }
-            transpose(v);
-            for (int x = 0; x < VL; x++)
-                v_store(out + (r + x) * rs + q, v[x]);
-        }
-    return (row_panel){(const char *)out, 4 * rs, false};
-}
-
-static row_panel rows_of(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, int64_t k1,
-                         float *out)
-{
-    if (!s->along) return turn_rows(s, i, mr, k0, k1, out);
-    if (mr % TILE_ROWS == 0 && rows_lie(s, false, k1 - k0) && (k1 - k0) % (2 * WORD_UNIT) == 0)
-        return (row_panel){at_element(s, i, k0), 2 * s->ld, false};
-    row_panel at = copy_rows(s, false, i, (int)mr, k0, k1, out);
-    for (int64_t r = mr; r % TILE_ROWS != 0; r++)
-        memset(out + r * at.rs / 4, 0, (size_t)at.rs);
-    return at;
+    const int64_t bytes = ld * (int64_t)sizeof *to;
+    TILE_STORE(0, to, bytes);
+    TILE_STORE(1, to + 16, bytes);
+    TILE_STORE(2, to + TILE_ROWS * ld, bytes);
+    TILE_STORE(3, to + TILE_ROWS * ld + 16, bytes);
 }
 
 /* ---- a tile of c ---- */
 
-static void run_lanes(const gemm_tile *b, int64_t j, int64_t jend, int64_t k0, int64_t k1,
-                      float *panels, float *copied)
+typedef struct work {
+    const gemm_tile *b;
+    const gemm_side *row, *lane;
+    bool crossed;
+    int64_t r0, r1, l0, l1; /* of the tile, on the side of rows and of lanes */
+    int64_t k0, k1;         /* the present inner indices */
+} work;
+
+static work work_of(const gemm_tile *b)
 {
-    const int64_t words = words_of(k0, k1);
+    bool crossed = false;
+    if (!b->b.packed)
+        amx_cycles(b->a.along, b->b.along, (double)(b->i1 - b->i0), (double)(b->j1 - b->j0),
+                   (double)(b->k1 - b->k0), &crossed);
+    return (work){.b = b,
+                  .row = crossed ? &b->b : &b->a,
+                  .lane = crossed ? &b->a : &b->b,
+                  .crossed = crossed,
+                  .r0 = crossed ? b->j0 : b->i0,
+                  .r1 = crossed ? b->j1 : b->i1,
+                  .l0 = crossed ? b->i0 : b->j0,
+                  .l1 = crossed ? b->i1 : b->j1};
+}
+
+/* Writes the sums of rows i .. i + mr - 1 and lanes j .. j + width - 1 to c. */
+static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t width)
+{
+    const gemm_tile *b = w->b;
+    const bool first = w->k0 == b->k0;
+    if (mr == ROW_PANEL && width == LANES && !w->crossed && b->type_c == MF_CAST_F32 && first &&
+        b->alpha == 1 && b->beta == 0 && b->bias == NULL) {
+        store_sums(place(b, i, j), b->ldc);
+        return;
+    }
     float sums[ROW_PANEL * LANES] __attribute__((aligned(64)));
-    if (b->b.along)
-        pack_along(&b->b, false, j, jend, k0, k1, panels);
-    else
-        pack_across(&b->b, false, j, jend, k0, k1, panels);
-    for (int64_t i = b->i0; i < b->i1; i += ROW_PANEL) {
-        const int64_t mr = b->i1 - i < ROW_PANEL ? b->i1 - i : ROW_PANEL;
-        const row_panel s = rows_of(&b->a, i, mr, k0, k1, copied);
-        for (int64_t l = j; l < jend; l += LANES) {
-            const int64_t width = jend - l < LANES ? jend - l : LANES;
-            multiply(&s, mr > TILE_ROWS, width > 16, words, panels + (l - j) * words, sums);
-            put_tile(b, false, i, (int)mr, l, width, sums, k0 == b->k0);
+    store_sums(sums, LANES);
+    if (!w->crossed) {
+        put_tile(b, false, i, (int)mr, j, width, sums, first);
+        return;
+    }
+    for (int64_t r = 0; r < mr; r += VL)
+        put_tile(b, true, i + r, (int)(mr - r < VL ? mr - r : VL), j, width, sums + r * LANES,
+                 first);
+}
+
+/* Multiplies rows i .. iend - 1, packed as `rows`, with lanes l .. lend - 1. */
+static void run_rows(const work *w, int64_t i, int64_t iend, int64_t l, int64_t lend,
+                     const float *lanes, const float *rows)
+{
+    const int64_t words = words_of(w->k0, w->k1);
+    for (; i < iend; i += ROW_PANEL, rows += words * ROW_PANEL) {
+        const int64_t mr = iend - i < ROW_PANEL ? iend - i : ROW_PANEL;
+        for (int64_t j = l; j < lend; j += LANES) {
+            const int64_t width = lend - j < LANES ? lend - j : LANES;
+            const panels p = {.rows = rows,
+                              .lanes = lanes + (j - l) * words,
+                              .ldv = LANES,
+                              .words = words,
+                              .more_rows = mr > TILE_ROWS,
+                              .more_lanes = width > 16};
+            clear_sums();
+            add_products(&p);
+            put_sums(w, i, mr, j, width);
+        }
+    }
+}
+
+/* Multiplies all rows with lanes l .. lend - 1. Rows that are stored across the inner index are
+ * packed several panels at a time, since a stored row may have a page of its own. */
+static void run_lanes(const work *w, int64_t l, int64_t lend, float *lanes, float *rows)
+{
+    const int64_t most = ROWS_ROOM / words_of(w->k0, w->k1) / ROW_PANEL,
+                  step =
+                      w->row->along || most < 1 ? ROW_PANEL : (most < 8 ? most : 8) * ROW_PANEL;
+    pack_lanes(w->lane, l, lend, w->k0, w->k1, lanes);
+    for (int64_t i = w->r0; i < w->r1; i += step) {
+        const int64_t end = i + step < w->r1 ? i + step : w->r1;
+        pack_rows(w->row, i, end, w->k0, w->k1, rows);
+        run_rows(w, i, end, l, lend, lanes, rows);
+    }
+}
+
+static void run_unpacked(work *w, int64_t k0, int64_t k1, float *lanes, float *rows)
+{
+    const int64_t sets = div_up(w->l1 - w->l0, amx_lanes(words_of(k0, k1))),
+                  step = div_up(div_up(w->l1 - w->l0, sets), LANES) * LANES;
+    w->k0 = k0;
+    w->k1 = k1;
+    for (int64_t l = w->l0; l < w->l1; l += step)
+        run_lanes(w, l, l + step < w->l1 ? l + step : w->l1, lanes, rows);
+}
+
+/* ---- packed weights ---- */
+
+/* The panels of packed.h are lane panels, up to the last whole 16 words. A panel is read from
+ * memory for the first rows, and from the cache for the others, so all rows are packed before. */
+
+/* The words of a panel behind the last 16 that are whole, followed by zeros. */
+static void pack_tail(const float *panel, int64_t width, int64_t words, float *to)
+{
+    memset(to, 0, TILE_WORDS * LANES * sizeof *to);
+    for (int64_t q = 0; q < words; q++)
+        memcpy(to + q * LANES, panel + q * width, (size_t)width * sizeof *to);
+}
+
+static void run_panel(const work *w, int64_t i0, int64_t i1, int64_t j, int64_t width,
+                      const float *panel, const float *rows)
+{
+    const int64_t words = (w->k1 - w->k0) / 2, whole = words / TILE_WORDS * TILE_WORDS,
+                  size = words_of(w->k0, w->k1) * ROW_PANEL, calls = div_up(i1 - i0, ROW_PANEL);
+    float tail[TILE_WORDS * LANES] __attribute__((aligned(64)));
+    panels p = {.ldv = width,
+                .words = whole,
+                .more_lanes = width > 16,
+                .ahead = (const char *)(panel + words * width),
+                .lines = div_up(width, calls)};
+    if (whole < words) pack_tail(panel + whole * width, width, words - whole, tail);
+    for (int64_t i = i0; i < i1; i += ROW_PANEL, rows += size) {
+        const int64_t mr = i1 - i < ROW_PANEL ? i1 - i : ROW_PANEL;
+        p.rows = rows;
+        p.lanes = panel;
+        p.more_rows = mr > TILE_ROWS;
+        clear_sums();
+        add_products(&p);
+        p.ahead += 64 * p.lines * whole / TILE_WORDS;
+        if (whole < words) {
+            const panels rest = {.rows = rows + whole * ROW_PANEL,
+                                 .lanes = tail,
+                                 .ldv = LANES,
+                                 .words = TILE_WORDS,
+                                 .more_rows = p.more_rows,
+                                 .more_lanes = p.more_lanes};
+            add_products(&rest);
+        }
+        put_sums(w, i, mr, j, width);
+    }
+}
+
+static void run_packed(work *w, int64_t k0, int64_t k1, float *rows)
+{
+    const int64_t size = words_of(k0, k1) * ROW_PANEL, step = AMX_PANELS / size * ROW_PANEL;
+    w->k0 = k0;
+    w->k1 = k1;
+    for (int64_t i = w->r0; i < w->r1; i += step) {
+        const int64_t end = i + step < w->r1 ? i + step : w->r1;
+        pack_rows(w->row, i, end, k0, k1, rows);
+        for (int64_t j = w->l0; j < w->l1; j += LANES) {
+            const int64_t width = w->l1 - j < LANES ? w->l1 - j : LANES;
+            const float *panel = at_element(w->lane, j, 0);
+            run_panel(w, i, end, j, width, panel + k0 / 2 * width, rows);
         }
     }
 }
 
 bool NAME(gemm_tile_amx)(const gemm_tile *b)
 {
-    float panels[MOST_WORDS * MOST_LANES] __attribute__((aligned(64)));
-    float copied[(MOST_WORDS + VL + VL) * ROW_PANEL] __attribute__((aligned(64)));
-    const int64_t k = b->k1 - b->k0;
-    if (k <= 0 || (b->type_c != MF_CAST_F32 && k > 2 * MOST_WORDS)) return false;
+    float lanes[AMX_PANELS] __attribute__((aligned(64)));
+    float rows[ROWS_ROOM] __attribute__((aligned(64)));
+    const int64_t words = words_of(b->k0, b->k1),
+                  deepest = b->type_c == MF_CAST_F32 ? DEEPEST_F32 : DEEPEST_BF16;
+    if (words == 0 || (b->type_c != MF_CAST_F32 && words > deepest)) return false;
+    work w = work_of(b);
     tiles_begin();
-    for (int64_t j = b->j0; j < b->j1; j += MOST_LANES)
-        for (int64_t p = b->k0; p < b->k1; p += 2 * MOST_WORDS)
-            run_lanes(b, j, j + MOST_LANES < b->j1 ? j + MOST_LANES : b->j1, p,
-                      p + 2 * MOST_WORDS < b->k1 ? p + 2 * MOST_WORDS : b->k1, panels, copied);
+    for (int64_t k = b->k0; k < b->k1; k += 2 * deepest) {
+        const int64_t end = k + 2 * deepest < b->k1 ? k + 2 * deepest : b->k1;
+        if (b->b.packed)
+            run_packed(&w, k, end, lanes);
+        else
+            run_unpacked(&w, k, end, lanes, rows);
+    }
     tiles_end();
     return true;
 }

@@ -3,6 +3,7 @@
  * groups have different sizes. Tiling does not change results (tile.h); libraries do not
  * guarantee this, so their tiles depend only on shapes. */
 #include "kernels/cpu/library.h"
+#include "kernels/cpu/simd/gemm/amx_cost.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -47,6 +48,20 @@ static double cycles_of(const mf_gemm *p, bool copied, double m, double n, doubl
     return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
 }
 
+/* The same for a tile that AMX computes. */
+static double amx_cycles_of(const mf_gemm *p, double m, double n, double parts)
+{
+    bool crossed;
+    const double others = (parts - 1) * n * (p->b.trans ? 0.12 : 0.08) * (double)p->k;
+    return amx_cycles(!p->a.trans, p->b.trans, m, n, (double)p->k, &crossed) + others + BEGIN;
+}
+
+static bool by_amx(const cut *c)
+{
+    const int64_t rows = c->p->by == MF_BY_ROWS ? c->p->m / c->parts : c->p->m;
+    return c->bf16 && MF_SIMD(gemm_amx) != NULL && rows > FEW_ROWS;
+}
+
 /* Chooses the tiles with which all threads finish first, if each computes the same number of
  * them. MF_BY_BATCH: each group has its own tiles. MF_BY_ROWS: a tile belongs to all groups
  * that its share of the rows touches. */
@@ -57,6 +72,7 @@ static void cut_sides(cut *c, int64_t threads)
     const bool copied =
         p->b.packed ? false : p->a.trans || p->a.row != NULL || c->bf16 || p->a.ld % 1024 == 0;
     const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
+    const bool amx = by_amx(c);
     double best = 0;
     for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
         /* if packed b has columns for all threads, rows are not divided: b is read once */
@@ -68,9 +84,10 @@ static void cut_sides(cut *c, int64_t threads)
                          n = ceil((double)p->n / (double)across);
             const double parts =
                 p->by == MF_BY_ROWS ? ceil((double)c->parts / (double)down) : 1;
+            const double each =
+                amx ? amx_cycles_of(p, m, n, parts) : cycles_of(p, copied, m, n, parts);
             const double cycles =
-                (double)div_up(tiles, threads) * cycles_of(p, copied, m, n, parts) +
-                (tiles > 1 ? SPREAD : 0);
+                (double)div_up(tiles, threads) * each + (tiles > 1 ? SPREAD : 0);
             if (best != 0 && cycles >= best) continue;
             best = cycles;
             c->down = down;

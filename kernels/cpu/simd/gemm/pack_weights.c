@@ -27,7 +27,7 @@ static void pack_tile(void *arg, int64_t t)
 static bool has_pairs(void)
 {
 #if defined(MF_HAVE_AVX512BF16)
-    return __builtin_cpu_supports("avx512bf16") && MF_SIMD(gemm_amx) == NULL;
+    return __builtin_cpu_supports("avx512bf16");
 #else
     return false;
 #endif

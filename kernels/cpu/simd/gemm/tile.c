@@ -263,9 +263,11 @@ static bool pairs_pay(const gemm_tile *b)
 }
 #endif
 
-/* Computes a tile of packed weights: only the engine reads them, for any number of rows. */
+/* Computes a tile of packed weights: engines read them, for any number of rows, and AMX. */
 static void by_packed(const gemm_tile *b)
 {
+    if (b->rounded && b->rows > FEW_PAIRS && MF_SIMD(gemm_amx) != NULL && MF_SIMD(gemm_amx)(b))
+        return;
 #if defined(MF_HAVE_AVX512BF16)
     if (b->rounded && pairs_pay(b)) {
         MF_SIMD(gemm_tile_bf16)(b);
