@@ -5,8 +5,8 @@
  * without AMX. */
 
 /* Words, row panels and lane panels are those of amx_pack.h. Four registers hold the sums of 32
- * rows and 32 lanes, so each register that is loaded is multiplied twice. Lane panels fill half
- * of the second cache; rows pass by them, one row panel at a time. Registers are read from it
+ * rows and 32 lanes, so each register that is loaded is multiplied twice. Panels of one side
+ * stay in the second cache, and those of the other pass by (amx_cost.h). Registers are read from it
  * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
  * are a power of two apart push each other out of the first cache, so rows are always copied.
  *
@@ -17,9 +17,8 @@
 #include "kernels/cpu/simd/gemm/amx_cost.h"
 #include "kernels/cpu/simd/gemm/amx_pack.h"
 
-#define DEEPEST_F32  1024 /* words of the inner index at once, if c is f32 */
-#define DEEPEST_BF16 4096 /* words of the inner index, if c is bf16 */
-#define ROWS_ROOM    (DEEPEST_BF16 * ROW_PANEL)
+#define PASS (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
+#define SUMS 262144                     /* sums of c, if c is bf16 and the inner index long */
 
 #if defined(MF_AMX_EMULATED)
 #define NAME(fn) MF_SIMD(fn##_emulated)
@@ -102,6 +101,7 @@ typedef struct panels {
     const float *rows, *lanes;
     int64_t ldv, words;
     bool more_rows, more_lanes; /* than 16 */
+    bool rows_far;              /* rows come from the second cache, not lanes */
     const char *ahead;          /* what is prefetched, `lines` cache lines every 16 words */
     int64_t lines;
 } panels;
@@ -128,19 +128,22 @@ static void add_products(const panels *p)
     const int64_t step = TILE_WORDS * p->ldv, lanes = p->ldv * (int64_t)sizeof *v;
     const char *ahead = p->ahead;
     if (p->more_rows && p->more_lanes) {
-        for (int64_t q = 0; q < p->words; q += TILE_WORDS, row += 2 * TILE, v += step) {
+        const float *far = p->rows_far ? row + 4 * TILE : v + 2 * step;
+        const int64_t far_step = p->rows_far ? 2 * TILE : step;
+        for (int64_t q = 0; q < p->words;
+             q += TILE_WORDS, row += 2 * TILE, v += step, far += far_step) {
             TILE_LOAD(6, v, lanes);
             TILE_LOAD(4, row, 64);
             TILE_DOT(0, 4, 6);
-            fetch_lines(v + 2 * step, 0);
+            fetch_lines(far, 0);
             TILE_LOAD(7, v + 16, lanes);
             TILE_DOT(1, 4, 7);
-            fetch_lines(v + 2 * step, 8);
+            fetch_lines(far, 8);
             TILE_LOAD(5, row + TILE, 64);
             TILE_DOT(2, 5, 6);
-            fetch_lines(v + 2 * step, 16);
+            fetch_lines(far, 16);
             TILE_DOT(3, 5, 7);
-            fetch_lines(v + 2 * step, 24);
+            fetch_lines(far, 24);
             for (int64_t n = 0; n < p->lines; n++, ahead += 64)
                 __builtin_prefetch(ahead, 0, 2);
         }
@@ -179,25 +182,25 @@ static void store_sums(float *to, int64_t ld)
 typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
-    bool crossed;
+    amx_way way;
     int64_t r0, r1, l0, l1; /* of the tile, on the side of rows and of lanes */
     int64_t k0, k1;         /* the present inner indices */
 } work;
 
 static work work_of(const gemm_tile *b)
 {
-    bool crossed = false;
+    amx_way way = {0};
     if (!b->b.packed)
         amx_cycles(b->a.along, b->b.along, (double)(b->i1 - b->i0), (double)(b->j1 - b->j0),
-                   (double)(b->k1 - b->k0), &crossed);
+                   (double)(b->k1 - b->k0), &way);
     return (work){.b = b,
-                  .row = crossed ? &b->b : &b->a,
-                  .lane = crossed ? &b->a : &b->b,
-                  .crossed = crossed,
-                  .r0 = crossed ? b->j0 : b->i0,
-                  .r1 = crossed ? b->j1 : b->i1,
-                  .l0 = crossed ? b->i0 : b->j0,
-                  .l1 = crossed ? b->i1 : b->j1};
+                  .row = way.crossed ? &b->b : &b->a,
+                  .lane = way.crossed ? &b->a : &b->b,
+                  .way = way,
+                  .r0 = way.crossed ? b->j0 : b->i0,
+                  .r1 = way.crossed ? b->j1 : b->i1,
+                  .l0 = way.crossed ? b->i0 : b->j0,
+                  .l1 = way.crossed ? b->i1 : b->j1};
 }
 
 /* Writes the sums of rows i .. i + mr - 1 and lanes j .. j + width - 1 to c. */
@@ -205,14 +208,14 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
 {
     const gemm_tile *b = w->b;
     const bool first = w->k0 == b->k0;
-    if (mr == ROW_PANEL && width == LANES && !w->crossed && b->type_c == MF_CAST_F32 && first &&
-        b->alpha == 1 && b->beta == 0 && b->bias == NULL) {
+    if (mr == ROW_PANEL && width == LANES && !w->way.crossed && b->type_c == MF_CAST_F32 &&
+        first && b->alpha == 1 && b->beta == 0 && b->bias == NULL) {
         store_sums(place(b, i, j), b->ldc);
         return;
     }
     float sums[ROW_PANEL * LANES] __attribute__((aligned(64)));
     store_sums(sums, LANES);
-    if (!w->crossed) {
+    if (!w->way.crossed) {
         put_tile(b, false, i, (int)mr, j, width, sums, first);
         return;
     }
@@ -221,51 +224,74 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
                  first);
 }
 
-/* Multiplies rows i .. iend - 1, packed as `rows`, with lanes l .. lend - 1. */
-static void run_rows(const work *w, int64_t i, int64_t iend, int64_t l, int64_t lend,
-                     const float *lanes, const float *rows)
+static void run_panels(const work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
+                       const float *rows, const float *lanes)
+{
+    const int64_t mr = iend - i < ROW_PANEL ? iend - i : ROW_PANEL,
+                  width = jend - j < LANES ? jend - j : LANES;
+    const panels p = {.rows = rows,
+                      .lanes = lanes,
+                      .ldv = LANES,
+                      .words = words_of(w->k0, w->k1),
+                      .more_rows = mr > TILE_ROWS,
+                      .more_lanes = width > 16,
+                      .rows_far = w->way.rows_stay};
+    clear_sums();
+    add_products(&p);
+    put_sums(w, i, mr, j, width);
+}
+
+/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. */
+static void run_block(const work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+                      const float *rows, const float *lanes)
 {
     const int64_t words = words_of(w->k0, w->k1);
-    for (; i < iend; i += ROW_PANEL, rows += words * ROW_PANEL) {
-        const int64_t mr = iend - i < ROW_PANEL ? iend - i : ROW_PANEL;
-        for (int64_t j = l; j < lend; j += LANES) {
-            const int64_t width = lend - j < LANES ? lend - j : LANES;
-            const panels p = {.rows = rows,
-                              .lanes = lanes + (j - l) * words,
-                              .ldv = LANES,
-                              .words = words,
-                              .more_rows = mr > TILE_ROWS,
-                              .more_lanes = width > 16};
-            clear_sums();
-            add_products(&p);
-            put_sums(w, i, mr, j, width);
-        }
-    }
+    if (w->way.rows_stay)
+        for (int64_t j = j0; j < j1; j += LANES)
+            for (int64_t i = i0; i < i1; i += ROW_PANEL)
+                run_panels(w, i, i1, j, j1, rows + (i - i0) * words, lanes + (j - j0) * words);
+    else
+        for (int64_t i = i0; i < i1; i += ROW_PANEL)
+            for (int64_t j = j0; j < j1; j += LANES)
+                run_panels(w, i, i1, j, j1, rows + (i - i0) * words, lanes + (j - j0) * words);
 }
 
-/* Multiplies all rows with lanes l .. lend - 1. Rows that are stored across the inner index are
- * packed several panels at a time, since a stored row may have a page of its own. */
-static void run_lanes(const work *w, int64_t l, int64_t lend, float *lanes, float *rows)
+/* Packs rows or lanes from .. to - 1. */
+static void pack_side(const work *w, bool rows, int64_t from, int64_t to, float *out)
 {
-    const int64_t most = ROWS_ROOM / words_of(w->k0, w->k1) / ROW_PANEL,
-                  step =
-                      w->row->along || most < 1 ? ROW_PANEL : (most < 8 ? most : 8) * ROW_PANEL;
-    pack_lanes(w->lane, l, lend, w->k0, w->k1, lanes);
-    for (int64_t i = w->r0; i < w->r1; i += step) {
-        const int64_t end = i + step < w->r1 ? i + step : w->r1;
-        pack_rows(w->row, i, end, w->k0, w->k1, rows);
-        run_rows(w, i, end, l, lend, lanes, rows);
-    }
+    if (rows)
+        pack_rows(w->row, from, to, w->k0, w->k1, out);
+    else
+        pack_lanes(w->lane, from, to, w->k0, w->k1, out);
 }
 
-static void run_unpacked(work *w, int64_t k0, int64_t k1, float *lanes, float *rows)
+/* Multiplies all rows and lanes over the inner indices k0 .. k1 - 1. What is stored across the
+ * inner index passes by several panels at a time, since each stored row may have a page of its
+ * own. stay [AMX_STAY], pass [PASS]: room. */
+static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pass)
 {
-    const int64_t sets = div_up(w->l1 - w->l0, amx_lanes(words_of(k0, k1))),
-                  step = div_up(div_up(w->l1 - w->l0, sets), LANES) * LANES;
+    const bool rows_stay = w->way.rows_stay;
+    const int64_t words = words_of(k0, k1), fit = PASS / words / LANES,
+                  first = rows_stay ? w->r0 : w->l0, end = rows_stay ? w->r1 : w->l1,
+                  begin = rows_stay ? w->l0 : w->r0, last = rows_stay ? w->l1 : w->r1,
+                  sets = div_up(end - first, amx_stay(words)),
+                  set = div_up(div_up(end - first, sets), LANES) * LANES,
+                  step = (rows_stay ? w->lane : w->row)->along ? LANES
+                                                               : LANES * (fit < 8 ? fit : 8);
     w->k0 = k0;
     w->k1 = k1;
-    for (int64_t l = w->l0; l < w->l1; l += step)
-        run_lanes(w, l, l + step < w->l1 ? l + step : w->l1, lanes, rows);
+    for (int64_t s = first; s < end; s += set) {
+        const int64_t send = s + set < end ? s + set : end;
+        pack_side(w, rows_stay, s, send, stay);
+        for (int64_t t = begin; t < last; t += step) {
+            const int64_t tend = t + step < last ? t + step : last;
+            pack_side(w, !rows_stay, t, tend, pass);
+            if (rows_stay)
+                run_block(w, s, send, t, tend, stay, pass);
+            else
+                run_block(w, t, tend, s, send, pass, stay);
+        }
+    }
 }
 
 /* ---- packed weights ---- */
@@ -316,7 +342,7 @@ static void run_panel(const work *w, int64_t i0, int64_t i1, int64_t j, int64_t 
 
 static void run_packed(work *w, int64_t k0, int64_t k1, float *rows)
 {
-    const int64_t size = words_of(k0, k1) * ROW_PANEL, step = AMX_PANELS / size * ROW_PANEL;
+    const int64_t size = words_of(k0, k1) * ROW_PANEL, step = AMX_STAY / size * ROW_PANEL;
     w->k0 = k0;
     w->k1 = k1;
     for (int64_t i = w->r0; i < w->r1; i += step) {
@@ -330,23 +356,59 @@ static void run_packed(work *w, int64_t k0, int64_t k1, float *rows)
     }
 }
 
-bool NAME(gemm_tile_amx)(const gemm_tile *b)
+/* ---- the whole inner index ---- */
+
+static void run_all(const gemm_tile *b)
 {
-    float lanes[AMX_PANELS] __attribute__((aligned(64)));
-    float rows[ROWS_ROOM] __attribute__((aligned(64)));
-    const int64_t words = words_of(b->k0, b->k1),
-                  deepest = b->type_c == MF_CAST_F32 ? DEEPEST_F32 : DEEPEST_BF16;
-    if (words == 0 || (b->type_c != MF_CAST_F32 && words > deepest)) return false;
+    float stay[AMX_STAY] __attribute__((aligned(64)));
+    float pass[PASS] __attribute__((aligned(64)));
     work w = work_of(b);
     tiles_begin();
-    for (int64_t k = b->k0; k < b->k1; k += 2 * deepest) {
-        const int64_t end = k + 2 * deepest < b->k1 ? k + 2 * deepest : b->k1;
+    for (int64_t k = b->k0; k < b->k1; k += 2 * AMX_DEEP) {
+        const int64_t end = k + 2 * AMX_DEEP < b->k1 ? k + 2 * AMX_DEEP : b->k1;
         if (b->b.packed)
-            run_packed(&w, k, end, lanes);
+            run_packed(&w, k, end, stay);
         else
-            run_unpacked(&w, k, end, lanes, rows);
+            run_unpacked(&w, k, end, stay, pass);
     }
     tiles_end();
+}
+
+/* Sums over more than AMX_DEEP words must not be rounded to bf16 in between. */
+static void __attribute__((noinline)) run_rounding(const gemm_tile *b)
+{
+    float sums[SUMS] __attribute__((aligned(64)));
+    const int64_t across = b->j1 - b->j0 < 512 ? b->j1 - b->j0 : 512, down = SUMS / across;
+    gemm_tile part = *b;
+    part.c = sums;
+    part.type_c = MF_CAST_F32;
+    part.ldc = across;
+    part.alpha = 1;
+    part.beta = 0;
+    part.bias = NULL;
+    for (int64_t j = b->j0; j < b->j1; j += across)
+        for (int64_t i = b->i0; i < b->i1; i += down) {
+            part.i0 = i;
+            part.i1 = i + down < b->i1 ? i + down : b->i1;
+            part.j0 = j;
+            part.j1 = j + across < b->j1 ? j + across : b->j1;
+            run_all(&part);
+            for (int64_t r = i; r < part.i1; r++)
+                for (int64_t l = j; l < part.j1; l += VL)
+                    put(b, r, l, part.j1 - l,
+                        numbers(MF_CAST_F32, sums + (r - i) * across + l - j, part.j1 - l),
+                        true);
+        }
+}
+
+bool NAME(gemm_tile_amx)(const gemm_tile *b)
+{
+    const int64_t words = words_of(b->k0, b->k1);
+    if (words == 0) return false;
+    if (b->type_c == MF_CAST_F32 || words <= AMX_DEEP)
+        run_all(b);
+    else
+        run_rounding(b);
     return true;
 }
 

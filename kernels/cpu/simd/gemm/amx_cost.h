@@ -7,36 +7,53 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMX_PANELS 262144 /* words of packed columns, which fill half of the second cache */
-#define AMX_LANES  512    /* columns that are packed at once, at most */
+#define AMX_STAY 327680 /* words of the panels that stay in the second cache: 1.25 MiB */
+#define AMX_DEEP 1024   /* words of the inner index at once, at most */
 
-/* Columns that are packed at once, for `words` pairs of the inner index; a multiple of 32. */
-static inline int64_t amx_lanes(int64_t words)
+/* How a gemm is computed. crossed: b is on the rows side, and the result is transposed. Panels
+ * of one side stay in the cache, and those of the other pass by, once for each set that fits;
+ * rows_stay: the rows stay. */
+typedef struct amx_way {
+    bool crossed, rows_stay;
+} amx_way;
+
+/* Rows or lanes that stay at once, for `words` pairs of the inner index; a multiple of 32. */
+static inline int64_t amx_stay(int64_t words)
 {
-    const int64_t fit = words > 0 ? AMX_PANELS / words / 32 * 32 : 32;
-    return fit > AMX_LANES ? AMX_LANES : fit > 32 ? fit : 32;
+    const int64_t fit = words > 0 ? AMX_STAY / words / 32 * 32 : 32;
+    return fit > 1024 ? 1024 : fit > 32 ? fit : 32;
 }
 
-/* Cycles for m rows, n lanes and k inner indices: 400 multiply-adds a cycle; each row is packed
- * once for each set of lanes, each lane once. along: stored along the inner index. */
-static inline double amx_side_cycles(bool rows_along, bool lanes_along, double m, double n,
-                                     double k)
+/* Cycles for m rows, n lanes and k inner indices: 400 multiply-adds a cycle; panels that stay
+ * are packed once, others once for each set of these. along: stored along the inner index. */
+static inline double amx_side_cycles(bool rows_stay, bool rows_along, bool lanes_along,
+                                     double m, double n, double k)
 {
-    const double sets = ceil(n / (double)amx_lanes((int64_t)(k / 2))),
-                 whole_m = ceil(m / 16) * 16, whole_n = ceil(n / 16) * 16;
-    return k * (whole_m * whole_n / 400 + m * sets * (rows_along ? 0.05 : 0.12) +
-                n * (lanes_along ? 0.12 : 0.08));
+    const double words = k / 2 < AMX_DEEP ? k / 2 : AMX_DEEP,
+                 stay = (double)amx_stay((int64_t)words), whole_m = ceil(m / 16) * 16,
+                 whole_n = ceil(n / 16) * 16;
+    const double rows = m * (rows_along ? 0.05 : 0.12), lanes = n * (lanes_along ? 0.12 : 0.08);
+    return k * (whole_m * whole_n / 400 + rows * (rows_stay ? 1 : ceil(n / stay)) +
+                lanes * (rows_stay ? ceil(m / stay) : 1));
 }
 
-/* Cycles for m rows of a and n columns of b. *ret_crossed: whether b is better on the rows
- * side, although the result is then transposed. */
+/* Cycles for m rows of a and n columns of b, and the way to compute them. */
 static inline double amx_cycles(bool a_along, bool b_along, double m, double n, double k,
-                                bool *ret_crossed)
+                                amx_way *ret)
 {
-    const double straight = amx_side_cycles(a_along, b_along, m, n, k),
-                 crossed = amx_side_cycles(b_along, a_along, n, m, k) + 0.2 * m * n;
-    *ret_crossed = crossed < straight;
-    return *ret_crossed ? crossed : straight;
+    double best = 0;
+    for (int way = 0; way < 4; way++) {
+        const amx_way w = {way / 2, way % 2};
+        double cycles =
+            w.crossed ? amx_side_cycles(w.rows_stay, b_along, a_along, n, m, k) + 0.2 * m * n
+                      : amx_side_cycles(w.rows_stay, a_along, b_along, m, n, k);
+        /* neighbouring panels of c are then below each other, on other pages */
+        if (w.rows_stay != w.crossed) cycles += 0.1 * m * n;
+        if (way > 0 && cycles >= best) continue;
+        best = cycles;
+        *ret = w;
+    }
+    return best;
 }
 
 #endif

@@ -51,9 +51,9 @@ static double cycles_of(const mf_gemm *p, bool copied, double m, double n, doubl
 /* The same for a tile that AMX computes. */
 static double amx_cycles_of(const mf_gemm *p, double m, double n, double parts)
 {
-    bool crossed;
+    amx_way way;
     const double others = (parts - 1) * n * (p->b.trans ? 0.12 : 0.08) * (double)p->k;
-    return amx_cycles(!p->a.trans, p->b.trans, m, n, (double)p->k, &crossed) + others + BEGIN;
+    return amx_cycles(!p->a.trans, p->b.trans, m, n, (double)p->k, &way) + others + BEGIN;
 }
 
 static bool by_amx(const cut *c)
