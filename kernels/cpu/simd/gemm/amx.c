@@ -17,8 +17,9 @@
 #include "kernels/cpu/simd/gemm/amx_cost.h"
 #include "kernels/cpu/simd/gemm/amx_pack.h"
 
-#define PASS (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
-#define SUMS 262144                     /* sums of c, if c is bf16 and the inner index long */
+#define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
+#define FEW_LANES 64                         /* up to this many lanes, rows are read in place */
+#define SUMS      262144 /* sums of c, if c is bf16 and the inner index long */
 
 #if defined(MF_AMX_EMULATED)
 #define NAME(fn) MF_SIMD(fn##_emulated)
@@ -96,13 +97,17 @@ static void tiles_end(void)
 
 /* ---- 32 rows and lanes ---- */
 
-/* What is multiplied: a row panel and a lane panel, whose words are ldv apart. */
+/* A row panel and a lane panel, whose words are ldv apart (32, or 16 for a last panel of packed
+ * weights). Rows in place: `rows` is their first element, and they are `ld` bytes apart, else
+ * ld is 0. */
 typedef struct panels {
-    const float *rows, *lanes;
-    int64_t ldv, words;
-    bool more_rows, more_lanes; /* than 16 */
-    bool rows_far;              /* rows come from the second cache, not lanes */
-    const char *ahead;          /* what is prefetched, `lines` cache lines every 16 words */
+    const char *rows, *lanes;
+    int64_t ld, ldv, words;
+    /* Flags. As bytes they would be written by a store whose end add_products has to wait for:
+     * 15 % of the time of short inner indices. */
+    int64_t more_rows, more_lanes; /* than 16 */
+    int64_t rows_far;              /* rows come from the second cache, not lanes */
+    const char *ahead; /* what is prefetched besides, `lines` lines every 16 words */
     int64_t lines;
 } panels;
 
@@ -114,51 +119,60 @@ static void clear_sums(void)
     TILE_ZERO(3);
 }
 
-/* Prefetches 8 cache lines from line n on. */
-V_INLINE void fetch_lines(const float *at, int n)
+/* Prefetches 8 lines, `step` bytes apart; returns the address behind them. */
+V_INLINE const char *fetch_lines(const char *at, int64_t step)
 {
     V_UNROLL
-    for (int i = n; i < n + 8; i++)
-        __builtin_prefetch(at + 16 * i);
+    for (int i = 0; i < 8; i++, at += step)
+        __builtin_prefetch(at);
+    return at;
 }
 
-static void add_products(const panels *p)
+/* The compiler must see in_place as a constant. Prefetches the side that does not come from the
+ * first cache, in place the next row panel. */
+V_INLINE void add_products_as(const panels *p, bool in_place)
 {
-    const float *row = p->rows, *v = p->lanes;
-    const int64_t step = TILE_WORDS * p->ldv, lanes = p->ldv * (int64_t)sizeof *v;
-    const char *ahead = p->ahead;
+    const int64_t rows = in_place ? p->ld : 64, below = TILE_ROWS * rows,
+                  next_row = in_place ? 64 : 8 * TILE, lanes = 4 * p->ldv,
+                  next_lane = TILE_WORDS * lanes, step = in_place ? rows : 64,
+                  next_far = in_place || p->rows_far ? next_row : next_lane;
+    const char *row = p->rows, *lane = p->lanes, *ahead = p->ahead,
+               *far = in_place      ? row + ROW_PANEL * rows
+                      : p->rows_far ? row + 2 * next_row
+                                    : lane + 2 * next_lane;
     if (p->more_rows && p->more_lanes) {
-        const float *far = p->rows_far ? row + 4 * TILE : v + 2 * step;
-        const int64_t far_step = p->rows_far ? 2 * TILE : step;
         for (int64_t q = 0; q < p->words;
-             q += TILE_WORDS, row += 2 * TILE, v += step, far += far_step) {
-            TILE_LOAD(6, v, lanes);
-            TILE_LOAD(4, row, 64);
+             q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
+            TILE_LOAD(6, lane, lanes);
+            TILE_LOAD(4, row, rows);
             TILE_DOT(0, 4, 6);
-            fetch_lines(far, 0);
-            TILE_LOAD(7, v + 16, lanes);
+            const char *at = fetch_lines(far, step);
+            TILE_LOAD(7, lane + 64, lanes);
             TILE_DOT(1, 4, 7);
-            fetch_lines(far, 8);
-            TILE_LOAD(5, row + TILE, 64);
+            at = fetch_lines(at, step);
+            TILE_LOAD(5, row + below, rows);
             TILE_DOT(2, 5, 6);
-            fetch_lines(far, 16);
+            at = fetch_lines(at, step);
             TILE_DOT(3, 5, 7);
-            fetch_lines(far, 24);
+            fetch_lines(at, step);
             for (int64_t n = 0; n < p->lines; n++, ahead += 64)
                 __builtin_prefetch(ahead, 0, 2);
         }
         return;
     }
-    for (int64_t q = 0; q < p->words; q += TILE_WORDS, row += 2 * TILE, v += step) {
-        TILE_LOAD(4, row, 64);
-        TILE_LOAD(6, v, lanes);
+    for (int64_t q = 0; q < p->words;
+         q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
+        TILE_LOAD(4, row, rows);
+        TILE_LOAD(6, lane, lanes);
         TILE_DOT(0, 4, 6);
+        const char *at = fetch_lines(fetch_lines(far, step), step);
         if (p->more_rows) {
-            TILE_LOAD(5, row + TILE, 64);
+            TILE_LOAD(5, row + below, rows);
             TILE_DOT(2, 5, 6);
+            fetch_lines(fetch_lines(at, step), step);
         }
         if (p->more_lanes) {
-            TILE_LOAD(7, v + 16, lanes);
+            TILE_LOAD(7, lane + 64, lanes);
             TILE_DOT(1, 4, 7);
             if (p->more_rows) TILE_DOT(3, 5, 7);
         }
@@ -167,6 +181,15 @@ static void add_products(const panels *p)
     }
 }
 
+/* Apart, so that the compiler does not save registers for both. */
+static void __attribute__((noinline)) add_in_place(const panels *p)
+{
+    add_products_as(p, true);
+}
+static void __attribute__((noinline)) add_packed(const panels *p)
+{
+    add_products_as(p, false);
+}
 /* Writes the sums [32][ld]. */
 static void store_sums(float *to, int64_t ld)
 {
@@ -224,36 +247,53 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
                  first);
 }
 
+/* Whether row panels are read where they lie, whole 16 rows and words. They are multiplied with
+ * few lanes, so copying them would take longer. */
+static bool rows_in_place(const work *w)
+{
+    return w->l1 - w->l0 <= FEW_LANES && rows_lie(w->row, false, w->k1 - w->k0) &&
+           (w->r1 - w->r0) % TILE_ROWS == 0 && (w->k1 - w->k0) % DEEP == 0;
+}
+
+/* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: NULL: in
+ * place. */
 static void run_panels(const work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
                        const float *rows, const float *lanes)
 {
     const int64_t mr = iend - i < ROW_PANEL ? iend - i : ROW_PANEL,
                   width = jend - j < LANES ? jend - j : LANES;
-    const panels p = {.rows = rows,
-                      .lanes = lanes,
-                      .ldv = LANES,
-                      .words = words_of(w->k0, w->k1),
-                      .more_rows = mr > TILE_ROWS,
-                      .more_lanes = width > 16,
-                      .rows_far = w->way.rows_stay};
+    const panels p = {
+        .rows = rows != NULL ? (const char *)rows : at_element(w->row, i, w->k0),
+        .lanes = (const char *)lanes,
+        .ld = rows != NULL ? 0 : 2 * w->row->ld,
+        .ldv = LANES,
+        .words = words_of(w->k0, w->k1),
+        .more_rows = mr > TILE_ROWS,
+        .more_lanes = width > 16,
+        .rows_far = w->way.rows_stay,
+    };
     clear_sums();
-    add_products(&p);
+    if (rows == NULL)
+        add_in_place(&p);
+    else
+        add_packed(&p);
     put_sums(w, i, mr, j, width);
 }
 
-/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. */
+/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: NULL: in
+ * place. */
 static void run_block(const work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       const float *rows, const float *lanes)
 {
-    const int64_t words = words_of(w->k0, w->k1);
+    const int64_t words = words_of(w->k0, w->k1), size = rows == NULL ? 0 : words;
     if (w->way.rows_stay)
         for (int64_t j = j0; j < j1; j += LANES)
             for (int64_t i = i0; i < i1; i += ROW_PANEL)
-                run_panels(w, i, i1, j, j1, rows + (i - i0) * words, lanes + (j - j0) * words);
+                run_panels(w, i, i1, j, j1, rows + (i - i0) * size, lanes + (j - j0) * words);
     else
         for (int64_t i = i0; i < i1; i += ROW_PANEL)
             for (int64_t j = j0; j < j1; j += LANES)
-                run_panels(w, i, i1, j, j1, rows + (i - i0) * words, lanes + (j - j0) * words);
+                run_panels(w, i, i1, j, j1, rows + (i - i0) * size, lanes + (j - j0) * words);
 }
 
 /* Packs rows or lanes from .. to - 1. */
@@ -280,6 +320,11 @@ static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pa
                                                                : LANES * (fit < 8 ? fit : 8);
     w->k0 = k0;
     w->k1 = k1;
+    if (rows_in_place(w)) {
+        pack_side(w, false, w->l0, w->l1, stay);
+        run_block(w, w->r0, w->r1, w->l0, w->l1, NULL, stay);
+        return;
+    }
     for (int64_t s = first; s < end; s += set) {
         const int64_t send = s + set < end ? s + set : end;
         pack_side(w, rows_stay, s, send, stay);
@@ -321,20 +366,20 @@ static void run_panel(const work *w, int64_t i0, int64_t i1, int64_t j, int64_t 
     if (whole < words) pack_tail(panel + whole * width, width, words - whole, tail);
     for (int64_t i = i0; i < i1; i += ROW_PANEL, rows += size) {
         const int64_t mr = i1 - i < ROW_PANEL ? i1 - i : ROW_PANEL;
-        p.rows = rows;
-        p.lanes = panel;
+        p.rows = (const char *)rows;
+        p.lanes = (const char *)panel;
         p.more_rows = mr > TILE_ROWS;
         clear_sums();
-        add_products(&p);
+        add_packed(&p);
         p.ahead += 64 * p.lines * whole / TILE_WORDS;
         if (whole < words) {
-            const panels rest = {.rows = rows + whole * ROW_PANEL,
-                                 .lanes = tail,
+            const panels rest = {.rows = (const char *)(rows + whole * ROW_PANEL),
+                                 .lanes = (const char *)tail,
                                  .ldv = LANES,
                                  .words = TILE_WORDS,
                                  .more_rows = p.more_rows,
                                  .more_lanes = p.more_lanes};
-            add_products(&rest);
+            add_packed(&rest);
         }
         put_sums(w, i, mr, j, width);
     }

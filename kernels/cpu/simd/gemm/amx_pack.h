@@ -21,8 +21,6 @@
 #define ROW_PANEL  (2 * TILE_ROWS)
 #define SOON       8 /* registers per row that are prefetched and copied at once */
 
-typedef __m512i line;
-
 /* ---- reading ---- */
 
 /* Stored rows, from a column on. whole: all are bf16 that exist, and can be read in place. */
@@ -64,14 +62,14 @@ V_INLINE void lines_of(const gemm_side *s, const source *from, int count, int64_
                          : words_along(s, false, from->rows[r], from->column + offset, n);
         to[r] = room + r * width;
         _mm512_mask_storeu_epi16(room + r * width, width == DEEP ? 0xffffffffu : 0xffffu,
-                                 (line)v);
+                                 (__m512i)v);
     }
 }
 
 /* Four pieces of 16 bytes. */
-V_INLINE line pieces(const void *a, const void *b, const void *c, const void *d)
+V_INLINE __m512i pieces(const void *a, const void *b, const void *c, const void *d)
 {
-    line v = _mm512_castsi128_si512(_mm_loadu_si128(a));
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128(a));
     v = _mm512_inserti32x4(v, _mm_loadu_si128(b), 1);
     v = _mm512_inserti32x4(v, _mm_loadu_si128(c), 2);
     return _mm512_inserti32x4(v, _mm_loadu_si128(d), 3);
@@ -105,7 +103,7 @@ V_INLINE void rows_along(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, 
 /* Transposes 32 stored rows of 8 elements: writes 8 lines of 32 elements. */
 V_INLINE void turn_eight(const uint16_t *const at[DEEP], int column, float *out)
 {
-    line a[8], b[8];
+    __m512i a[8], b[8];
     V_UNROLL
     for (int r = 0; r < 8; r++)
         a[r] = pieces(at[r] + column, at[8 + r] + column, at[16 + r] + column,
@@ -125,7 +123,7 @@ V_INLINE void turn_eight(const uint16_t *const at[DEEP], int column, float *out)
     for (int half = 0; half < 2; half++)
         V_UNROLL
     for (int c = 0; c < 2; c++) {
-        const line v = a[4 * half + c], w = a[4 * half + 2 + c];
+        const __m512i v = a[4 * half + c], w = a[4 * half + 2 + c];
         float *to = out + (4 * half + 2 * c) * TILE_WORDS;
         _mm512_store_si512(to, _mm512_unpacklo_epi64(v, w));
         _mm512_store_si512(to + TILE_WORDS, _mm512_unpackhi_epi64(v, w));
@@ -187,7 +185,7 @@ V_INLINE void turn_words(const uint16_t *const at[TILE_ROWS], float *out)
 {
     V_UNROLL
     for (int q = 0; q < TILE_WORDS; q += 4) {
-        line a[4], b[4];
+        __m512i a[4], b[4];
         V_UNROLL
         for (int r = 0; r < 4; r++)
             a[r] =
@@ -231,7 +229,7 @@ V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t 
 {
     /* Unpacking interleaves the halves of 16 bytes: columns 4 g .. 4 g + 3 and those 16 behind
      * them share piece g. */
-    const line apart = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+    const __m512i apart = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
     const int64_t panel = words_of(k0, k1) * LANES;
     uint16_t room[DEEP * DEEP] __attribute__((aligned(64)));
     source from;
@@ -245,9 +243,10 @@ V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t 
             lines_of(s, &from, DEEP, l, jend - j - l, DEEP, room, at);
             V_UNROLL
             for (int q = 0; q < TILE_WORDS; q++) {
-                const line v = _mm512_permutexvar_epi64(apart, _mm512_loadu_si512(at[2 * q])),
-                           w = _mm512_permutexvar_epi64(apart,
-                                                        _mm512_loadu_si512(at[2 * q + 1]));
+                const __m512i v = _mm512_permutexvar_epi64(apart,
+                                                           _mm512_loadu_si512(at[2 * q])),
+                              w = _mm512_permutexvar_epi64(apart,
+                                                           _mm512_loadu_si512(at[2 * q + 1]));
                 _mm512_store_si512(to + q * LANES, _mm512_unpacklo_epi16(v, w));
                 _mm512_store_si512(to + q * LANES + VL, _mm512_unpackhi_epi16(v, w));
             }
