@@ -31,6 +31,7 @@ UNIT += tests/unit/base/check_ini
 UNIT += tests/unit/model/check_heads
 UNIT += tests/unit/base/check_io
 UNIT += tests/unit/base/check_json
+UNIT += tests/unit/kernels/check_amx
 UNIT += tests/unit/kernels/check_kernels
 UNIT += tests/unit/base/check_log
 UNIT += tests/unit/train/check_loop
@@ -186,6 +187,7 @@ EMULATED += tests/unit/kernels/amx_emulated.c
 EMULATED += tests/unit/kernels/amx_emulated.h
 
 # Further sources of unit tests that have more than one file.
+tests_unit_kernels_check_amx_SOURCES = tests/unit/kernels/check_amx.c
 tests_unit_kernels_check_kernels_SOURCES = tests/unit/kernels/check_kernels.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_case.h
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_device.c

@@ -56,6 +56,7 @@ endif
 TESTS += $(CLI) $(LINT)
 
 tests_unit_kernels_check_kernels_LDADD = tests/unit/kernels/libtiles.a $(LDADD)
+tests_unit_kernels_check_amx_LDADD = tests/unit/kernels/libtiles.a $(LDADD)
 LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit -I$(top_srcdir)/tests/device -Itests/device
 check_DATA = $(PLUGINS)
