@@ -8,17 +8,18 @@
  * rows and 32 lanes, so each register that is loaded is multiplied twice. Panels of one side
  * stay in the second cache, and those of the other pass by (amx_cost.h). Registers are read from it
  * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
- * are a power of two apart push each other out of the first cache, so rows are always copied.
+ * are a power of two apart push each other out of the first cache, so rows are copied unless few
+ * lanes are multiplied with them.
  *
  * If the gemm is crossed, b is on the rows side, and the result is transposed. This is faster
  * if a has few rows, since rows take less time to pack than lanes. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/amx_cost.h"
-#include "kernels/cpu/simd/gemm/amx_pack.h"
+#include "kernels/cpu/simd/gemm/amx_tiles.h"
 
 #define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
-#define FEW_LANES 64                         /* up to this many lanes, rows are read in place */
+#define FEW_LANES 96                         /* up to this many lanes, rows are read in place */
 #define SUMS      262144 /* sums of c, if c is bf16 and the inner index long */
 
 #if defined(MF_AMX_EMULATED)
@@ -29,177 +30,6 @@ bool NAME(gemm_amx_works)(void);
 #define NAME(fn) MF_SIMD(fn)
 #endif
 
-/* ---- tiles ---- */
-
-#if defined(MF_AMX_EMULATED)
-static _Thread_local uint32_t tile_words[8][TILE_ROWS][16];
-
-static void tile_load(int t, const void *from, int64_t stride)
-{
-    for (int r = 0; r < TILE_ROWS; r++)
-        memcpy(tile_words[t][r], (const char *)from + r * stride, 64);
-}
-static void tile_store(int t, void *to, int64_t stride)
-{
-    for (int r = 0; r < TILE_ROWS; r++)
-        memcpy((char *)to + r * stride, tile_words[t][r], 64);
-}
-static void tile_zero(int t)
-{
-    memset(tile_words[t], 0, sizeof tile_words[t]);
-}
-static float half_of(uint32_t word, int high)
-{
-    return mf_bf16_to_f32((mf_bf16)(high ? word >> 16 : word));
-}
-static void tile_dot(int c, int a, int b)
-{
-    for (int i = 0; i < TILE_ROWS; i++)
-        for (int q = 0; q < 16; q++)
-            for (int j = 0; j < 16; j++) {
-                float sum;
-                memcpy(&sum, &tile_words[c][i][j], sizeof sum);
-                for (int h = 0; h < 2; h++)
-                    sum += half_of(tile_words[a][i][q], h) * half_of(tile_words[b][q][j], h);
-                memcpy(&tile_words[c][i][j], &sum, sizeof sum);
-            }
-}
-#define TILE_LOAD(t, from, stride) tile_load(t, from, stride)
-#define TILE_STORE(t, to, stride)  tile_store(t, to, stride)
-#define TILE_ZERO(t)               tile_zero(t)
-#define TILE_DOT(c, a, b)          tile_dot(c, a, b)
-static void tiles_begin(void) {}
-static void tiles_end(void) {}
-#else
-#define TILE_LOAD(t, from, stride) _tile_loadd(t, from, stride)
-#define TILE_STORE(t, to, stride)  _tile_stored(t, to, stride)
-#define TILE_ZERO(t)               _tile_zero(t)
-#define TILE_DOT(c, a, b)          _tile_dpbf16ps(c, a, b)
-/* Configures eight tiles of 16 rows of 64 bytes. */
-static void tiles_begin(void)
-{
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } config = {.palette = 1};
-    for (int t = 0; t < 8; t++) {
-        config.row_bytes[t] = 64;
-        config.rows[t] = TILE_ROWS;
-    }
-    _tile_loadconfig(&config);
-}
-static void tiles_end(void)
-{
-    _tile_release();
-}
-#endif
-
-/* ---- 32 rows and lanes ---- */
-
-/* A row panel and a lane panel, whose words are ldv apart (32, or 16 for a last panel of packed
- * weights). Rows in place: `rows` is their first element, and they are `ld` bytes apart, else
- * ld is 0. */
-typedef struct panels {
-    const char *rows, *lanes;
-    int64_t ld, ldv, words;
-    /* Flags. As bytes they would be written by a store whose end add_products has to wait for:
-     * 15 % of the time of short inner indices. */
-    int64_t more_rows, more_lanes; /* than 16 */
-    int64_t rows_far;              /* rows come from the second cache, not lanes */
-    const char *ahead; /* what is prefetched besides, `lines` lines every 16 words */
-    int64_t lines;
-} panels;
-
-static void clear_sums(void)
-{
-    TILE_ZERO(0);
-    TILE_ZERO(1);
-    TILE_ZERO(2);
-    TILE_ZERO(3);
-}
-
-/* Prefetches 8 lines, `step` bytes apart; returns the address behind them. */
-V_INLINE const char *fetch_lines(const char *at, int64_t step)
-{
-    V_UNROLL
-    for (int i = 0; i < 8; i++, at += step)
-        __builtin_prefetch(at);
-    return at;
-}
-
-/* The compiler must see in_place as a constant. Prefetches the side that does not come from the
- * first cache, in place the next row panel. */
-V_INLINE void add_products_as(const panels *p, bool in_place)
-{
-    const int64_t rows = in_place ? p->ld : 64, below = TILE_ROWS * rows,
-                  next_row = in_place ? 64 : 8 * TILE, lanes = 4 * p->ldv,
-                  next_lane = TILE_WORDS * lanes, step = in_place ? rows : 64,
-                  next_far = in_place || p->rows_far ? next_row : next_lane;
-    const char *row = p->rows, *lane = p->lanes, *ahead = p->ahead,
-               *far = in_place      ? row + ROW_PANEL * rows
-                      : p->rows_far ? row + 2 * next_row
-                                    : lane + 2 * next_lane;
-    if (p->more_rows && p->more_lanes) {
-        for (int64_t q = 0; q < p->words;
-             q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
-            TILE_LOAD(6, lane, lanes);
-            TILE_LOAD(4, row, rows);
-            TILE_DOT(0, 4, 6);
-            const char *at = fetch_lines(far, step);
-            TILE_LOAD(7, lane + 64, lanes);
-            TILE_DOT(1, 4, 7);
-            at = fetch_lines(at, step);
-            TILE_LOAD(5, row + below, rows);
-            TILE_DOT(2, 5, 6);
-            at = fetch_lines(at, step);
-            TILE_DOT(3, 5, 7);
-            fetch_lines(at, step);
-            for (int64_t n = 0; n < p->lines; n++, ahead += 64)
-                __builtin_prefetch(ahead, 0, 2);
-        }
-        return;
-    }
-    for (int64_t q = 0; q < p->words;
-         q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
-        TILE_LOAD(4, row, rows);
-        TILE_LOAD(6, lane, lanes);
-        TILE_DOT(0, 4, 6);
-        const char *at = fetch_lines(fetch_lines(far, step), step);
-        if (p->more_rows) {
-            TILE_LOAD(5, row + below, rows);
-            TILE_DOT(2, 5, 6);
-            fetch_lines(fetch_lines(at, step), step);
-        }
-        if (p->more_lanes) {
-            TILE_LOAD(7, lane + 64, lanes);
-            TILE_DOT(1, 4, 7);
-            if (p->more_rows) TILE_DOT(3, 5, 7);
-        }
-        for (int64_t n = 0; n < p->lines; n++, ahead += 64)
-            __builtin_prefetch(ahead, 0, 2);
-    }
-}
-
-/* Apart, so that the compiler does not save registers for both. */
-static void __attribute__((noinline)) add_in_place(const panels *p)
-{
-    add_products_as(p, true);
-}
-static void __attribute__((noinline)) add_packed(const panels *p)
-{
-    add_products_as(p, false);
-}
-/* Writes the sums [32][ld]. */
-static void store_sums(float *to, int64_t ld)
-{
-    const int64_t bytes = ld * (int64_t)sizeof *to;
-    TILE_STORE(0, to, bytes);
-    TILE_STORE(1, to + 16, bytes);
-    TILE_STORE(2, to + TILE_ROWS * ld, bytes);
-    TILE_STORE(3, to + TILE_ROWS * ld + 16, bytes);
-}
-
 /* ---- a tile of c ---- */
 
 typedef struct work {
@@ -208,6 +38,7 @@ typedef struct work {
     amx_way way;
     int64_t r0, r1, l0, l1; /* of the tile, on the side of rows and of lanes */
     int64_t k0, k1;         /* the present inner indices */
+    ahead soon;
 } work;
 
 static work work_of(const gemm_tile *b)
@@ -257,7 +88,7 @@ static bool rows_in_place(const work *w)
 
 /* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: NULL: in
  * place. */
-static void run_panels(const work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
+static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
                        const float *rows, const float *lanes)
 {
     const int64_t mr = iend - i < ROW_PANEL ? iend - i : ROW_PANEL,
@@ -271,6 +102,7 @@ static void run_panels(const work *w, int64_t i, int64_t iend, int64_t j, int64_
         .more_rows = mr > TILE_ROWS,
         .more_lanes = width > 16,
         .rows_far = w->way.rows_stay,
+        .soon = &w->soon,
     };
     clear_sums();
     if (rows == NULL)
@@ -282,7 +114,7 @@ static void run_panels(const work *w, int64_t i, int64_t iend, int64_t j, int64_
 
 /* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: NULL: in
  * place. */
-static void run_block(const work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+static void run_block(work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       const float *rows, const float *lanes)
 {
     const int64_t words = words_of(w->k0, w->k1), size = rows == NULL ? 0 : words;
@@ -303,6 +135,22 @@ static void pack_side(const work *w, bool rows, int64_t from, int64_t to, float 
         pack_rows(w->row, from, to, w->k0, w->k1, out);
     else
         pack_lanes(w->lane, from, to, w->k0, w->k1, out);
+}
+
+/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels are multiplied. */
+static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t calls)
+{
+    const gemm_side *s = rows ? w->row : w->lane;
+    const int64_t size = s->type == MF_CAST_F32 ? 4 : 2, length = (w->k1 - w->k0) * size,
+                  lines = (to - from) * div_up(length, 64);
+    w->soon = (ahead){0};
+    if (from >= to || !s->along || s->index != NULL) return;
+    w->soon.at = at_element(s, from, w->k0);
+    w->soon.end = w->soon.at + length;
+    w->soon.length = length;
+    w->soon.gap = s->ld * size - length;
+    w->soon.left = lines;
+    w->soon.lines = div_up(lines, calls * (words_of(w->k0, w->k1) / TILE_WORDS));
 }
 
 /* Multiplies all rows and lanes over the inner indices k0 .. k1 - 1. What is stored across the
@@ -331,6 +179,8 @@ static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pa
         for (int64_t t = begin; t < last; t += step) {
             const int64_t tend = t + step < last ? t + step : last;
             pack_side(w, !rows_stay, t, tend, pass);
+            plan_ahead(w, !rows_stay, tend, tend + step < last ? tend + step : last,
+                       div_up(send - s, LANES));
             if (rows_stay)
                 run_block(w, s, send, t, tend, stay, pass);
             else
@@ -352,17 +202,17 @@ static void pack_tail(const float *panel, int64_t width, int64_t words, float *t
         memcpy(to + q * LANES, panel + q * width, (size_t)width * sizeof *to);
 }
 
-static void run_panel(const work *w, int64_t i0, int64_t i1, int64_t j, int64_t width,
+static void run_panel(work *w, int64_t i0, int64_t i1, int64_t j, int64_t width,
                       const float *panel, const float *rows)
 {
     const int64_t words = (w->k1 - w->k0) / 2, whole = words / TILE_WORDS * TILE_WORDS,
                   size = words_of(w->k0, w->k1) * ROW_PANEL, calls = div_up(i1 - i0, ROW_PANEL);
     float tail[TILE_WORDS * LANES] __attribute__((aligned(64)));
-    panels p = {.ldv = width,
-                .words = whole,
-                .more_lanes = width > 16,
-                .ahead = (const char *)(panel + words * width),
-                .lines = div_up(width, calls)};
+    panels p = {.ldv = width, .words = whole, .more_lanes = width > 16, .soon = &w->soon};
+    /* the next panel, while all rows are multiplied with this one */
+    const char *next = (const char *)(panel + words * width);
+    const int64_t bytes = 4 * words * width;
+    w->soon = (ahead){next, next + bytes, bytes, 0, div_up(width, calls), bytes / 64};
     if (whole < words) pack_tail(panel + whole * width, width, words - whole, tail);
     for (int64_t i = i0; i < i1; i += ROW_PANEL, rows += size) {
         const int64_t mr = i1 - i < ROW_PANEL ? i1 - i : ROW_PANEL;
@@ -371,11 +221,11 @@ static void run_panel(const work *w, int64_t i0, int64_t i1, int64_t j, int64_t 
         p.more_rows = mr > TILE_ROWS;
         clear_sums();
         add_packed(&p);
-        p.ahead += 64 * p.lines * whole / TILE_WORDS;
         if (whole < words) {
             const panels rest = {.rows = (const char *)(rows + whole * ROW_PANEL),
                                  .lanes = (const char *)tail,
                                  .ldv = LANES,
+                                 .soon = &w->soon,
                                  .words = TILE_WORDS,
                                  .more_rows = p.more_rows,
                                  .more_lanes = p.more_lanes};
