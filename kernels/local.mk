@@ -123,6 +123,7 @@ PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 AMX =
 AMX += kernels/cpu/simd/gemm/amx.c
 AMX += kernels/cpu/simd/gemm/amx_pack.h
+AMX += kernels/cpu/simd/gemm/amx_tiles.h
 
 # Kernels of CUDA: one family a file; all.cu includes all of them.
 CUDA_KERNELS =

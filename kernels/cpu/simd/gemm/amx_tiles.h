@@ -1,0 +1,189 @@
+/* amx_tiles.h: matrix registers (tiles), and the sums of 32 rows times 32 lanes that four of
+ * them hold; a part of amx.c and of stored/amx.c. Panels are those of amx_pack.h.
+ *
+ * Each register that is loaded is multiplied twice. Registers are read from the second cache
+ * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
+ * are a power of two apart push each other out of the first cache, so rows are copied.
+ *
+ * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors without
+ * AMX. */
+#ifndef MF_SIMD_GEMM_AMX_TILES_H
+#define MF_SIMD_GEMM_AMX_TILES_H
+
+#include "kernels/cpu/simd/gemm/amx_pack.h"
+
+/* ---- tiles ---- */
+
+#if defined(MF_AMX_EMULATED)
+#define NAME(fn) MF_SIMD(fn##_emulated)
+static _Thread_local uint32_t tile_words[8][TILE_ROWS][16];
+
+static void tile_load(int t, const void *from, int64_t stride)
+{
+    for (int r = 0; r < TILE_ROWS; r++)
+        memcpy(tile_words[t][r], (const char *)from + r * stride, 64);
+}
+static void tile_store(int t, void *to, int64_t stride)
+{
+    for (int r = 0; r < TILE_ROWS; r++)
+        memcpy((char *)to + r * stride, tile_words[t][r], 64);
+}
+static void tile_zero(int t)
+{
+    memset(tile_words[t], 0, sizeof tile_words[t]);
+}
+static float half_of(uint32_t word, int high)
+{
+    return mf_bf16_to_f32((mf_bf16)(high ? word >> 16 : word));
+}
+static void tile_dot(int c, int a, int b)
+{
+    for (int i = 0; i < TILE_ROWS; i++)
+        for (int q = 0; q < 16; q++)
+            for (int j = 0; j < 16; j++) {
+                float sum;
+                memcpy(&sum, &tile_words[c][i][j], sizeof sum);
+                for (int h = 0; h < 2; h++)
+                    sum += half_of(tile_words[a][i][q], h) * half_of(tile_words[b][q][j], h);
+                memcpy(&tile_words[c][i][j], &sum, sizeof sum);
+            }
+}
+#define TILE_LOAD(t, from, stride) tile_load(t, from, stride)
+#define TILE_STORE(t, to, stride)  tile_store(t, to, stride)
+#define TILE_ZERO(t)               tile_zero(t)
+#define TILE_DOT(c, a, b)          tile_dot(c, a, b)
+static void tiles_begin(void) {}
+static void tiles_end(void) {}
+#else
+#define NAME(fn)                   MF_SIMD(fn)
+#define TILE_LOAD(t, from, stride) _tile_loadd(t, from, stride)
+#define TILE_STORE(t, to, stride)  _tile_stored(t, to, stride)
+#define TILE_ZERO(t)               _tile_zero(t)
+#define TILE_DOT(c, a, b)          _tile_dpbf16ps(c, a, b)
+/* Configures eight tiles of 16 rows of 64 bytes. */
+static void tiles_begin(void)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int t = 0; t < 8; t++) {
+        config.row_bytes[t] = 64;
+        config.rows[t] = TILE_ROWS;
+    }
+    _tile_loadconfig(&config);
+}
+static void tiles_end(void)
+{
+    _tile_release();
+}
+#endif
+
+/* ---- 32 rows and lanes ---- */
+
+/* A row panel and a lane panel, whose words are ldv apart (32, or 16 for a last panel of packed
+ * weights). Rows in place: `rows` is their first element, and they are `ld` bytes apart, else
+ * ld is 0. */
+typedef struct panels {
+    const char *rows, *lanes;
+    int64_t ld, ldv, words;
+    /* Flags. As bytes they would be written by a store whose end add_panels has to wait for:
+     * 15 % of the time of short inner indices. */
+    int64_t more_rows, more_lanes; /* than 16 */
+    int64_t rows_far;              /* rows come from the second cache, not lanes */
+    const char *ahead; /* what is prefetched besides, `lines` lines every 16 words */
+    int64_t lines;
+} panels;
+
+static void clear_sums(void)
+{
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+}
+
+/* Prefetches 8 lines, `step` bytes apart; returns the address behind them. */
+V_INLINE const char *fetch_lines(const char *at, int64_t step)
+{
+    V_UNROLL
+    for (int i = 0; i < 8; i++, at += step)
+        __builtin_prefetch(at);
+    return at;
+}
+
+/* The compiler must see in_place as a constant. Prefetches the side that does not come from the
+ * first cache, in place the next row panel. */
+V_INLINE void add_panels_as(const panels *p, bool in_place)
+{
+    const int64_t rows = in_place ? p->ld : 64, below = TILE_ROWS * rows,
+                  next_row = in_place ? 64 : 8 * TILE, lanes = 4 * p->ldv,
+                  next_lane = TILE_WORDS * lanes, step = in_place ? rows : 64,
+                  next_far = in_place || p->rows_far ? next_row : next_lane;
+    const char *row = p->rows, *lane = p->lanes, *ahead = p->ahead,
+               *far = in_place      ? row + ROW_PANEL * rows
+                      : p->rows_far ? row + 2 * next_row
+                                    : lane + 2 * next_lane;
+    if (p->more_rows && p->more_lanes) {
+        for (int64_t q = 0; q < p->words;
+             q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
+            TILE_LOAD(6, lane, lanes);
+            TILE_LOAD(4, row, rows);
+            TILE_DOT(0, 4, 6);
+            const char *at = fetch_lines(far, step);
+            TILE_LOAD(7, lane + 64, lanes);
+            TILE_DOT(1, 4, 7);
+            at = fetch_lines(at, step);
+            TILE_LOAD(5, row + below, rows);
+            TILE_DOT(2, 5, 6);
+            at = fetch_lines(at, step);
+            TILE_DOT(3, 5, 7);
+            fetch_lines(at, step);
+            for (int64_t n = 0; n < p->lines; n++, ahead += 64)
+                __builtin_prefetch(ahead, 0, 2);
+        }
+        return;
+    }
+    for (int64_t q = 0; q < p->words;
+         q += TILE_WORDS, row += next_row, lane += next_lane, far += next_far) {
+        TILE_LOAD(4, row, rows);
+        TILE_LOAD(6, lane, lanes);
+        TILE_DOT(0, 4, 6);
+        const char *at = fetch_lines(fetch_lines(far, step), step);
+        if (p->more_rows) {
+            TILE_LOAD(5, row + below, rows);
+            TILE_DOT(2, 5, 6);
+            fetch_lines(fetch_lines(at, step), step);
+        }
+        if (p->more_lanes) {
+            TILE_LOAD(7, lane + 64, lanes);
+            TILE_DOT(1, 4, 7);
+            if (p->more_rows) TILE_DOT(3, 5, 7);
+        }
+        for (int64_t n = 0; n < p->lines; n++, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+    }
+}
+
+/* Apart, so that the compiler does not save registers for both. */
+static void __attribute__((noinline, unused)) add_in_place(const panels *p)
+{
+    add_panels_as(p, true);
+}
+static void __attribute__((noinline)) add_packed(const panels *p)
+{
+    add_panels_as(p, false);
+}
+
+/* Writes the sums [32][ld]. */
+static void store_sums(float *to, int64_t ld)
+{
+    const int64_t bytes = ld * (int64_t)sizeof *to;
+    TILE_STORE(0, to, bytes);
+    TILE_STORE(1, to + 16, bytes);
+    TILE_STORE(2, to + TILE_ROWS * ld, bytes);
+    TILE_STORE(3, to + TILE_ROWS * ld + 16, bytes);
+}
+
+#endif
