@@ -124,6 +124,9 @@ AMX =
 AMX += kernels/cpu/simd/gemm/amx.c
 AMX += kernels/cpu/simd/gemm/amx_pack.h
 AMX += kernels/cpu/simd/gemm/amx_tiles.h
+AMX += kernels/cpu/simd/stored/amx.c
+AMX += kernels/cpu/simd/stored/planes.h
+AMX += kernels/cpu/simd/stored/planes_four.h
 
 # Kernels of CUDA: one family a file; all.cu includes all of them.
 CUDA_KERNELS =

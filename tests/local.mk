@@ -185,12 +185,14 @@ LINT += tests/lint/words.sh
 EMULATED =
 EMULATED += tests/unit/kernels/amx_emulated.c
 EMULATED += tests/unit/kernels/amx_emulated.h
+EMULATED += tests/unit/kernels/stored_emulated.c
 
 # Further sources of unit tests that have more than one file.
 tests_unit_kernels_check_amx_SOURCES = tests/unit/kernels/check_amx.c
 tests_unit_kernels_check_kernels_SOURCES = tests/unit/kernels/check_kernels.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_case.h
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_device.c
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/stored_special.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_aligned.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_attention.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_bf16.c

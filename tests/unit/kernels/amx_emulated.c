@@ -1,20 +1,26 @@
 /* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c, with loops instead of the
- * instructions, for check_kernels. */
+ * instructions, for check_kernels; stored_emulated.c has those of stored/amx.c. */
 #include "amx_emulated.h"
 
 #if defined(MF_EMULATE)
 #define MF_ISA          avx512
 #define MF_AMX_EMULATED 1
 #include "kernels/cpu/simd/gemm/amx.c"
+#include "kernels/cpu/simd/stored/stored.h"
+
+stored_by_amx NAME(stored_gemm_amx);
 
 bool mf_amx_emulate(bool yes)
 {
     static bool (*real)(const gemm_tile *b);
+    static stored_by_amx *real_stored;
     static bool kept;
     if (!__builtin_cpu_supports("avx512bf16")) return false;
     if (!kept) real = MF_SIMD(gemm_amx);
+    if (!kept) real_stored = MF_SIMD(stored_amx);
     kept = true;
     MF_SIMD(gemm_amx) = yes ? NAME(gemm_tile_amx) : real;
+    MF_SIMD(stored_amx) = yes ? NAME(stored_gemm_amx) : real_stored;
     return true;
 }
 bool mf_amx_emulated_works(void)

@@ -1,4 +1,4 @@
-/* amx_emulated.h: bf16 gemms by an emulation of AMX. */
+/* amx_emulated.h: bf16 gemms, also of stored weights, by an emulation of AMX. */
 #ifndef MF_AMX_EMULATED_H
 #define MF_AMX_EMULATED_H
 

@@ -253,14 +253,20 @@ static void compare_after_fault(const mf_kernel_row *row, const char *isa)
     drop(&ref);
 }
 
-static void compare_isa(const mf_kernel_row *row, const char *isa)
+/* Compares one of `every` variants. */
+static void compare_some(const mf_kernel_row *row, const char *isa, int every)
 {
-    const char *every = getenv("MOEFW_TEST_EVERY"); /* N: one of N variants */
-    const int step = every && atoi(every) > 0 ? atoi(every) : 1;
+    const char *more = getenv("MOEFW_TEST_EVERY"); /* N: one of N variants */
+    const int step = every * (more && atoi(more) > 0 ? atoi(more) : 1);
     compare_after_fault(row, isa);
     for (int variant = 0; variant < row->variants; variant += step)
         for (int whole = 0; whole < 2; whole++)
             compare(row, variant, whole != 0, isa);
+}
+
+static void compare_isa(const mf_kernel_row *row, const char *isa)
+{
+    compare_some(row, isa, 1);
 }
 
 static void compare_row(const mf_kernel_row *row)
@@ -279,6 +285,28 @@ START_TEST(gemms_by_amx)
     for (const mf_kernel_row *row = mf_kernel_cases_gemm; row->kernel != NULL; row++)
         if (strcmp(row->kernel, "gemm") == 0 && row->tol > 1e-3) compare_isa(row, "avx512");
     mf_amx_emulate(false);
+}
+END_TEST
+
+/* The same for stored weights. */
+START_TEST(stored_gemms_by_amx)
+{
+    if (!mf_amx_emulate(true)) return;
+    mf_test_stored_special(mf_kernels_cpu_for("avx512"), "emulation");
+    for (const mf_kernel_row *row = mf_kernel_cases_stored; row->kernel != NULL; row++)
+        if (strcmp(row->kernel, "stored_gemm") == 0 && row->tol > 1e-4)
+            compare_some(row, "avx512", 3);
+    compare_some(mf_kernel_cases_stored_many, "avx512", 7);
+    mf_amx_emulate(false);
+}
+END_TEST
+
+/* Many rows of bf16, with the instructions that this processor has. */
+START_TEST(many_rows_of_stored_gemms)
+{
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
+        mf_test_stored_special(mf_kernels_cpu_for(*isa), *isa);
+    compare_some(mf_kernel_cases_stored_many, mf_kernels_isas()[0], 3);
 }
 END_TEST
 
@@ -629,6 +657,8 @@ static Suite *suite(void)
     suite_add_tcase(s, c);
     c = tcase_create("gemms of others");
     tcase_add_test(c, gemms_by_amx);
+    tcase_add_test(c, stored_gemms_by_amx);
+    tcase_add_test(c, many_rows_of_stored_gemms);
     tcase_add_loop_test(c, gemms_by_library, 1, 3);
     suite_add_tcase(s, c);
     c = tcase_create("cpu against ref");

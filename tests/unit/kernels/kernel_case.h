@@ -81,10 +81,16 @@ extern const mf_kernel_row mf_kernel_cases_attention[];
 extern const mf_kernel_row mf_kernel_cases_bf16[];
 extern const mf_kernel_row mf_kernel_cases_gemm[];
 extern const mf_kernel_row mf_kernel_cases_stored[];
+/* Slow cases of matrix registers. */
+extern const mf_kernel_row mf_kernel_cases_stored_many[];
 /* Slow cases, which run only for libraries. */
 extern const mf_kernel_row mf_kernel_cases_many[];
 extern const mf_kernel_row mf_kernel_cases_layers[];
 extern const mf_kernel_row mf_kernel_cases_maps[];
 extern const mf_kernel_row mf_kernel_cases_routing[];
+
+/* Numbers that are not finite, in weights of each type and in x, with the kernels k
+ * (stored_special.c); name: of what computes. */
+void mf_test_stored_special(const mf_kernels *k, const char *name);
 
 #endif

@@ -80,11 +80,12 @@ static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
     if (by_list) p->group_of = kt_i32(t, in, 0, p->groups - 1);
 }
 
-/* Of five cases one has the least scales, 2^-127 among them, and one a scale of NaN. */
-static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in)
+/* Of five cases one has small scales, from `least` on, and one a scale of NaN. */
+static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in, int least)
 {
     const int64_t scales = p->rows * in / 32;
-    const int kind = t->variant / 2 / MF_STORED_TYPES % 5, least = kind == 1 ? 0 : 125;
+    const int kind = t->variant / 2 / MF_STORED_TYPES % 5;
+    if (kind != 1) least = 125;
     p->group_size = 32;
     p->data = bytes(t, p->rows * in / 2, 0, 255);
     uint8_t *scale = bytes(t, scales, least, least + (kind == 1 ? 1 : 3));
@@ -96,11 +97,14 @@ static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in)
 
 enum { WHOLE, PARTS, PAIRS, TRANSPOSED, BOTH, MIXED, LAYOUTS };
 
-/* Divides the outputs among parts, and gives them values. part: [MOST_PARTS]. */
-static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t groups,
+/* Divides the outputs among parts, and gives them values. bf16: x is. part: [MOST_PARTS]. */
+static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout, int64_t groups,
                            int64_t out, int64_t in, mf_stored_part *part)
 {
     const int64_t parts = layout == PARTS || layout == MIXED ? 3 : 1;
+    /* the least scale of MXFP4; if x is bf16 numbers below 2^-126 may count as 0 (stored.h),
+     * and may not be lost in sums of other parts */
+    const int least = !bf16 ? 0 : layout == MIXED ? 125 : 3;
     for (int64_t i = 0; i < groups * parts; i++) {
         const int64_t q = i % parts, third = out / 32 * 8;
         mf_stored_part *p = &part[i];
@@ -115,7 +119,7 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t gr
         if (p->type == MF_STORED_GPTQ4)
             fill_gptq(t, p, in, layout % 2);
         else if (p->type == MF_STORED_MXFP4)
-            fill_mxfp4(t, p, in);
+            fill_mxfp4(t, p, in, least);
         else
             fill_dense(t, p, in);
     }
@@ -129,17 +133,27 @@ static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 1
                                    {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248}};
 #define SIZES 9
 
-#define FORMS (MF_STORED_TYPES * LAYOUTS * SIZES)
+/* The same for matrix registers: more rows than are packed at once, and more inputs or
+ * outputs; groups of few and of many rows; rows around the numbers at which methods change,
+ * and panels of rows and lanes that are not full. */
+static const int64_t more_sizes[][4] = {
+    {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160}, {4, 90, 104, 320},
+    {1, 6, 40, 96},     {1, 9, 72, 384},   {1, 57, 48, 192},   {1, 48, 26, 45}};
+#define MORE_SIZES 8
 
-static void run_gemm_of(mf_kt *t, bool bf16)
+#define FORMS_OF(sizes) (MF_STORED_TYPES * LAYOUTS * (sizes))
+#define FORMS           FORMS_OF(SIZES)
+#define MORE_FORMS      FORMS_OF(MORE_SIZES)
+
+static void run_gemm_of(mf_kt *t, const int64_t (*all)[4], int forms, bool bf16)
 {
-    const int v = t->variant / 2 % FORMS, layout = v / MF_STORED_TYPES % LAYOUTS;
-    const int64_t *s = sizes[v / MF_STORED_TYPES / LAYOUTS];
+    const int v = t->variant / 2 % forms, layout = v / MF_STORED_TYPES % LAYOUTS;
+    const int64_t *s = all[v / MF_STORED_TYPES / LAYOUTS];
     mf_stored_type type = (mf_stored_type)(v % MF_STORED_TYPES);
     if (s[3] % 32 != 0) type = (mf_stored_type)(type % MF_STORED_GPTQ4);
     mf_stored_part part[MOST_PARTS];
     const mf_stored w =
-        weight_of(t, type, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);
+        weight_of(t, type, bf16, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);
     const bool back = t->variant % 2;
     const int64_t n = back ? w.in : w.out, k = back ? w.out : w.in;
     const int64_t ldx = k + v / 2 % 2 * 2; /* half of the cases have rows without a gap */
@@ -161,20 +175,25 @@ static void run_gemm_of(mf_kt *t, bool bf16)
 
 static void run_gemm(mf_kt *t)
 {
-    run_gemm_of(t, false);
+    run_gemm_of(t, sizes, FORMS, false);
 }
 
 static void run_gemm_bf16(mf_kt *t)
 {
-    run_gemm_of(t, true);
+    run_gemm_of(t, sizes, FORMS, true);
+}
+
+static void run_more_gemms(mf_kt *t)
+{
+    run_gemm_of(t, more_sizes, MORE_FORMS, true);
 }
 
 static void run_rows(mf_kt *t)
 {
     const int layout = t->variant / 2 / MF_STORED_TYPES;
     mf_stored_part part[MOST_PARTS];
-    const mf_stored w = weight_of(t, (mf_stored_type)(t->variant / 2 % MF_STORED_TYPES), layout,
-                                  2, 72, 96, part);
+    const mf_stored w = weight_of(t, (mf_stored_type)(t->variant / 2 % MF_STORED_TYPES), false,
+                                  layout, 2, 72, 96, part);
     const int64_t all = w.groups * w.out, count = t->variant % 2 ? 21 : all;
     const mf_stored_rows_args a = {.w = &w,
                                    .count = count,
@@ -183,6 +202,9 @@ static void run_rows(mf_kt *t)
                                    .y = kt_result(t, count * w.in)};
     t->k->stored_rows(t->x, &a);
 }
+
+const mf_kernel_row mf_kernel_cases_stored_many[] = {
+    {"stored_gemm", run_more_gemms, 2 * MORE_FORMS, true, 3e-4}, {0}};
 
 const mf_kernel_row mf_kernel_cases_stored[] = {
     {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},

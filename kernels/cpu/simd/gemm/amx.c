@@ -1,15 +1,8 @@
 /* amx.c: tiles of bf16 gemms for processors with matrix registers (Intel AMX), which hold 16
  * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
- * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors
- * without AMX. */
-
-/* Words, row panels and lane panels are those of amx_pack.h. Four registers hold the sums of 32
- * rows and 32 lanes, so each register that is loaded is multiplied twice. Panels of one side
- * stay in the second cache, and those of the other pass by (amx_cost.h). Registers are read from it
- * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
- * are a power of two apart push each other out of the first cache, so rows are copied unless few
- * lanes are multiplied with them.
+ * Words, row panels and lane panels are those of amx_pack.h. Panels of one side stay in the
+ * second cache, and those of the other pass by (amx_cost.h).
  *
  * If the gemm is crossed, b is on the rows side, and the result is transposed. This is faster
  * if a has few rows, since rows take less time to pack than lanes. */
@@ -23,11 +16,8 @@
 #define SUMS      262144 /* sums of c, if c is bf16 and the inner index long */
 
 #if defined(MF_AMX_EMULATED)
-#define NAME(fn) MF_SIMD(fn##_emulated)
 bool NAME(gemm_tile_amx)(const gemm_tile *b);
 bool NAME(gemm_amx_works)(void);
-#else
-#define NAME(fn) MF_SIMD(fn)
 #endif
 
 /* ---- a tile of c ---- */
@@ -38,7 +28,7 @@ typedef struct work {
     amx_way way;
     int64_t r0, r1, l0, l1; /* of the tile, on the side of rows and of lanes */
     int64_t k0, k1;         /* the present inner indices */
-    ahead soon;
+    fetcher soon;
 } work;
 
 static work work_of(const gemm_tile *b)
@@ -143,7 +133,7 @@ static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t cal
     const gemm_side *s = rows ? w->row : w->lane;
     const int64_t size = s->type == MF_CAST_F32 ? 4 : 2, length = (w->k1 - w->k0) * size,
                   lines = (to - from) * div_up(length, 64);
-    w->soon = (ahead){0};
+    w->soon = (fetcher){0};
     if (from >= to || !s->along || s->index != NULL) return;
     w->soon.at = at_element(s, from, w->k0);
     w->soon.end = w->soon.at + length;
@@ -212,7 +202,7 @@ static void run_panel(work *w, int64_t i0, int64_t i1, int64_t j, int64_t width,
     /* the next panel, while all rows are multiplied with this one */
     const char *next = (const char *)(panel + words * width);
     const int64_t bytes = 4 * words * width;
-    w->soon = (ahead){next, next + bytes, bytes, 0, div_up(width, calls), bytes / 64};
+    w->soon = (fetcher){next, next + bytes, bytes, 0, div_up(width, calls), bytes / 64};
     if (whole < words) pack_tail(panel + whole * width, width, words - whole, tail);
     for (int64_t i = i0; i < i1; i += ROW_PANEL, rows += size) {
         const int64_t mr = i1 - i < ROW_PANEL ? i1 - i : ROW_PANEL;

@@ -180,28 +180,44 @@ static void pack_rows(const gemm_side *s, int64_t i, int64_t iend, int64_t k0, i
 
 /* ---- lanes ---- */
 
-/* Transposes 16 stored rows of 16 words: writes words of 16 lanes, LANES apart. */
+/* Transposes four words of 16 stored rows, which `pieces` has put together: word[q] becomes
+ * word q of 16 lanes. */
+V_INLINE void turn_four(const __m512i a[4], __m512i word[4])
+{
+    __m512i b[4];
+    V_UNROLL
+    for (int r = 0; r < 2; r++) {
+        b[r] = _mm512_unpacklo_epi32(a[2 * r], a[2 * r + 1]);
+        b[2 + r] = _mm512_unpackhi_epi32(a[2 * r], a[2 * r + 1]);
+    }
+    V_UNROLL
+    for (int h = 0; h < 2; h++) {
+        word[2 * h] = _mm512_unpacklo_epi64(b[2 * h], b[2 * h + 1]);
+        word[2 * h + 1] = _mm512_unpackhi_epi64(b[2 * h], b[2 * h + 1]);
+    }
+}
+
+/* The same for words from `out` on, LANES apart. */
+V_INLINE void put_four(const __m512i a[4], float *out)
+{
+    __m512i word[4];
+    turn_four(a, word);
+    V_UNROLL
+    for (int q = 0; q < 4; q++)
+        _mm512_store_si512(out + q * LANES, word[q]);
+}
+
+/* Transposes 16 stored rows of 16 words. */
 V_INLINE void turn_words(const uint16_t *const at[TILE_ROWS], float *out)
 {
     V_UNROLL
     for (int q = 0; q < TILE_WORDS; q += 4) {
-        __m512i a[4], b[4];
+        __m512i a[4];
         V_UNROLL
         for (int r = 0; r < 4; r++)
             a[r] =
                 pieces(at[r] + 2 * q, at[4 + r] + 2 * q, at[8 + r] + 2 * q, at[12 + r] + 2 * q);
-        V_UNROLL
-        for (int r = 0; r < 2; r++) {
-            b[r] = _mm512_unpacklo_epi32(a[2 * r], a[2 * r + 1]);
-            b[2 + r] = _mm512_unpackhi_epi32(a[2 * r], a[2 * r + 1]);
-        }
-        V_UNROLL
-        for (int h = 0; h < 2; h++) {
-            _mm512_store_si512(out + (q + 2 * h) * LANES,
-                               _mm512_unpacklo_epi64(b[2 * h], b[2 * h + 1]));
-            _mm512_store_si512(out + (q + 2 * h + 1) * LANES,
-                               _mm512_unpackhi_epi64(b[2 * h], b[2 * h + 1]));
-        }
+        put_four(a, out + q * LANES);
     }
 }
 
@@ -255,8 +271,8 @@ V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t 
 }
 
 /* Packs columns j .. jend - 1 to lane panels, which follow each other. */
-static void pack_lanes(const gemm_side *s, int64_t j, int64_t jend, int64_t k0, int64_t k1,
-                       float *out)
+static inline void pack_lanes(const gemm_side *s, int64_t j, int64_t jend, int64_t k0,
+                              int64_t k1, float *out)
 {
     gemm_side of = *s;
     of.type = MF_CAST_BF16;

@@ -1,13 +1,22 @@
-/* amx_tiles.h: the instructions of matrix registers, and what multiplies a row panel and a lane
- * panel; a part of amx.c. With MF_AMX_EMULATED plain loops replace the instructions. */
+/* amx_tiles.h: matrix registers (tiles), and the sums of 32 rows times 32 lanes that four of
+ * them hold; a part of amx.c and of stored/amx.c. Panels are those of amx_pack.h.
+ *
+ * Each register that is loaded is multiplied twice. Registers are read from the second cache
+ * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
+ * are a power of two apart push each other out of the first cache, so rows are copied unless few
+ * lanes are multiplied with them.
+ *
+ * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors without
+ * AMX. */
 #ifndef MF_SIMD_GEMM_AMX_TILES_H
 #define MF_SIMD_GEMM_AMX_TILES_H
 
 #include "kernels/cpu/simd/gemm/amx_pack.h"
 
-/* ---- instructions ---- */
+/* ---- tiles ---- */
 
 #if defined(MF_AMX_EMULATED)
+#define NAME(fn) MF_SIMD(fn##_emulated)
 static _Thread_local uint32_t tile_words[8][TILE_ROWS][16];
 
 static void tile_load(int t, const void *from, int64_t stride)
@@ -47,6 +56,7 @@ static void tile_dot(int c, int a, int b)
 static void tiles_begin(void) {}
 static void tiles_end(void) {}
 #else
+#define NAME(fn)                   MF_SIMD(fn)
 #define TILE_LOAD(t, from, stride) _tile_loadd(t, from, stride)
 #define TILE_STORE(t, to, stride)  _tile_stored(t, to, stride)
 #define TILE_ZERO(t)               _tile_zero(t)
@@ -75,10 +85,10 @@ static void tiles_end(void)
 
 /* What is prefetched to the second cache: rows of `length` bytes, `gap` bytes apart; `lines`
  * lines every 16 words that are multiplied, `left` in all. */
-typedef struct ahead {
+typedef struct fetcher {
     const char *at, *end; /* end: of the present row */
     int64_t length, gap, lines, left;
-} ahead;
+} fetcher;
 
 /* A row panel and a lane panel, whose words are ldv apart (32, or 16 for a last panel of packed
  * weights). Rows in place: `rows` is their first element, and they are `ld` bytes apart, else
@@ -86,11 +96,11 @@ typedef struct ahead {
 typedef struct panels {
     const char *rows, *lanes;
     int64_t ld, ldv, words;
-    /* Flags. As bytes they would be written by a store whose end add_products has to wait for:
+    /* Flags. As bytes they would be written by a store whose end add_panels has to wait for:
      * 15 % of the time of short inner indices. */
     int64_t more_rows, more_lanes; /* than 16 */
     int64_t rows_far;              /* rows come from the second cache, not lanes */
-    ahead *soon;
+    fetcher *soon;
 } panels;
 
 static void clear_sums(void)
@@ -110,7 +120,7 @@ V_INLINE const char *fetch_lines(const char *at, int64_t step)
     return at;
 }
 
-V_INLINE void fetch_ahead(ahead *a)
+V_INLINE void fetch_ahead(fetcher *a)
 {
     const char *at = a->at, *end = a->end;
     const int64_t count = a->lines < a->left ? a->lines : a->left;
@@ -128,7 +138,7 @@ V_INLINE void fetch_ahead(ahead *a)
 
 /* The compiler must see in_place as a constant. Prefetches the side that does not come from the
  * first cache, in place the next row panel. */
-V_INLINE void add_products_as(const panels *p, bool in_place)
+V_INLINE void add_panels_as(const panels *p, bool in_place)
 {
     const int64_t rows = in_place ? p->ld : 64, below = TILE_ROWS * rows,
                   next_row = in_place ? 64 : 8 * TILE, lanes = 4 * p->ldv,
@@ -178,13 +188,13 @@ V_INLINE void add_products_as(const panels *p, bool in_place)
 }
 
 /* Apart, so that the compiler does not save registers for both. */
-static void __attribute__((noinline)) add_in_place(const panels *p)
+static void __attribute__((noinline, unused)) add_in_place(const panels *p)
 {
-    add_products_as(p, true);
+    add_panels_as(p, true);
 }
 static void __attribute__((noinline)) add_packed(const panels *p)
 {
-    add_products_as(p, false);
+    add_panels_as(p, false);
 }
 
 /* Writes the sums [32][ld]. */

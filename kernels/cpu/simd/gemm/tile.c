@@ -6,6 +6,7 @@
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/gemm/skinny.h"
+#include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
 
 /* Rows up to which the loops below are faster than the engine (measured). */
@@ -282,7 +283,9 @@ bool (*MF_SIMD(gemm_amx))(const gemm_tile *b);
 void MF_SIMD(use_amx)(void)
 {
 #if defined(MF_HAVE_AMX)
-    if (MF_SIMD(gemm_amx_works)()) MF_SIMD(gemm_amx) = MF_SIMD(gemm_tile_amx);
+    if (!MF_SIMD(gemm_amx_works)()) return;
+    MF_SIMD(gemm_amx) = MF_SIMD(gemm_tile_amx);
+    MF_SIMD(stored_amx) = MF_SIMD(stored_gemm_amx);
 #endif
 }
 

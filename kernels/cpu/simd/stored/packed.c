@@ -252,47 +252,6 @@ void MF_SIMD(stored_unpack_gptq4)(const mf_stored_part *p, int64_t in, int64_t o
     }
 }
 
-/* 2^(e - 127), NaN for e = 255. */
-static float mx_power(int e)
-{
-    const uint32_t bits = (uint32_t)e << 23 | (e == 0 || e == 255 ? MX_QUIET : 0);
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return power;
-}
-
-/* VL inputs, in VL / 2 bytes. */
-V_INLINE vf mx_inputs(const uint8_t *from)
-{
-#if VL > 4
-    uint8_t bytes[VL / 2];
-    memcpy(bytes, from, sizeof bytes);
-#if VL == 16
-    const __m512i each = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)bytes));
-    /* a byte is the low word of a pair; its high half goes to the high word */
-    const vi index = (vi)_mm512_or_si512(each, _mm512_slli_epi64(each, 28));
-    return _mm512_permutexvar_ps(
-        (__m512i)index,
-        _mm512_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6));
-#else
-    int32_t four;
-    memcpy(&four, bytes, sizeof four);
-    const __m256i each = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
-    const vi index = (vi)_mm256_or_si256(each, _mm256_slli_epi64(each, 28));
-    const vf size = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6),
-                                             (__m256i)(index & 7));
-    return (vf)((vi)size | (index & 8) << 28);
-#endif
-#else
-    static const float values[] = {0,    .5f,  1,  1.5f,  2,  3,  4,  6,
-                                   -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
-    vf w = {0};
-    for (int i = 0; i < VL; i++)
-        w[i] = values[from[i / 2] >> 4 * (i % 2) & 15];
-    return w;
-#endif
-}
-
 void MF_SIMD(stored_unpack_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                   int64_t i0, int64_t i1, float *out, int64_t ld)
 {

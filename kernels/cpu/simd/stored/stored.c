@@ -1,9 +1,9 @@
-/* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of the
- * weight, in every group that has rows of x (forward), or a block of inputs (back), so each
- * weight is read by one tile. With few rows of x reading takes most of the time, and the types
- * multiply from memory, as GPTQ does for many rows of bf16; else, with more rows, the f32
- * engine takes bf16 and f32 as they lie, and other types from blocks that are unpacked first.
- * Tiling does not change results. */
+/* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of
+ * the weight, in every group that has rows of x (forward), or a block of inputs (back), so
+ * each weight is read by one tile. With few rows of x reading takes most of the time, and the
+ * types multiply from memory, as GPTQ does for many rows of bf16; else, with more rows, the
+ * f32 engine takes bf16 and f32 as they lie, and other types from blocks that are unpacked
+ * first. With AMX most gemms of bf16 are computed elsewhere (amx.c). Tiling changes no bit. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
@@ -19,6 +19,7 @@
 typedef struct cut {
     const mf_stored_gemm_args *g;
     int64_t unit; /* rows of a part, or inputs, per tile */
+    bool amx;     /* groups for which stored_amx_pays are computed elsewhere */
 } cut;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -98,6 +99,14 @@ static int64_t rows_of(const mf_stored_gemm_args *g, int64_t e, int64_t *ret_end
 {
     *ret_end = g->offset ? g->offset[e + 1] : g->rows;
     return g->offset ? g->offset[e] : 0;
+}
+
+/* Whether tiles compute group e: it has rows, and nothing else computes it. */
+static bool has_tiles(const cut *c, int64_t e)
+{
+    int64_t end;
+    const int64_t r = rows_of(c->g, e, &end);
+    return r < end && !(c->amx && stored_amx_pays(c->g, e));
 }
 
 static void zero(const mf_stored_gemm_args *g, int64_t r0, int64_t r1, int64_t j0, int64_t j1)
@@ -266,7 +275,7 @@ static void forward(void *arg, int64_t t)
     for (int64_t e = 0; e < g->w->groups; e++) {
         const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
         const int64_t o1 = min64(o0 + c->unit, p->rows), r = rows_of(g, e, &end);
-        if (r >= end) continue;
+        if (!has_tiles(c, e)) continue;
         if (end - r <= FEW && !g->row)
             few(g, p, e, r, end, o0, o1, NULL, 0);
         else
@@ -326,17 +335,18 @@ static int64_t tiles_of(const mf_stored *w, int64_t unit)
     return tiles;
 }
 
-/* Whether each group has few rows, and few groups have some; c then describes the tiles. */
-static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, few_cut *c)
+/* Whether each group has few rows, and few groups have some; c then describes the tiles. amx:
+ * of those groups that has_tiles. */
+static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few_cut *c)
 {
     int64_t most = 0;
     bool gptq = false;
-    *c = (few_cut){.all = {g, STRIPE}};
+    *c = (few_cut){.all = {g, STRIPE, amx}};
     if (g->row) return false;
     for (int64_t e = 0; e < g->w->groups; e++) {
         int64_t end;
         const int64_t r = rows_of(g, e, &end);
-        if (r >= end) continue;
+        if (!has_tiles(&c->all, e)) continue;
         if (end - r > FEW || c->active == ACTIVE) return false;
         c->group[c->active++] = (int32_t)e;
         if (end - r > most) most = end - r;
@@ -515,25 +525,33 @@ static void back(void *arg, int64_t t)
     int64_t end;
     for (int64_t e = 0; e < g->w->groups; e++) {
         const int64_t r = rows_of(g, e, &end);
-        if (r < end) back_group(g, e, r, end, i0, i1);
+        if (has_tiles(c, e)) back_group(g, e, r, end, i0, i1);
     }
     zero_rest(g, i0, i1);
 }
 
 /* ---- the kernels ---- */
 
+stored_by_amx *MF_SIMD(stored_amx);
+
 void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
 {
     const mf_stored *w = g->w;
     const int64_t n = g->back ? w->in : w->out, threads = x->threads > 0 ? x->threads : 8;
+    cut c = {.g = g, .amx = g->bf16 && MF_SIMD(stored_amx) != NULL};
+    bool left = false;
     few_cut f;
     if (mf_kctx_failed(x) || g->rows <= 0) return;
-    if (!g->back && cut_few(g, threads, &f)) {
+    for (int64_t e = 0; e < w->groups; e++)
+        left = left || has_tiles(&c, e);
+    if (c.amx) MF_SIMD(stored_amx)(x, g);
+    if (c.amx && !left) return;
+    if (!g->back && cut_few(g, threads, c.amx, &f)) {
         run_few(x, &f);
         return;
     }
-    if (run_many(x, g, threads)) return;
-    cut c = {.g = g, .unit = n / (6 * threads) / UNIT * UNIT};
+    if (!c.amx && run_many(x, g, threads)) return;
+    c.unit = n / (6 * threads) / UNIT * UNIT;
     if (c.unit < BLOCK) c.unit = n / threads >= BLOCK ? BLOCK : UNIT;
     if (c.unit > MOST) c.unit = MOST;
     const int64_t tiles = g->back ? (n + c.unit - 1) / c.unit : tiles_of(w, c.unit);

@@ -35,6 +35,33 @@ void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to);
  * on processors with its VNNI, where MF_HAVE_AVX512BF16 is defined. */
 void MF_SIMD(stored_many_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                 int64_t rows, const uint16_t *x, int64_t ldx, float *y);
+/* Computes the groups of a gemm of bf16 for which stored_amx_pays, with matrix registers
+ * (amx.c), and the zeros of rows of no group. It is defined only with MF_HAVE_AMX. */
+typedef void stored_by_amx(const mf_kctx *x, const mf_stored_gemm_args *g);
+stored_by_amx MF_SIMD(stored_gemm_amx);
+/* What computes such groups; NULL: not used. use_amx (tile.h) sets it; tests set an emulation.
+ * */
+extern stored_by_amx *MF_SIMD(stored_amx);
+/* Whether matrix registers are the fastest way for group e (measured). With few rows unpacking
+ * weights takes longer than multiplying them from memory, or, of F32, in f32; many rows of BF16
+ * are faster by gemm_tile, which unpacks weights once for more of them. */
+static inline bool stored_amx_pays(const mf_stored_gemm_args *g, int64_t e)
+{
+    static const int64_t most[MF_STORED_TYPES] = {[MF_STORED_F32] = 56,
+                                                  [MF_STORED_BF16] = 6,
+                                                  [MF_STORED_F16] = 12,
+                                                  [MF_STORED_GPTQ4] = 8,
+                                                  [MF_STORED_MXFP4] = 5};
+    enum { MANY = 256 };
+    const int64_t rows = g->offset ? g->offset[e + 1] - g->offset[e] : g->rows;
+    bool few = true, lie = true;
+    for (int64_t q = 0; q < g->w->parts; q++) {
+        const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
+        few = few && rows <= most[p->type];
+        lie = lie && p->type == MF_STORED_BF16 && !(p->transposed && p->pairs);
+    }
+    return rows > 0 && (g->back || g->row || !few) && !(lie && rows > MANY);
+}
 /* Whether groups of inputs consist of whole spans of 128, or spans of whole groups, of 32
  * inputs at least. */
 static inline bool stored_gptq4_has_spans(const mf_stored_part *p)

@@ -1,0 +1,9 @@
+/* stored_emulated.c: the gemms of kernels/cpu/simd/stored/amx.c, with loops instead of the
+ * instructions, for check_kernels. */
+#if defined(MF_EMULATE)
+#define MF_ISA          avx512
+#define MF_AMX_EMULATED 1
+#include "kernels/cpu/simd/stored/amx.c"
+#else
+typedef int mf_no_emulation;
+#endif
