@@ -219,7 +219,7 @@ typedef struct mf_gemm {
     const int32_t *offset;
     bool as_bf16;
     mf_gemm_epilogue epilogue;
-    mf_gemm_result y; /* this and the following fields: for the epilogue */
+    mf_gemm_result y;  /* this and the following fields: for the epilogue */
     const float *gate; /* [m]; NULL: 1 */
     bool keep;
 } mf_gemm;
@@ -385,6 +385,8 @@ typedef struct mf_linear_cross_entropy_args {
     const void *x, *w;
     const mf_stored *stored; /* NULL, or the weight instead of w, as files have it; then type is
                                 f32, and dw is NULL */
+    bool as_bf16;            /* with `stored`: x and the gradients of logits may be rounded to
+                                bf16 before they are multiplied with it */
     const float *bias;       /* [vocab] or NULL */
     const int32_t *target;   /* [rows], below vocab */
     const float *weight;     /* [rows] or NULL: 1 */

@@ -4,7 +4,8 @@
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
  *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then those gradients whose bit is
- *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V]
+ *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V];
+ *         i1 = 1 with a stored w: rows may be rounded to bf16 before they are multiplied with it
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
@@ -37,7 +38,8 @@ static int loss_infer(mf_infer *in)
     if (mf_infer_maybe(in, BIAS, "b", MF_F32, bias) ||
         mf_infer_shape(in, TARGET, "target", MF_I32, rows) ||
         mf_infer_maybe(in, WEIGHT, "weight", MF_F32, rows) ||
-        mf_infer_attr(in, 0, "wanted gradients", 0, WANT_X | WANT_W | WANT_BIAS))
+        mf_infer_attr(in, 0, "wanted gradients", 0, WANT_X | WANT_W | WANT_BIAS) ||
+        mf_infer_attr(in, 1, "rounding to bf16", 0, 1))
         return MF_ESHAPE;
     const int64_t want = in->attr->i[0];
     if (want & WANT_BIAS && mf_infer_absent(in, BIAS))
@@ -66,6 +68,7 @@ static int loss_forward(const mf_call *call)
                                          .x = call->in[X].data,
                                          .w = call->in[W].data,
                                          .stored = mf_call_stored(call, W),
+                                         .as_bf16 = call->attr->i[1] != 0,
                                          .bias = mf_call_f32(call, BIAS),
                                          .target = mf_call_i32(call, TARGET),
                                          .weight = mf_call_f32(call, WEIGHT),
@@ -84,8 +87,9 @@ static int loss_forward(const mf_call *call)
 
 static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_tensor **out)
 {
+    const bool as_bf16 = mf_graph_is_bf16(g) && mf_tensor_is_stored(in[W]);
     return mf_graph_op_named(
-        g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want}},
+        g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want, as_bf16}},
         want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) + !!(want & WANT_BIAS) : 2, out);
 }
 

@@ -97,15 +97,37 @@ static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 
 /* ---- gemms ---- */
 
-/* y = x W^T + bias, or y = x W, of n rows, if the weight is stored. */
-static void multiply_stored(const head *h, bool back, int64_t n, const float *x, int64_t ldx,
-                            const float *bias, float *y, int64_t ldy)
+typedef struct rounding {
+    const float *from;
+    float *to;
+    int64_t n;
+} rounding;
+
+/* Rounds a row to bf16; it may replace itself, and fills half of its room. */
+static void round_row(void *arg, int64_t r)
 {
+    const rounding *p = arg;
+    const float *from = p->from + r * p->n;
+    uint16_t *to = (uint16_t *)(p->to + r * p->n);
+    int64_t i = 0;
+    for (; i + VL <= p->n; i += VL)
+        v_store_bf16(to + i, v_load(from + i));
+    if (i < p->n) v_store_bf16_n(to + i, v_load_n(from + i, p->n - i), p->n - i);
+}
+
+/* y = x W^T + bias, or y = x W, of n rows of `of` numbers, if the weight is stored. With
+ * as_bf16 rows of bf16 are first written to `room`, which may be x. */
+static void multiply_stored(const head *h, bool back, int64_t n, const float *x, int64_t of,
+                            float *room, const float *bias, float *y, int64_t ldy)
+{
+    rounding rows = {x, room, of};
+    if (h->p->as_bf16) h->x->parallel(n, round_row, &rows);
     const mf_stored_gemm_args g = {.w = h->p->stored,
                                    .back = back,
+                                   .bf16 = h->p->as_bf16,
                                    .rows = n,
-                                   .x = x,
-                                   .ldx = ldx,
+                                   .x = h->p->as_bf16 ? room : x,
+                                   .ldx = h->p->as_bf16 ? 2 * of : of,
                                    .alpha = 1,
                                    .bias = bias,
                                    .y = y,
@@ -125,7 +147,7 @@ static void make_logits(const head *h, const void *x, int64_t n)
                        .alpha = 1,
                        .bias = p->bias};
     if (p->stored)
-        multiply_stored(h, false, n, x, p->d, p->bias, h->s.logits, p->vocab);
+        multiply_stored(h, false, n, x, p->d, h->s.x, p->bias, h->s.logits, p->vocab);
     else
         MF_SIMD(gemm)(h->x, &g);
 }
@@ -155,7 +177,7 @@ static void make_dx(const head *h, int64_t n, void *dx)
                        .c = {.data = dx, .type = p->type, .ld = p->d},
                        .alpha = 1};
     if (p->stored)
-        multiply_stored(h, true, n, h->s.logits, p->vocab, NULL, dx, p->d);
+        multiply_stored(h, true, n, h->s.logits, p->vocab, h->s.logits, NULL, dx, p->d);
     else
         MF_SIMD(gemm)(h->x, &g);
 }

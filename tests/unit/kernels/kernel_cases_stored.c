@@ -203,6 +203,43 @@ static void run_rows(mf_kt *t)
     t->k->stored_rows(t->x, &a);
 }
 
+/* Variants: the type, whether rows lie apart, and whether gradients are wanted. */
+static void head(mf_kt *t, bool as_bf16)
+{
+    const bool apart = t->variant / MF_STORED_TYPES % 2, dx = t->variant / MF_STORED_TYPES / 2;
+    const int64_t rows = 37, d = 96, vocab = 328;
+    mf_stored_part part[MOST_PARTS];
+    const mf_stored w = weight_of(t, (mf_stored_type)(t->variant % MF_STORED_TYPES), as_bf16,
+                                  WHOLE, 1, vocab, d, part);
+    int32_t *target = kt_i32(t, rows, apart ? -1 : 0, (int32_t)vocab - 1);
+    mf_linear_cross_entropy_args args = {.rows = rows,
+                                         .d = d,
+                                         .vocab = vocab,
+                                         .type = MF_CAST_F32,
+                                         .x = kt_f32(t, rows * d),
+                                         .stored = &w,
+                                         .as_bf16 = as_bf16,
+                                         .bias = apart ? kt_f32(t, vocab) : NULL,
+                                         .target = target,
+                                         .loss = kt_result(t, 1),
+                                         .row_loss = kt_result(t, rows)};
+    if (dx) args.dx = kt_result(t, rows * d);
+    if (dx && apart) args.dbias = kt_result(t, vocab);
+    args.work = kt_work(
+        t, mf_linear_cross_entropy_work(rows, d, vocab, MF_CAST_F32, dx, args.dbias != NULL));
+    t->k->linear_cross_entropy(t->x, &args);
+}
+
+static void run_head(mf_kt *t)
+{
+    head(t, false);
+}
+
+static void run_head_bf16(mf_kt *t)
+{
+    head(t, true);
+}
+
 const mf_kernel_row mf_kernel_cases_stored_many[] = {
     {"stored_gemm", run_more_gemms, 2 * MORE_FORMS, true, 3e-4}, {0}};
 
@@ -210,5 +247,7 @@ const mf_kernel_row mf_kernel_cases_stored[] = {
     {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},
     /* rows may be rounded to 11 bits (kernels/stored.h), which whole numbers have */
     {"stored_gemm", run_gemm_bf16, 2 * FORMS, true, 3e-4},
+    {"linear_cross_entropy", run_head, 4 * MF_STORED_TYPES, false, 2e-5},
+    {"linear_cross_entropy", run_head_bf16, 4 * MF_STORED_TYPES, false, 2e-2},
     {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},
     {0}};

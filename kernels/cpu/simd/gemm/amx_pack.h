@@ -239,13 +239,22 @@ V_INLINE void lanes_along(const gemm_side *s, int64_t j, int64_t jend, int64_t k
         }
 }
 
-/* Packs columns j .. jend - 1, stored across the inner index, to lane panels. */
-V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t k0, int64_t k1,
-                           float *out)
+/* Writes the pairs of two stored rows of 32 columns: words of 32 lanes. */
+V_INLINE void put_pairs(__m512i even, __m512i odd, float *out)
 {
     /* Unpacking interleaves the halves of 16 bytes: columns 4 g .. 4 g + 3 and those 16 behind
      * them share piece g. */
     const __m512i apart = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+    const __m512i v = _mm512_permutexvar_epi64(apart, even),
+                  w = _mm512_permutexvar_epi64(apart, odd);
+    _mm512_store_si512(out, _mm512_unpacklo_epi16(v, w));
+    _mm512_store_si512(out + VL, _mm512_unpackhi_epi16(v, w));
+}
+
+/* Packs columns j .. jend - 1, stored across the inner index, to lane panels. */
+V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t k0, int64_t k1,
+                           float *out)
+{
     const int64_t panel = words_of(k0, k1) * LANES;
     uint16_t room[DEEP * DEEP] __attribute__((aligned(64)));
     source from;
@@ -259,12 +268,8 @@ V_INLINE void lanes_across(const gemm_side *s, int64_t j, int64_t jend, int64_t 
             lines_of(s, &from, DEEP, l, jend - j - l, DEEP, room, at);
             V_UNROLL
             for (int q = 0; q < TILE_WORDS; q++) {
-                const __m512i v = _mm512_permutexvar_epi64(apart,
-                                                           _mm512_loadu_si512(at[2 * q])),
-                              w = _mm512_permutexvar_epi64(apart,
-                                                           _mm512_loadu_si512(at[2 * q + 1]));
-                _mm512_store_si512(to + q * LANES, _mm512_unpacklo_epi16(v, w));
-                _mm512_store_si512(to + q * LANES + VL, _mm512_unpackhi_epi16(v, w));
+                put_pairs(_mm512_loadu_si512(at[2 * q]), _mm512_loadu_si512(at[2 * q + 1]),
+                          to + q * LANES);
             }
         }
     }

@@ -288,8 +288,28 @@ V_INLINE void lanes_at(mf_stored_type type, const slice *s, int64_t k, vf v[2])
     v[1] = every_other(first, v[1], 1);
 }
 
+/* The same for bf16 as the file has it. A panel has one cache line of each row; those of the
+ * next panel, which are beside it, are prefetched. */
+static void fill_from_column_lines(const slice *s, float *out)
+{
+    const uint16_t *at = (const uint16_t *)s->p->data + s->k0 * s->p->ld + s->n;
+    const int64_t end = s->k0 + (s->k1 - s->k0 + DEEP - 1) / DEEP * DEEP;
+    for (int64_t k = s->k0; k < end; k += 2, at += 2 * s->p->ld, out += LANES) {
+        const __m512i none = _mm512_setzero_si512();
+        const __m512i even = k < s->k1 ? _mm512_loadu_si512(at) : none,
+                      odd = k + 1 < s->k1 ? _mm512_loadu_si512(at + s->p->ld) : none;
+        __builtin_prefetch(at + LANES, 0, 2);
+        __builtin_prefetch(at + s->p->ld + LANES, 0, 2);
+        put_pairs(even, odd, out);
+    }
+}
+
 V_INLINE void fill_from_columns(mf_stored_type type, const slice *s, float *out, int64_t plane)
 {
+    if (type == MF_STORED_BF16 && !s->p->pairs && s->width == LANES) {
+        fill_from_column_lines(s, out);
+        return;
+    }
     const int64_t end = s->k0 + (s->k1 - s->k0 + DEEP - 1) / DEEP * DEEP;
     for (int64_t k = s->k0; k < end; k += 2, out += LANES) {
         vf even[2], odd[2];
