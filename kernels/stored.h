@@ -72,9 +72,10 @@ MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int
 /* Row r of y belongs to group e if offset[e] <= r < offset[e+1]; without offset there is one
  * group. x_r is row r of x, or row row[r] if `row` is given, zeros where row[r] < 0.
  *   back = false  y_r = alpha x_r W_e^T + bias_e    x [.,in],  y [rows,out]
- *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL Rows
- * of no group become 0. Weights have their exact values, also where x is bf16; sums are in f32
- * (ref: double). Where x is bf16 a kernel may do the following.
+ *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL
+ *
+ * Rows of no group become 0. Weights have their exact values, also where x is bf16; sums are in
+ * f32 (ref: double). Where x is bf16 a kernel may do the following.
  *   For y = x W^T with GPTQ4 and MXFP4 it rounds rows further: of each 128 neighbours (from
  * input 0 on) to the nearest multiples (of two the even one) of the least power of two s with
  * which the largest is at most M s, where M is MF_STORED_MOST_DIGITS or, with many rows and

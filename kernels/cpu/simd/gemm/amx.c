@@ -107,15 +107,17 @@ static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend
 static void run_block(work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       const float *rows, const float *lanes)
 {
-    const int64_t words = words_of(w->k0, w->k1), size = rows == NULL ? 0 : words;
+    const int64_t words = words_of(w->k0, w->k1);
+#define ROWS_AT(i) (rows != NULL ? rows + ((i)-i0) * words : NULL)
     if (w->way.rows_stay)
         for (int64_t j = j0; j < j1; j += LANES)
             for (int64_t i = i0; i < i1; i += ROW_PANEL)
-                run_panels(w, i, i1, j, j1, rows + (i - i0) * size, lanes + (j - j0) * words);
+                run_panels(w, i, i1, j, j1, ROWS_AT(i), lanes + (j - j0) * words);
     else
         for (int64_t i = i0; i < i1; i += ROW_PANEL)
             for (int64_t j = j0; j < j1; j += LANES)
-                run_panels(w, i, i1, j, j1, rows + (i - i0) * size, lanes + (j - j0) * words);
+                run_panels(w, i, i1, j, j1, ROWS_AT(i), lanes + (j - j0) * words);
+#undef ROWS_AT
 }
 
 /* Packs rows or lanes from .. to - 1. */
