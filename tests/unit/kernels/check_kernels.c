@@ -204,23 +204,22 @@ static double difference(const mf_kt *a, const mf_kt *b)
     return worst;
 }
 
-static void compare(const mf_kernel_row *row, int variant, bool whole, const char *isa)
+static void compare_with(mf_kt *ref, const mf_kernel_row *row, int variant, bool whole,
+                         const char *isa)
 {
     static const int threads[] = {1, 2, 4};
-    mf_kt ref, first, t;
-    run(&ref, row, &mf_kernels_ref, variant, whole);
-    ck_assert_msg(ref.n_results > 0, "%s: the row names no result", row->kernel);
+    mf_kt first, t;
     const int counts = mf_test_device() ? 1 : 3; /* a device does not use these threads */
     for (int i = 0; i < counts; i++) {
         mf_parallel_set_threads(threads[i]);
         run(&t, row, mf_kernels_cpu_for(isa), variant, whole);
         if (i == 0) {
             first = t;
-            double off = difference(&ref, &t), tol = whole && row->exact ? 0 : row->tol;
+            double off = difference(ref, &t), tol = whole && row->exact ? 0 : row->tol;
             ck_assert_msg(off <= tol,
                           "%s variant %d, %s, %s numbers: off by %g, expected <= %g",
                           row->kernel, variant, isa, whole ? "whole" : "broken", off, tol);
-            ck_assert_msg(!whole || !row->exact || same_bits(&ref, &t) || off == 0,
+            ck_assert_msg(!whole || !row->exact || same_bits(ref, &t) || off == 0,
                           "%s variant %d, %s: other bits than ref", row->kernel, variant, isa);
             continue;
         }
@@ -230,6 +229,17 @@ static void compare(const mf_kernel_row *row, int variant, bool whole, const cha
         drop(&t);
     }
     drop(&first);
+}
+
+/* Compares the sets of instructions `isas`, which end with NULL. ref takes the longest time, so
+ * it runs once for all of them. */
+static void compare(const mf_kernel_row *row, int variant, bool whole, const char *const *isas)
+{
+    mf_kt ref;
+    run(&ref, row, &mf_kernels_ref, variant, whole);
+    ck_assert_msg(ref.n_results > 0, "%s: the row names no result", row->kernel);
+    for (; *isas != NULL; isas++)
+        compare_with(&ref, row, variant, whole, *isas);
     drop(&ref);
 }
 
@@ -254,14 +264,21 @@ static void compare_after_fault(const mf_kernel_row *row, const char *isa)
 }
 
 /* Compares one of `every` variants. */
-static void compare_some(const mf_kernel_row *row, const char *isa, int every)
+static void compare_sets(const mf_kernel_row *row, const char *const *isas, int every)
 {
     const char *more = getenv("MOEFW_TEST_EVERY"); /* N: one of N variants */
     const int step = every * (more && atoi(more) > 0 ? atoi(more) : 1);
-    compare_after_fault(row, isa);
+    for (const char *const *isa = isas; *isa != NULL; isa++)
+        compare_after_fault(row, *isa);
     for (int variant = 0; variant < row->variants; variant += step)
         for (int whole = 0; whole < 2; whole++)
-            compare(row, variant, whole != 0, isa);
+            compare(row, variant, whole != 0, isas);
+}
+
+static void compare_some(const mf_kernel_row *row, const char *isa, int every)
+{
+    const char *const one[] = {isa, NULL};
+    compare_sets(row, one, every);
 }
 
 static void compare_isa(const mf_kernel_row *row, const char *isa)
@@ -271,10 +288,11 @@ static void compare_isa(const mf_kernel_row *row, const char *isa)
 
 static void compare_row(const mf_kernel_row *row)
 {
-    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
-        compare_isa(row, *isa);
-        if (mf_test_device()) return; /* a device has one set of instructions */
-    }
+    const char *const *isas = mf_kernels_isas();
+    if (mf_test_device())
+        compare_isa(row, isas[0]); /* a device has one set of instructions */
+    else
+        compare_sets(row, isas, 1);
 }
 
 /* Compares bf16 gemms by Intel's AMX, with loops instead of its instructions, with ref. */
