@@ -4,8 +4,7 @@
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
  *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then those gradients whose bit is
- *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V];
- *         i1 = 1 with a stored w: rows may be rounded to bf16 before they are multiplied with it
+ *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V]; i1: as_bf16 of the kernel
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
@@ -87,7 +86,8 @@ static int loss_forward(const mf_call *call)
 
 static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_tensor **out)
 {
-    const bool as_bf16 = mf_graph_is_bf16(g) && mf_tensor_is_stored(in[W]);
+    /* w is NULL if the graph has failed */
+    const bool as_bf16 = mf_graph_is_bf16(g) && in[W] && mf_tensor_is_stored(in[W]);
     return mf_graph_op_named(
         g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want, as_bf16}},
         want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) + !!(want & WANT_BIAS) : 2, out);

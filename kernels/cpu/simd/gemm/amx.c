@@ -76,8 +76,8 @@ static bool rows_in_place(const work *w)
            (w->r1 - w->r0) % TILE_ROWS == 0 && (w->k1 - w->k0) % DEEP == 0;
 }
 
-/* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: NULL: in
- * place. */
+/* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: NULL if
+ * they are read in place. */
 static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
                        const float *rows, const float *lanes)
 {
@@ -102,8 +102,8 @@ static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend
     put_sums(w, i, mr, j, width);
 }
 
-/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: NULL: in
- * place. */
+/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: NULL if they
+ * are read in place. */
 static void run_block(work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       const float *rows, const float *lanes)
 {
@@ -129,7 +129,8 @@ static void pack_side(const work *w, bool rows, int64_t from, int64_t to, float 
         pack_lanes(w->lane, from, to, w->k0, w->k1, out);
 }
 
-/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels are multiplied. */
+/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels are multiplied
+ * with each other. */
 static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t calls)
 {
     const gemm_side *s = rows ? w->row : w->lane;
@@ -184,7 +185,7 @@ static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pa
 /* ---- packed weights ---- */
 
 /* The panels of packed.h are lane panels, up to the last whole 16 words. A panel is read from
- * memory for the first rows, and from the cache for the others, so all rows are packed before. */
+ * memory for the first rows, and from the cache for the others: all rows are packed before. */
 
 /* The words of a panel behind the last 16 that are whole, followed by zeros. */
 static void pack_tail(const float *panel, int64_t width, int64_t words, float *to)

@@ -3,8 +3,8 @@
  *
  * Each register that is loaded is multiplied twice. Registers are read from the second cache
  * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
- * are a power of two apart push each other out of the first cache, so rows are copied unless few
- * lanes are multiplied with them.
+ * are a power of two apart push each other out of the first cache, so rows are copied unless
+ * few lanes are multiplied with them.
  *
  * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors without
  * AMX. */
