@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/internal.h"
 #include "graph_ops.h"
+#include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
 #include "train/optim/optim.h"
 
@@ -46,6 +47,39 @@ static int count(const mf_graph *g, const char *op)
         n += strcmp(g->nodes[i]->op->name, op) == 0;
     return n;
 }
+
+/* The head of a weight in a file rounds its rows exactly where gemms are in bf16. */
+START_TEST(a_stored_head_is_rounded_where_gemms_are)
+{
+    static const uint16_t numbers[OUT * IN];
+    const mf_stored_part part = {
+        .type = MF_STORED_BF16, .rows = OUT, .ld = IN, .data = numbers};
+    const mf_stored w = {1, OUT, IN, 1, &part, NULL};
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        mf_store *s = mf_store_new();
+        mf_param *p, *own;
+        const mf_init zero = {.kind = MF_INIT_CONST};
+        ck_assert_int_eq(mf_store_declare(s, "w", mf_shape2(OUT, IN), zero, false, &p), MF_OK);
+        ck_assert_int_eq(mf_store_declare(s, "own", mf_shape2(OUT, IN), zero, false, &own),
+                         MF_OK);
+        ck_assert_int_eq(mf_store_bind(s, p, &w), MF_OK);
+        if (bf16) mf_store_want_bf16(s);
+        ck_assert_int_eq(mf_store_seal(s, 1, true), MF_OK);
+        mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true, .bf16 = bf16});
+        mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(ROWS, IN)),
+                  *target = mf_graph_input(g, "target", MF_I32, mf_shape1(ROWS));
+        mf_param *const params[] = {p, own};
+        for (int i = 0; i < 2; i++) {
+            const mf_tensor *loss = mf_linear_cross_entropy(g, x, mf_graph_param(g, params[i]),
+                                                            NULL, target, NULL, NULL);
+            ck_assert_ptr_nonnull(loss);
+            ck_assert_int_eq(g->nodes[loss->node]->attr.i[1], bf16 && i == 0);
+        }
+        mf_graph_free(g);
+        mf_store_free(s);
+    }
+}
+END_TEST
 
 START_TEST(without_the_option_all_is_f32)
 {
@@ -322,6 +356,7 @@ static Suite *suite(void)
     Suite *s = suite_create("bf16");
     TCase *t = tcase_create("bf16");
     tcase_add_loop_test(t, weights_in_panels_are_for_gemms_only, 0, 2);
+    tcase_add_test(t, a_stored_head_is_rounded_where_gemms_are);
     tcase_add_test(t, without_the_option_all_is_f32);
     tcase_add_test(t, a_gemm_gets_the_copy_and_one_cast);
     tcase_add_test(t, ops_that_know_bf16_go_on_with_it_and_others_see_f32);

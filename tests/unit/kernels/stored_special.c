@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "kernel_case.h"
@@ -79,6 +80,64 @@ static void spoil_rows(const mf_kernels *k, const mf_stored *w, uint16_t *x, con
         }
 }
 
+/* Head and loss of x [ROWS,IN], with the gradient dx. */
+static void head(const mf_kernels *k, const mf_stored *w, bool as_bf16, const float *x,
+                 float losses[ROWS], float dx[ROWS * IN])
+{
+    int32_t target[ROWS];
+    float loss;
+    void *work =
+        mf_alloc(mf_linear_cross_entropy_work(ROWS, IN, OUT, MF_CAST_F32, true, false), 1);
+    const mf_linear_cross_entropy_args args = {.rows = ROWS,
+                                               .d = IN,
+                                               .vocab = OUT,
+                                               .type = MF_CAST_F32,
+                                               .x = x,
+                                               .stored = w,
+                                               .as_bf16 = as_bf16,
+                                               .target = target,
+                                               .loss = &loss,
+                                               .row_loss = losses,
+                                               .dx = dx,
+                                               .work = work};
+    ck_assert_ptr_nonnull(work);
+    for (int i = 0; i < ROWS; i++)
+        target[i] = (int32_t)drawn(i, OUT);
+    k->linear_cross_entropy(&serial, &args);
+    mf_free(work);
+}
+
+/* With as_bf16 the sets of the CPU round rows and gradients of logits. */
+static void round_head(const mf_kernels *k, const mf_stored *w, const char *name)
+{
+    float x[ROWS * IN], rounded[ROWS * IN];
+    float exact[ROWS], once[ROWS], twice[ROWS], f32[ROWS];
+    float dx[ROWS * IN], d_once[ROWS * IN], d_twice[ROWS * IN], d_f32[ROWS * IN];
+    for (int i = 0; i < ROWS * IN; i++) {
+        x[i] = ((float)drawn(i, 1 << 20) - (float)(1 << 19)) * 0x1p-22f;
+        rounded[i] = mf_bf16_to_f32(mf_bf16_from_f32(x[i]));
+    }
+    head(k, w, false, x, exact, dx);
+    head(k, w, false, rounded, f32, d_f32);
+    head(k, w, true, x, once, d_once);
+    head(k, w, true, rounded, twice, d_twice);
+    ck_assert_mem_eq(once, twice, sizeof once);
+    ck_assert_mem_eq(d_once, d_twice, sizeof d_once);
+    for (int i = 0; i < ROWS; i++)
+        ck_assert_msg(fabsf(once[i] - f32[i]) <= 1e-5f * (1 + fabsf(f32[i])),
+                      "%s: loss %d is %g, of rounded rows %g", name, i, (double)once[i],
+                      (double)f32[i]);
+    ck_assert(memcmp(exact, once, sizeof exact) != 0);
+    double most = 0, off = 0;
+    for (int i = 0; i < ROWS * IN; i++) {
+        most = fmax(most, fabs((double)d_f32[i]));
+        off = fmax(off, fabs((double)d_f32[i] - d_once[i]));
+    }
+    ck_assert_msg(off > 1e-5 * most && off < 1e-2 * most,
+                  "%s: gradients differ by %g of %g, expected the rounding of bf16", name, off,
+                  most);
+}
+
 void mf_test_stored_special(const mf_kernels *k, const char *name)
 {
     static union {
@@ -118,6 +177,7 @@ void mf_test_stored_special(const mf_kernels *k, const char *name)
             for (int i = 0; i < OUT * IN / 32; i++)
                 scales[i] = (uint8_t)(125 + drawn(i, 4));
             spoil_rows(k, &all, x, name);
+            if (type == MF_STORED_BF16 && !part.pairs) round_head(k, &all, name);
             if (type == MF_STORED_F32) {
                 w.bits[7 * 64 + 5] = 0x7f800000; /* infinities */
                 w.bits[20 * 64 + 6] = 0xff800000;

@@ -24,15 +24,26 @@ static inline int64_t amx_stay(int64_t words)
     return fit > 1024 ? 1024 : fit > 32 ? fit : 32;
 }
 
+/* Cycles to pack an element of a row or a lane; along: it is stored along the inner index. */
+static inline double amx_row_cycles(bool along)
+{
+    return along ? 0.05 : 0.12;
+}
+static inline double amx_lane_cycles(bool along)
+{
+    return along ? 0.12 : 0.08;
+}
+
 /* Cycles for m rows, n lanes and k inner indices: 400 multiply-adds a cycle; panels that stay
- * are packed once, others once for each set of these. along: stored along the inner index. */
+ * are packed once, others once for each set of these. */
 static inline double amx_side_cycles(bool rows_stay, bool rows_along, bool lanes_along,
                                      double m, double n, double k)
 {
     const double words = k / 2 < AMX_DEEP ? k / 2 : AMX_DEEP,
                  stay = (double)amx_stay((int64_t)words), whole_m = ceil(m / 16) * 16,
                  whole_n = ceil(n / 16) * 16;
-    const double rows = m * (rows_along ? 0.05 : 0.12), lanes = n * (lanes_along ? 0.12 : 0.08);
+    const double rows = m * amx_row_cycles(rows_along),
+                 lanes = n * amx_lane_cycles(lanes_along);
     return k * (whole_m * whole_n / 400 + rows * (rows_stay ? 1 : ceil(n / stay)) +
                 lanes * (rows_stay ? ceil(m / stay) : 1));
 }

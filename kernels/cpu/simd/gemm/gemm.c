@@ -52,7 +52,7 @@ static double cycles_of(const mf_gemm *p, bool copied, double m, double n, doubl
 static double amx_cycles_of(const mf_gemm *p, double m, double n, double parts)
 {
     amx_way way;
-    const double others = (parts - 1) * n * (p->b.trans ? 0.12 : 0.08) * (double)p->k;
+    const double others = (parts - 1) * n * amx_lane_cycles(p->b.trans) * (double)p->k;
     return amx_cycles(!p->a.trans, p->b.trans, m, n, (double)p->k, &way) + others + BEGIN;
 }
 

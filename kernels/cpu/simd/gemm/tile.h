@@ -59,12 +59,11 @@ void MF_SIMD(gemm_tile_bf16)(const gemm_tile *b);
 bool MF_SIMD(gemm_tile_amx)(const gemm_tile *b);
 /* Whether a small gemm by AMX has the result that vectors give, within 1e-3. */
 bool MF_SIMD(gemm_amx_works)(void);
-/* Computes tiles of a bf16 gemm if its b is not packed, it has more than a few rows and no
- * library computes it; NULL: not used. Tests set an emulation here. */
+/* Computes tiles of a bf16 gemm with more than a few rows that no library computes, also of
+ * packed weights; NULL: not used. Tests set an emulation here. */
 extern bool (*MF_SIMD(gemm_amx))(const gemm_tile *b);
 /* Sets gemm_amx, and stored_amx of stored/stored.h, if gemm_amx_works() is true. Call this
- * once, after mf_amx_permitted has returned true, on a processor that also has AVX-512 BF16.
- * */
+ * once, after mf_amx_permitted has returned true, on a processor with AVX-512 BF16, too. */
 void MF_SIMD(use_amx)(void);
 
 #endif

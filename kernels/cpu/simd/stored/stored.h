@@ -39,8 +39,7 @@ void MF_SIMD(stored_many_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0,
  * (amx.c), and the zeros of rows of no group. It is defined only with MF_HAVE_AMX. */
 typedef void stored_by_amx(const mf_kctx *x, const mf_stored_gemm_args *g);
 stored_by_amx MF_SIMD(stored_gemm_amx);
-/* What computes such groups; NULL: not used. use_amx (tile.h) sets it; tests set an emulation.
- * */
+/* What computes such groups; NULL: not used. Set by use_amx (tile.h), and by tests. */
 extern stored_by_amx *MF_SIMD(stored_amx);
 /* Whether matrix registers are the fastest way for group e (measured). With few rows unpacking
  * weights takes longer than multiplying them from memory, or, of F32, in f32; many rows of BF16
