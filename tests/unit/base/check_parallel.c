@@ -86,9 +86,20 @@ static void inner_tile(void *arg, int64_t tile)
     r->all->self[r->row][tile] = pthread_self();
 }
 
+/* Tiles that have begun. */
+static atomic_int begun;
+
+static void wait_until_begun(int n)
+{
+    for (int i = 0; i < 20000 && begun < n; i++)
+        usleep(1000);
+}
+
 static void outer_tile(void *arg, int64_t tile)
 {
     nested *all = arg;
+    begun++;
+    wait_until_begun(2); /* so that one thread does not run all */
     nested_row r = {all, tile};
     all->outer[tile] = pthread_self();
     mf_parallel(8, inner_tile, &r);
@@ -98,6 +109,7 @@ START_TEST(nested_calls_stay_in_their_thread)
 {
     static nested all;
     bool several = false;
+    begun = 0;
     mf_parallel_set_threads(4);
     mf_parallel(8, outer_tile, &all);
     for (int i = 0; i < 8; i++) {
@@ -106,6 +118,28 @@ START_TEST(nested_calls_stay_in_their_thread)
             ck_assert(pthread_equal(all.self[i][j], all.outer[i]));
     }
     ck_assert(several);
+}
+END_TEST
+
+static void first_is_last(void *arg, int64_t tile)
+{
+    int *ret_before_it = arg;
+    if (tile == 0) {
+        wait_until_begun(TILES - 1);
+        *ret_before_it = begun;
+    }
+    begun++;
+}
+
+/* Other threads take the tiles of one that does not go on. */
+START_TEST(a_stopped_thread_delays_one_tile)
+{
+    int before_it = -1;
+    begun = 0;
+    mf_parallel_set_threads(2);
+    mf_parallel(TILES, first_is_last, &before_it);
+    ck_assert_int_eq(before_it, TILES - 1);
+    ck_assert_int_eq(begun, TILES);
 }
 END_TEST
 
@@ -159,6 +193,7 @@ static Suite *suite(void)
     tcase_add_test(c, nothing_starts_unasked);
     tcase_add_test(c, every_tile_once);
     tcase_add_test(c, nested_calls_stay_in_their_thread);
+    tcase_add_test(c, a_stopped_thread_delays_one_tile);
     tcase_add_test(c, same_bits_at_any_thread_count);
     tcase_add_test(c, thread_numbers);
     suite_add_tcase(s, c);

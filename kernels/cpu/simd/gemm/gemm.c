@@ -19,6 +19,9 @@
 #define TURN   0.5   /* in addition, to transpose it */
 #define BEGIN  2000  /* to begin a tile */
 #define SPREAD 16000 /* to wake threads */
+/* Share of a tile's time that the first thread to end waits for the last one: other processes
+ * stop threads for a while. Smaller tiles wait less. */
+#define LATE 0.15
 
 typedef struct cut {
     const mf_gemm *p;
@@ -86,8 +89,8 @@ static void cut_sides(cut *c, int64_t threads)
                 p->by == MF_BY_ROWS ? ceil((double)c->parts / (double)down) : 1;
             const double each =
                 amx ? amx_cycles_of(p, m, n, parts) : cycles_of(p, copied, m, n, parts);
-            const double cycles =
-                (double)div_up(tiles, threads) * each + (tiles > 1 ? SPREAD : 0);
+            double cycles = (double)div_up(tiles, threads) * each;
+            if (tiles > 1) cycles += LATE * each + SPREAD;
             if (best != 0 && cycles >= best) continue;
             best = cycles;
             c->down = down;
