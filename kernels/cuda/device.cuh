@@ -31,6 +31,13 @@
 
 #define MF_ALIGNED(p, n) ((void)0)
 
+/* What is compiled for: 800 for sm_80; 0 for the host. */
+#ifdef __CUDA_ARCH__
+#define MF_ARCH __CUDA_ARCH__
+#else
+#define MF_ARCH 0
+#endif
+
 MF_INLINE uint32_t mf_shared_address(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
@@ -42,6 +49,11 @@ MF_INLINE void mf_copy16(void *to, const void *from, int valid)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(mf_shared_address(to)),
                  "l"(from), "r"(valid)
                  : "memory");
+}
+/* The same, of all 16 bytes or, if not `there`, of none. */
+MF_INLINE void mf_copy16_if(void *to, const void *from, bool there)
+{
+    mf_copy16(to, from, there ? 16 : 0);
 }
 MF_INLINE void mf_copy_commit()
 {
@@ -163,6 +175,7 @@ MF_INLINE void mf_wgmma(float (&d)[128], uint64_t a, uint64_t b)
 #endif
 #else
 #include "emu.hh"
+#define MF_ARCH      0
 #define MF_HAS_WGMMA 1
 #define MF_UNROLL
 #define MF_UNROLL_BY(n)
@@ -183,6 +196,10 @@ MF_INLINE void mf_wgmma(float (&d)[128], uint64_t a, uint64_t b)
 static inline void mf_copy16(void *to, const void *from, int valid)
 {
     emu::cp_async(to, from, 16, valid, __FILE__, __LINE__);
+}
+static inline void mf_copy16_if(void *to, const void *from, bool there)
+{
+    emu::cp_async(to, from, 16, there ? 16 : 0, __FILE__, __LINE__);
 }
 static inline void mf_copy_commit()
 {

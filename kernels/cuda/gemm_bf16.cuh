@@ -2,98 +2,16 @@
  * above), with sums in f32: tiles of 128 x 128 for blocks of 4 warps, 64 x 64 each. A block
  * takes tiles in turn; which rows a group has is read on the device.
  *
- * Shared memory holds MF_STAGES steps of 64 inner indices, which cp.async brings two steps
- * before they are multiplied; that is where rows are gathered. In either direction an operand
- * is copied as it is stored, 16 bytes at a time, and ldmatrix transposes what has the inner
- * index along columns. Of a row, the 16 bytes of place p lie at place p ^ row % 8, so that
- * neither copies nor ldmatrix need a bank twice. */
+ * Shared memory holds MF_STAGES steps of 64 inner indices (gemm_feed.cuh), which cp.async
+ * brings two steps before they are multiplied. ldmatrix transposes what has the inner index
+ * along columns. A loop of its own goes through the steps whose copies need no checks. */
 #pragma once
 #include "gemm.cuh"
+#include "gemm_feed.cuh"
 
-constexpr int MF_SIDE_BF16 = 128, MF_STEP = 64, MF_STAGES = 3, MF_THREADS_BF16 = 128;
+constexpr int MF_SIDE_BF16 = 128, MF_STAGES = 3, MF_THREADS_BF16 = 128;
 constexpr int MF_PANEL = MF_SIDE_BF16 * MF_STEP * 2; /* bytes of one operand of a step */
 constexpr int MF_STAGE = 2 * MF_PANEL, MF_SHARED_BF16 = MF_STAGES * MF_STAGE;
-constexpr int MF_COPIES = MF_PANEL / 16 / MF_THREADS_BF16; /* of a thread, an operand a step */
-/* Bytes between the rows that one thread copies, and between fragments of 16 rows. */
-constexpr int MF_PANEL_STEP = MF_PANEL / MF_COPIES;
-
-/* What a thread copies of one operand. ALONG: the inner index runs along stored rows, so that
- * a tile is 128 rows of 64 elements; else it is 64 rows of 128 elements. */
-template <bool ALONG> struct mf_feed;
-
-template <> struct mf_feed<true> {
-    const mf_bf16 *from[MF_COPIES];
-    int64_t left;   /* inner indices from this thread's first one on */
-    unsigned there; /* bit i: row i is one */
-    int to;
-
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t end, int64_t k0, int64_t k1)
-    {
-        const int place = (int)threadIdx.x % 8, row = (int)threadIdx.x / 8;
-        to = row * 128 + (place ^ row % 8) * 16;
-        left = k1 - k0 - place * 8;
-        there = 0;
-        MF_UNROLL
-        for (int i = 0; i < MF_COPIES; i++) {
-            int64_t r = first + row + MF_THREADS_BF16 / 8 * i;
-            r = r < end ? o.row ? o.row[r] : r : -1;
-            from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * 8;
-            there |= (unsigned)(r >= 0) << i;
-        }
-    }
-    MF_METHOD void load(unsigned char *panel)
-    {
-        const int bytes = left <= 0 ? 0 : left < 8 ? (int)left * 2 : 16;
-        MF_UNROLL
-        for (int i = 0; i < MF_COPIES; i++) {
-            mf_copy16(panel + to + i * MF_PANEL_STEP, from[i], there >> i & 1 ? bytes : 0);
-            from[i] += MF_STEP;
-        }
-        left -= MF_STEP;
-    }
-};
-
-template <> struct mf_feed<false> {
-    const mf_bf16 *from;
-    const int32_t *list;
-    int64_t ld, k, end;
-    int bytes, to;
-    int32_t row; /* of a list, for lane l: the row of copy l / 2 of half l % 2 of the warp */
-
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t last, int64_t k0, int64_t k1)
-    {
-        const int place = (int)threadIdx.x % 16, r = (int)threadIdx.x / 16;
-        const int64_t here = last - first - place * 8;
-        to = r * 256 + (place ^ r) * 16;
-        bytes = here <= 0 ? 0 : here < 8 ? (int)here * 2 : 16;
-        from = bytes > 0 ? data + first + place * 8 : data;
-        list = o.row, ld = o.ld, k = k0, end = k1;
-        look();
-    }
-    /* Reads the list one step before its rows are copied. */
-    MF_METHOD void look()
-    {
-        const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
-        const int64_t at = k + warp * 2 + lane % 2 + lane / 2 * (MF_THREADS_BF16 / 16);
-        if (list) row = lane < 2 * MF_COPIES && at < end ? list[at] : -1;
-    }
-    MF_METHOD void load(unsigned char *panel)
-    {
-        const int half = (int)threadIdx.x % MF_WARP / 16;
-        MF_UNROLL
-        for (int i = 0; i < MF_COPIES; i++) {
-            const int64_t at = k + (int)threadIdx.x / 16 + MF_THREADS_BF16 / 16 * i;
-            int64_t r = at < end ? at : -1;
-            if (list) r = __shfl_sync(MF_ALL_LANES, row, half + 2 * i);
-            mf_copy16(panel + to + i * MF_PANEL_STEP, from + (r < 0 ? 0 : r) * ld,
-                      r < 0 ? 0 : bytes);
-        }
-        k += MF_STEP;
-        look();
-    }
-};
 
 /* Where a lane's row of ldmatrix is: for a warp's fragment 0 of inner indices 0 .. 15. SPLIT:
  * which of the lane's bits selects the second 8 rows of the fragment; the other one selects the
@@ -180,9 +98,32 @@ MF_INLINE void mf_gemm_store2(const mf_gemm &g, const mf_gemm_part &p, int64_t i
     }
 }
 
-/* A_ALONG, B_ALONG: the inner index runs along stored rows. pairs: of c, two elements can be
- * moved at once. */
+/* sum += the 64 rows of a and of b that a warp multiplies of a step. */
 template <bool A_ALONG, bool B_ALONG>
+MF_INLINE void mf_gemm_step(const unsigned char *step, int get_a, int get_b,
+                            float (&sum)[4][8][4])
+{
+    MF_UNROLL
+    for (int q = 0; q < MF_STEP / 16; q++) {
+        uint32_t of_a[4][4], of_b[4][4];
+        MF_UNROLL
+        for (int i = 0; i < 4; i++)
+            mf_fragment_get<A_ALONG>(of_a[i], step + mf_fragment_at<A_ALONG>(get_a, i, q));
+        MF_UNROLL
+        for (int j = 0; j < 4; j++)
+            mf_fragment_get<B_ALONG>(of_b[j], step + mf_fragment_at<B_ALONG>(get_b, j, q));
+        MF_UNROLL
+        for (int i = 0; i < 4; i++) {
+            MF_UNROLL
+            for (int j = 0; j < 8; j++)
+                mf_mma(sum[i][j], of_a[i], &of_b[j / 2][j % 2 * 2]);
+        }
+    }
+}
+
+/* A_ALONG, B_ALONG: the inner index runs along stored rows. LISTED: an operand of which it does
+ * not may have a list of rows. pairs: of c, two elements can be moved at once. */
+template <bool A_ALONG, bool B_ALONG, bool LISTED>
 __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
     mf_cu_gemm_bf16(const mf_fault *fault, mf_gemm g, bool pairs)
 {
@@ -196,12 +137,13 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
     for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_SIDE_BF16>(g, g.n, tile, &e, &before, &p);
          tile += gridDim.x) {
         const int steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
-        mf_feed<A_ALONG> a;
-        mf_feed<B_ALONG> b;
+        mf_feed<A_ALONG, MF_THREADS_BF16, MF_SIDE_BF16, false, LISTED> a;
+        mf_feed<B_ALONG, MF_THREADS_BF16, MF_SIDE_BF16, false, LISTED> b;
         a.begin(g.a, (const mf_bf16 *)g.a.data + (g.by == MF_BY_BATCH ? p.group * g.a.step : 0),
                 p.i0, p.i1, p.k0, p.k1);
         b.begin(g.b, (const mf_bf16 *)g.b.data + (g.by == MF_BY_INNER ? 0 : p.group * g.b.step),
                 p.j0, g.n, p.k0, p.k1);
+        const int whole = a.whole() < b.whole() ? a.whole() : b.whole();
         float sum[4][8][4] = {};
         MF_UNROLL
         for (int s = 0; s < MF_STAGES - 1; s++) {
@@ -209,36 +151,28 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
                 a.load(shared + s * MF_STAGE), b.load(shared + s * MF_STAGE + MF_PANEL);
             mf_copy_commit();
         }
-        int stage = 0, ahead = MF_STAGES - 1;
-        for (int s = 0; s < steps; s++) {
+        int s = 0, stage = 0, ahead = MF_STAGES - 1;
+        auto multiply = [&]() {
+            mf_copy_commit(); /* an empty group, too, so that the number of them is right */
+            mf_gemm_step<A_ALONG, B_ALONG>(shared + stage * MF_STAGE, get_a, get_b, sum);
+            stage = stage + 1 == MF_STAGES ? 0 : stage + 1;
+            ahead = ahead + 1 == MF_STAGES ? 0 : ahead + 1;
+        };
+        for (; s + MF_STAGES - 1 < whole; s++) {
             mf_copy_wait<MF_STAGES - 2>();
             __syncthreads(); /* all have copied this step, and multiplied the one before */
+            a.load_whole(shared + ahead * MF_STAGE);
+            b.load_whole(shared + ahead * MF_STAGE + MF_PANEL);
+            multiply();
+        }
+        for (; s < steps; s++) {
+            mf_copy_wait<MF_STAGES - 2>();
+            __syncthreads(); /* all have copied this step, too */
             if (s + MF_STAGES - 1 < steps) {
                 a.load(shared + ahead * MF_STAGE);
                 b.load(shared + ahead * MF_STAGE + MF_PANEL);
             }
-            mf_copy_commit(); /* an empty one, too, so that the count above is right */
-            const unsigned char *now = shared + stage * MF_STAGE;
-            MF_UNROLL
-            for (int q = 0; q < MF_STEP / 16; q++) {
-                uint32_t of_a[4][4], of_b[4][4];
-                MF_UNROLL
-                for (int i = 0; i < 4; i++)
-                    mf_fragment_get<A_ALONG>(of_a[i],
-                                             now + mf_fragment_at<A_ALONG>(get_a, i, q));
-                MF_UNROLL
-                for (int j = 0; j < 4; j++)
-                    mf_fragment_get<B_ALONG>(of_b[j],
-                                             now + mf_fragment_at<B_ALONG>(get_b, j, q));
-                MF_UNROLL
-                for (int i = 0; i < 4; i++) {
-                    MF_UNROLL
-                    for (int j = 0; j < 8; j++)
-                        mf_mma(sum[i][j], of_a[i], &of_b[j / 2][j % 2 * 2]);
-                }
-            }
-            stage = stage + 1 == MF_STAGES ? 0 : stage + 1;
-            ahead = ahead + 1 == MF_STAGES ? 0 : ahead + 1;
+            multiply();
         }
         mf_copy_wait<0>();
         __syncthreads(); /* the next tile's copies go where slower warps still read */
@@ -261,14 +195,21 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
 static inline bool mf_by_sixteen(const mf_gemm_operand &o)
 {
     return o.type == MF_CAST_BF16 && (uintptr_t)o.data % 16 == 0 && o.ld % 8 == 0 &&
-           o.step % 8 == 0;
+           o.step % 8 == 0 && o.ld <= INT32_MAX / 2;
+}
+/* Whether an operand whose inner index does not run along stored rows has a list of rows. */
+static inline bool mf_is_listed(const mf_gemm &g)
+{
+    return (g.a.trans && g.a.row) || (!g.b.trans && g.b.row);
 }
 /* Whether the kernel above computes g: groups of rows or of inner indices begin anywhere, so
- * they must not run along stored rows. */
+ * they must not run along stored rows; and of gemms with such lists it computes those that have
+ * them, gradients of weights. */
 static inline bool mf_can_gemm_bf16(const mf_gemm &g)
 {
-    if (!mf_by_sixteen(g.a) || !mf_by_sixteen(g.b) || g.m > INT32_MAX || g.n > INT32_MAX)
-        return false;
+    const bool small = g.m <= INT32_MAX && g.n <= INT32_MAX && g.k <= INT32_MAX;
+    if (!small || !mf_by_sixteen(g.a) || !mf_by_sixteen(g.b)) return false;
+    if (mf_is_listed(g) && !(g.a.trans && !g.b.trans)) return false;
     return g.by == MF_BY_BATCH || (g.by == MF_BY_ROWS ? !g.a.trans : g.a.trans && !g.b.trans);
 }
 
@@ -281,15 +222,18 @@ static inline void mf_launch_gemm_bf16(const mf_kctx *x, const mf_gemm &g)
     const dim3 grid((unsigned)(tiles < most ? tiles : most)), block(MF_THREADS_BF16);
     const bool pairs = (uintptr_t)g.c.data % (2 * (uintptr_t)mf_cast_size(g.c.type)) == 0 &&
                        g.c.ld % 2 == 0 && g.c.step % 2 == 0;
-#define MF_LAUNCH_BF16(a, b)                                                                   \
-    MF_LAUNCH((mf_cu_gemm_bf16<a, b>), grid, block, MF_SHARED_BF16, x, x->fault, g, pairs)
-    if (!g.a.trans && g.b.trans)
-        MF_LAUNCH_BF16(true, true);
+#define MF_LAUNCH_BF16(a, b, listed)                                                           \
+    MF_LAUNCH((mf_cu_gemm_bf16<a, b, listed>), grid, block, MF_SHARED_BF16, x, x->fault, g,    \
+              pairs)
+    if (mf_is_listed(g))
+        MF_LAUNCH_BF16(false, false, true);
+    else if (!g.a.trans && g.b.trans)
+        MF_LAUNCH_BF16(true, true, false);
     else if (!g.a.trans)
-        MF_LAUNCH_BF16(true, false);
+        MF_LAUNCH_BF16(true, false, false);
     else if (g.b.trans)
-        MF_LAUNCH_BF16(false, true);
+        MF_LAUNCH_BF16(false, true, false);
     else
-        MF_LAUNCH_BF16(false, false);
+        MF_LAUNCH_BF16(false, false, false);
 #undef MF_LAUNCH_BF16
 }

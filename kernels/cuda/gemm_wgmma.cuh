@@ -3,11 +3,10 @@
  * of two warpgroups, 64 rows each. Both operands are read from shared memory, so a tile of 256
  * columns needs it 640 clocks for 1024 clocks of arithmetic.
  *
- * Shared memory holds steps of 64 inner indices, of which cp.async brings all but two ahead:
- * one step is multiplied, and the one before it may still be read by another warpgroup. An
- * operand is copied as it is stored, in rows of 128 bytes, of which place p lies at place
- * p ^ row % 8, as the descriptors of wgmma say; what is wider has several such panels of 64
- * rows. The first steps of a tile are brought while the sums of the one before are written.
+ * Shared memory holds steps of 64 inner indices (gemm_feed.cuh), of which cp.async brings all
+ * but two ahead: one step is multiplied, and the one before it may still be read by another
+ * warpgroup. What is wider than 64 elements has several panels. The first steps of a tile are
+ * brought while the sums of the one before are written.
  *
  * With the epilogue SWIGLU a tile has 128 columns of y, and the two times 128 of c from which
  * they come, so that a thread has both factors of an element. */
@@ -17,102 +16,11 @@
 
 constexpr int MF_THREADS_WGMMA = 256, MF_HIGH_WGMMA = 128, MF_SHARED_WGMMA = 192 << 10;
 constexpr int MF_ROW_BYTES = 128, MF_EIGHT_ROWS = 8 * MF_ROW_BYTES;
-constexpr int MF_PANEL_BYTES = 64 * MF_ROW_BYTES; /* 64 x 64 elements */
 
 /* How a thread can write elements of c next to each other. */
 enum { MF_STORE_ONE, MF_STORE_TWO, MF_STORE_FOUR };
 
 #ifdef MF_HAS_WGMMA
-/* What a thread copies of one operand of SIDE rows or columns. ALONG: the inner index runs
- * along stored rows, so that a step is SIDE rows of 64 elements; else it is 64 rows of SIDE.
- * HALVES: one half of SIDE is of rows first .., the other one of rows end + first .. */
-template <bool ALONG, int SIDE, bool HALVES = false> struct mf_wgmma_feed;
-
-template <int SIDE, bool HALVES> struct mf_wgmma_feed<true, SIDE, HALVES> {
-    enum { ROWS = MF_THREADS_WGMMA / 8, COPIES = SIDE / ROWS };
-    const mf_bf16 *from[COPIES];
-    int64_t left;   /* inner indices from this thread's first one on */
-    unsigned there; /* bit i: row i is one */
-    int to;
-
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t end, int64_t k0, int64_t k1)
-    {
-        const int place = (int)threadIdx.x % 8, row = (int)threadIdx.x / 8;
-        to = row * MF_ROW_BYTES + (place ^ row % 8) * 16;
-        left = k1 - k0 - place * 8;
-        there = 0;
-        MF_UNROLL
-        for (int i = 0; i < COPIES; i++) {
-            const int second = HALVES && i >= COPIES / 2;
-            int64_t r = first + row + ROWS * i - second * (SIDE / 2);
-            r = r < end ? r + second * end : -1;
-            if (o.row && r >= 0) r = o.row[r];
-            from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * 8;
-            there |= (unsigned)(r >= 0) << i;
-        }
-    }
-    MF_METHOD void load(unsigned char *step)
-    {
-        const int bytes = left <= 0 ? 0 : left < 8 ? (int)left * 2 : 16;
-        MF_UNROLL
-        for (int i = 0; i < COPIES; i++) {
-            mf_copy16(step + to + i * ROWS * MF_ROW_BYTES, from[i], there >> i & 1 ? bytes : 0);
-            from[i] += MF_STEP;
-        }
-        left -= MF_STEP;
-    }
-};
-
-template <int SIDE> struct mf_wgmma_feed<false, SIDE, false> {
-    /* THREADS have one row; a warp has SHARE of ROWS rows at once. */
-    enum {
-        THREADS = SIDE / 8,
-        ROWS = MF_THREADS_WGMMA / THREADS,
-        COPIES = MF_STEP / ROWS,
-        SHARE = MF_WARP / THREADS
-    };
-    const mf_bf16 *from;
-    const int32_t *list;
-    int64_t ld, k, end;
-    int bytes, to;
-    int32_t row; /* of a list, for lane l: the row of copy l / SHARE of part l % SHARE */
-
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t last, int64_t k0, int64_t k1)
-    {
-        const int place = (int)threadIdx.x % THREADS, r = (int)threadIdx.x / THREADS;
-        const int64_t here = last - first - place * 8;
-        to = place / 8 * MF_PANEL_BYTES + r * MF_ROW_BYTES + (place % 8 ^ r % 8) * 16;
-        bytes = here <= 0 ? 0 : here < 8 ? (int)here * 2 : 16;
-        from = bytes > 0 ? data + first + place * 8 : data;
-        list = o.row, ld = o.ld, k = k0, end = k1;
-        look();
-    }
-    /* Reads the list one step before its rows are copied. */
-    MF_METHOD void look()
-    {
-        const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
-        const int64_t at = k + warp * SHARE + lane % SHARE + lane / SHARE * ROWS;
-        if (list) row = lane < SHARE * COPIES && at < end ? list[at] : -1;
-    }
-    MF_METHOD void load(unsigned char *step)
-    {
-        const int part = (int)threadIdx.x % MF_WARP / THREADS;
-        MF_UNROLL
-        for (int i = 0; i < COPIES; i++) {
-            const int64_t at = k + (int)threadIdx.x / THREADS + ROWS * i;
-            int64_t r = at < end ? at : -1;
-            if (list) r = __shfl_sync(MF_ALL_LANES, row, part + SHARE * i);
-            /* ROWS is 8 or 16, so all rows of this thread have the same place modulo 8 */
-            mf_copy16(step + to + i * ROWS * MF_ROW_BYTES, from + (r < 0 ? 0 : r) * ld,
-                      r < 0 ? 0 : bytes);
-        }
-        k += MF_STEP;
-        look();
-    }
-};
-
 /* A descriptor of the 64 rows, or all columns, that begin at `at`; and bytes between 16 inner
  * indices and the next. */
 template <bool ALONG> MF_INLINE uint64_t mf_wgmma_panel(const unsigned char *at)
@@ -230,9 +138,10 @@ MF_INLINE void mf_wgmma_swiglu(const mf_gemm &g, const mf_gemm_part &p, const fl
 }
 #endif
 
-/* A_ALONG, B_ALONG: the inner index runs along stored rows. WIDE: columns of a tile. SWIGLU:
- * the epilogue; then WIDE is 256. how: of c, what can be moved at once. */
-template <bool A_ALONG, bool B_ALONG, int WIDE, bool SWIGLU = false>
+/* A_ALONG, B_ALONG: the inner index runs along stored rows. LISTED: an operand of which it does
+ * not may have a list of rows. WIDE: columns of a tile. SWIGLU: the epilogue; then WIDE is 256.
+ * how: of c, what can be moved at once. */
+template <bool A_ALONG, bool B_ALONG, bool LISTED, int WIDE, bool SWIGLU = false>
 __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     mf_cu_gemm_wgmma(const mf_fault *fault, mf_gemm g, int how)
 {
@@ -243,9 +152,9 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     MF_SHARED_DYNAMIC(shared);
     const int group = (int)threadIdx.x / (4 * MF_WARP);
     int64_t e = 0, before = 0;
-    int steps = 0;
-    mf_wgmma_feed<A_ALONG, MF_HIGH_WGMMA> a;
-    mf_wgmma_feed<B_ALONG, WIDE, SWIGLU> b;
+    int steps = 0, whole = 0; /* of the tile; those that load_whole() can copy */
+    mf_feed<A_ALONG, MF_THREADS_WGMMA, MF_HIGH_WGMMA, true, LISTED> a;
+    mf_feed<B_ALONG, MF_THREADS_WGMMA, WIDE, true, LISTED, SWIGLU> b;
     const int64_t n = SWIGLU ? g.n / 2 : g.n;
     mf_gemm_part p;
     if (mf_failed(fault)) return;
@@ -257,6 +166,7 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
                 p.i0, p.i1, p.k0, p.k1);
         b.begin(g.b, (const mf_bf16 *)g.b.data + (g.by == MF_BY_INNER ? 0 : p.group * g.b.step),
                 p.j0, n, p.k0, p.k1);
+        whole = a.whole() < b.whole() ? a.whole() : b.whole();
         MF_UNROLL
         for (int s = 0; s < AHEAD; s++) {
             if (s < steps) a.load(shared + s * STAGE), b.load(shared + s * STAGE + PANEL_A);
@@ -268,8 +178,8 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
     bool more = begin(tile);
     while (more) {
         float sum[WIDE / 2] = {};
-        int stage = 0, ahead = AHEAD;
-        for (int s = 0; s < steps; s++) {
+        int s = 0, stage = 0, ahead = AHEAD;
+        auto multiply = [&]() {
             mf_copy_wait<AHEAD - 1>();
             mf_proxy_fence();
             /* all have copied this step, and none reads the one before the last */
@@ -284,14 +194,26 @@ __global__ void __launch_bounds__(MF_THREADS_WGMMA, 1)
                                              mf_wgmma_at(of_a, q * mf_wgmma_next<A_ALONG>()),
                                              mf_wgmma_at(of_b, q * mf_wgmma_next<B_ALONG>()));
             mf_wgmma_commit();
+        };
+        auto next = [&]() {
+            mf_copy_commit();      /* an empty group, too, so that their number is right */
+            mf_wgmma_wait<1>(sum); /* the step before is read */
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
+            ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
+        };
+        for (; s + AHEAD < whole; s++) {
+            multiply();
+            a.load_whole(shared + ahead * STAGE);
+            b.load_whole(shared + ahead * STAGE + PANEL_A);
+            next();
+        }
+        for (; s < steps; s++) {
+            multiply();
             if (s + AHEAD < steps) {
                 a.load(shared + ahead * STAGE);
                 b.load(shared + ahead * STAGE + PANEL_A);
             }
-            mf_copy_commit();      /* an empty one, too, so that the count above is right */
-            mf_wgmma_wait<1>(sum); /* the step before is read */
-            stage = stage + 1 == STAGES ? 0 : stage + 1;
-            ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
+            next();
         }
         mf_wgmma_wait<0>(sum);
         mf_copy_wait<0>();
@@ -337,16 +259,19 @@ template <int WIDE> static inline void mf_launch_wgmma_of(const mf_kctx *x, cons
     const int64_t tiles = mf_tiles_wgmma(g, WIDE), most = mf_cuda_processors;
     const dim3 grid((unsigned)(tiles < most ? tiles : most)), block(MF_THREADS_WGMMA);
     const int how = mf_store_of(g);
-#define MF_LAUNCH_WGMMA(a, b)                                                                  \
-    MF_LAUNCH((mf_cu_gemm_wgmma<a, b, WIDE>), grid, block, MF_SHARED_WGMMA, x, x->fault, g, how)
-    if (!g.a.trans && g.b.trans)
-        MF_LAUNCH_WGMMA(true, true);
+#define MF_LAUNCH_WGMMA(a, b, listed)                                                          \
+    MF_LAUNCH((mf_cu_gemm_wgmma<a, b, listed, WIDE>), grid, block, MF_SHARED_WGMMA, x,         \
+              x->fault, g, how)
+    if (mf_is_listed(g))
+        MF_LAUNCH_WGMMA(false, false, true);
+    else if (!g.a.trans && g.b.trans)
+        MF_LAUNCH_WGMMA(true, true, false);
     else if (!g.a.trans)
-        MF_LAUNCH_WGMMA(true, false);
+        MF_LAUNCH_WGMMA(true, false, false);
     else if (g.b.trans)
-        MF_LAUNCH_WGMMA(false, true);
+        MF_LAUNCH_WGMMA(false, true, false);
     else
-        MF_LAUNCH_WGMMA(false, false);
+        MF_LAUNCH_WGMMA(false, false, false);
 #undef MF_LAUNCH_WGMMA
 }
 
@@ -373,7 +298,7 @@ extern "C" bool mf_cuda_can_swiglu(const mf_gemm *g)
 static inline void mf_launch_swiglu_wgmma(const mf_kctx *x, const mf_gemm &g)
 {
     const int64_t tiles = mf_tiles_wgmma(g, 256), most = mf_cuda_processors;
-    MF_LAUNCH((mf_cu_gemm_wgmma<true, true, 256, true>),
+    MF_LAUNCH((mf_cu_gemm_wgmma<true, true, false, 256, true>),
               dim3((unsigned)(tiles < most ? tiles : most)), dim3(MF_THREADS_WGMMA),
               MF_SHARED_WGMMA, x, x->fault, g, MF_STORE_FOUR);
 }

@@ -12,7 +12,8 @@
  *
  * The keys that a query sees, but for a mask, are a span; neither end falls from one query to
  * the next. So the spans of a tile's first and last query tell which tiles of keys nobody sees,
- * and which all queries see as a whole: only in others scores are hidden one by one.
+ * and which all queries see as a whole: a loop of their own goes through these, and only in
+ * others scores are hidden one by one.
  *
  * The backward pass is in attention_bf16_backward.cuh. */
 #pragma once
@@ -37,6 +38,11 @@ template <int HD_> struct mf_flash {
         DQ = (2 * SIDE + 2 * STAGES * DQ_KEYS) * ROW,
         DKV = 2 * SIDE * ROW + STAGES * QUERIES * (2 * ROW + 16)
     };
+};
+
+/* A constant that a lambda takes. */
+template <bool B> struct mf_bool {
+    enum { value = B };
 };
 
 /* Keys first .. first + count - 1. */
@@ -149,6 +155,23 @@ MF_INLINE void mf_flash_load(const float *matrix, int64_t ld, const mf_flash_row
         mf_copy16(to + mf_flash_at<HD>(row + i * STEP, place), there ? at : from,
                   there ? 16 : 0);
     }
+}
+
+/* The same of rows that are all there. */
+template <int HD, int ROWS>
+MF_INLINE void mf_flash_load_whole(const float *matrix, int64_t ld, const mf_flash_rows &r,
+                                   int first, unsigned char *to)
+{
+    constexpr int PLACES = HD / 8, STEP = MF_FLASH_THREADS / PLACES;
+    const int row = (int)threadIdx.x / PLACES, place = (int)threadIdx.x % PLACES;
+    const bool in = place * 8 < r.d;
+    const unsigned stride = (unsigned)ld * 2, at = (unsigned)(r.at + first + row);
+    const unsigned char *from =
+        (const unsigned char *)(mf_halves(matrix) + r.column + (in ? place * 8 : 0));
+    MF_UNROLL
+    for (int i = 0; i < ROWS / STEP; i++)
+        mf_copy16_if(to + mf_flash_at<HD>(row + i * STEP, place),
+                     from + (uint64_t)(at + i * STEP) * stride, in); /* without sign: faster */
 }
 
 /* Rounds the warp's 16 rows of sums from r0 on, times a factor for the upper and the lower
@@ -343,26 +366,41 @@ MF_INLINE void mf_flash_forward(const mf_attention_args &p, int b, int h, int t0
         mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, all.begin, all.end, tiles + TILE);
     }
     mf_copy_commit();
-    int stage = 0;
-    for (int s0 = all.begin; s0 < all.end; s0 += KEYS, stage ^= 1) {
+    int stage = 0, s0 = all.begin;
+    /* Multiplies the tile of keys from s0 on, and starts to copy the next one. WHOLE: all
+     * queries see all keys of both. */
+    auto tile = [&](auto kind) {
+        constexpr bool WHOLE = decltype(kind)::value;
+        const int first = s0, next = s0 + KEYS;
         const unsigned char *now = tiles + stage * 2 * TILE;
+        unsigned char *ahead = tiles + (stage ^ 1) * 2 * TILE;
+        stage ^= 1, s0 = next;
         mf_copy_wait<0>();
         __syncthreads(); /* all have copied this tile, and multiplied the one before */
-        if (s0 + KEYS < all.end) {
-            unsigned char *next = tiles + (stage ^ 1) * 2 * TILE;
-            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0 + KEYS, all.end, next);
-            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0 + KEYS, all.end, next + TILE);
+        if constexpr (WHOLE) {
+            mf_flash_load_whole<HD, KEYS>(p.k, p.ldk, keys, next, ahead);
+            mf_flash_load_whole<HD, KEYS>(p.v, p.ldv, keys, next, ahead + TILE);
+            mf_copy_commit();
+        } else if (next < all.end) {
+            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, next, all.end, ahead);
+            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, next, all.end, ahead + TILE);
             mf_copy_commit();
         }
-        if (!mf_reaches(mine, s0, s0 + KEYS)) continue;
+        if (!WHOLE && !mf_reaches(mine, first, next)) return;
         float w[PARTS][KEYS / 8][4] = {};
         mf_flash_scores<HD, PARTS, KEYS>(shared, r0, now, w);
-        if (p.mask || !mf_reaches_all(mine, s0, s0 + KEYS))
-            mf_flash_hide<PARTS, KEYS>(p, o, t0 + r0 + lane / 4, t1, s0, w, NULL);
+        if (!WHOLE && (p.mask || !mf_reaches_all(mine, first, next)))
+            mf_flash_hide<PARTS, KEYS>(p, o, t0 + r0 + lane / 4, t1, first, w, NULL);
         MF_UNROLL
         for (int m = 0; m < PARTS; m++)
             mf_flash_weights<HD, KEYS>(scale, w[m], out[m], most[m], sum[m]);
         mf_flash_add<HD, PARTS, KEYS>(w, now + TILE, out);
+    };
+    while (s0 < all.end) {
+        if constexpr (HD != 128) /* there, registers do not suffice for both */
+            while (!p.mask && s0 >= all.whole_begin && s0 + 2 * KEYS <= all.whole_end)
+                tile(mf_bool<true>());
+        tile(mf_bool<false>());
     }
     mf_copy_wait<0>(); /* also if there was no key */
     __syncthreads();
@@ -408,6 +446,7 @@ __global__ void __launch_bounds__(MF_FLASH_THREADS, HD > 128 ? 1 : 2)
     const int tile = tiles - 1 - mf_flash_tile(tiles, &b);
     mf_flash_forward<HD>(p, b, (int)blockIdx.y, tile * mf_flash<HD>::ROWS, shared);
 }
+
 /* ---- launches ---- */
 
 template <class F> static inline void mf_by_flash(int64_t head_dim, F fn)

@@ -79,30 +79,37 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
     mf_flash_load<HD, F::SIDE>(p.q, p.ldq, rows, t0, t1, shared);
     mf_flash_load<HD, F::SIDE>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
     mf_copy_commit();
-    int stage = 0;
-    for (int s0 = all.begin; s0 < all.end; s0 += KEYS, stage ^= F::STAGES - 1) {
-        if (F::STAGES == 1 && s0 > all.begin)
-            __syncthreads(); /* all have multiplied the one before */
-        if (F::STAGES == 1 || s0 == all.begin) {
-            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0, all.end, tiles);
-            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0, all.end, tiles + TILE);
-            mf_copy_commit();
-        }
-        mf_copy_wait<0>();
-        __syncthreads(); /* all have copied this tile */
-        if (F::STAGES == 2 && s0 + KEYS < all.end) {
-            unsigned char *next = tiles + (stage ^ 1) * 2 * TILE;
-            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0 + KEYS, all.end, next);
-            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0 + KEYS, all.end, next + TILE);
-            mf_copy_commit();
-        }
-        if (!mf_reaches(mine, s0, s0 + KEYS)) continue;
+    int stage = 0, s0 = all.begin;
+    /* Multiplies the tile of keys from s0 on; with two stages the next one is copied meanwhile.
+     * WHOLE: all queries see all keys of both. */
+    auto tile = [&](auto kind) {
+        constexpr bool WHOLE = decltype(kind)::value;
+        const int first = s0, next = s0 + KEYS, copied = F::STAGES == 1 ? first : next;
         const unsigned char *now = tiles + stage * 2 * TILE;
+        unsigned char *to = tiles + (F::STAGES == 1 ? 0 : stage ^ 1) * 2 * TILE;
+        s0 = next, stage ^= F::STAGES - 1;
+        if (F::STAGES == 2) mf_copy_wait<0>();
+        /* all have multiplied the tile before, and with two stages copied this one */
+        __syncthreads();
+        if constexpr (WHOLE) {
+            mf_flash_load_whole<HD, KEYS>(p.k, p.ldk, keys, copied, to);
+            mf_flash_load_whole<HD, KEYS>(p.v, p.ldv, keys, copied, to + TILE);
+            mf_copy_commit();
+        } else if (copied < all.end) {
+            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, copied, all.end, to);
+            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, copied, all.end, to + TILE);
+            mf_copy_commit();
+        }
+        if (F::STAGES == 1) {
+            mf_copy_wait<0>();
+            __syncthreads(); /* all have copied this tile */
+        }
+        if (!WHOLE && !mf_reaches(mine, first, next)) return;
         float w[1][KEYS / 8][4] = {}, ds[1][KEYS / 8][4] = {};
         mf_flash_scores<HD, 1, KEYS>(shared, r0, now, w);
         mf_flash_scores<HD, 1, KEYS>(dy, r0, now + TILE, ds);
-        if (p.mask || !mf_reaches_all(mine, s0, s0 + KEYS))
-            mf_flash_hide<1, KEYS>(p, o, t0 + r0 + lane / 4, t1, s0, w, ds);
+        if (!WHOLE && (p.mask || !mf_reaches_all(mine, first, next)))
+            mf_flash_hide<1, KEYS>(p, o, t0 + r0 + lane / 4, t1, first, w, ds);
         MF_UNROLL
         for (int j = 0; j < KEYS / 8; j++) {
             MF_UNROLL
@@ -110,6 +117,16 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
                 mf_flash_gradient(scale, of[i / 2].x, of[i / 2].y, w[0][j][i], ds[0][j][i]);
         }
         mf_flash_add<HD, 1, KEYS>(ds, now, dq);
+    };
+    if (F::STAGES == 2 && all.begin < all.end) {
+        mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, s0, all.end, tiles);
+        mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, s0, all.end, tiles + TILE);
+        mf_copy_commit();
+    }
+    while (s0 < all.end) {
+        while (!p.mask && s0 >= all.whole_begin && s0 + F::STAGES * KEYS <= all.whole_end)
+            tile(mf_bool<true>());
+        if (F::STAGES == 2 || s0 < all.end) tile(mf_bool<false>());
     }
     mf_copy_wait<0>(); /* also if there was no key */
     __syncthreads();
@@ -142,9 +159,35 @@ MF_INLINE void mf_queries_of(const mf_attention_args &p, const mf_sequence &o, i
     if (p.since) *to = mf_first_from(p.since + o.b * p.t, *from, *to, s1);
 }
 
+/* Of queries *from .. *to - 1 those that see all of the keys s0 .. s1 - 1, but for a mask: a
+ * span begins at s0 or before, and does not end before s1. */
+MF_INLINE void mf_whole_queries(const mf_attention_args &p, const mf_sequence &o, int s0,
+                                int s1, int *from, int *to)
+{
+    int low = *from, high = *to;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        const mf_span s = mf_span_of(p, o, middle);
+        if (s.first + s.count < s1)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *from = low, high = *to;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (mf_span_of(p, o, middle).first <= s0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *to = low;
+}
+
 /* Starts to copy a tile of queries of head h, their gradients and what is ready of them.
- * Queries behind the last one, whose rows are zeros, have its span, so spans never fall. */
-template <int HD>
+ * Queries behind the last one, whose rows are zeros, have its span, so spans never fall. WHOLE:
+ * all queries are there, and nobody reads their spans. */
+template <int HD, bool WHOLE>
 MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o, int h,
                                 const float2 *ready, int t0, int t1, unsigned char *q,
                                 unsigned char *dy, mf_flash_query *of)
@@ -152,15 +195,20 @@ MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o
     constexpr int QUERIES = mf_flash<HD>::QUERIES;
     const mf_flash_rows rows = mf_flash_rows_of(p, o.b * p.t, h);
     const int t = t0 + (int)threadIdx.x;
-    mf_flash_load<HD, QUERIES>(p.q, p.ldq, rows, t0, t1, q);
-    mf_flash_load<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
+    if constexpr (WHOLE) {
+        mf_flash_load_whole<HD, QUERIES>(p.q, p.ldq, rows, t0, q);
+        mf_flash_load_whole<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, dy);
+    } else {
+        mf_flash_load<HD, QUERIES>(p.q, p.ldq, rows, t0, t1, q);
+        mf_flash_load<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
+    }
     mf_copy_commit();
     ready += mf_flash_ready_at(p, o.b, h, 0);
     if (t >= t0 + QUERIES) return;
-    const float2 own = t < t1 ? ready[t] : make_float2(0, 0);
+    const float2 own = WHOLE || t < t1 ? ready[t] : make_float2(0, 0);
     mf_flash_query *to = of + (t - t0);
     to->lse = own.x, to->delta = own.y;
-    to->span = mf_span_of(p, o, t < t1 ? t : t1 - 1);
+    if (!WHOLE) to->span = mf_span_of(p, o, t < t1 ? t : t1 - 1);
 }
 
 /* DK, DV: which of them; both have too many sums for wide heads. */
@@ -189,31 +237,42 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
     mf_flash_load<HD, F::SIDE>(p.k, p.ldk, rows, s0, s1, shared);
     mf_flash_load<HD, F::SIDE>(p.v, p.ldv, rows, s0, s1, v);
     mf_copy_commit();
-    int next_t0 = from, next_head = kv_head * share, stage = 0; /* of the tile to copy next */
-    const int count = from < to ? (to - from + QUERIES - 1) / QUERIES * share : 0;
-    for (int n = 0; n < count; n++, stage ^= F::STAGES - 1) {
-        if (F::STAGES == 1 && n > 0) __syncthreads(); /* all have multiplied the one before */
-        MF_UNROLL
-        for (int pass = 0; pass < 2; pass++) {
-            /* this tile, if it is the first one or there is room for one; then the next one */
-            const int place = pass == 0 ? 0 : stage ^ 1;
-            if (pass == 1) {
-                mf_copy_wait<0>();
-                __syncthreads(); /* all have copied this tile */
-            }
-            if (pass == 0 ? F::STAGES == 2 && n > 0 : F::STAGES == 1 || n + 1 == count)
-                continue;
-            unsigned char *there = tiles + place * 2 * TILE;
-            mf_flash_queries<HD>(p, o, next_head, ready, next_t0, to, there, there + TILE,
-                                 queries + place * QUERIES);
-            next_t0 += QUERIES;
-            if (next_t0 >= to) next_t0 = from, next_head++;
-        }
+    int whole_from = from, whole_to = to, stage = 0, t0 = from;
+    if (p.mask)
+        whole_to = whole_from;
+    else
+        mf_whole_queries(p, o, s0, s1, &whole_from, &whole_to);
+    auto sees_all = [&](int at) { return at >= whole_from && at + QUERIES <= whole_to; };
+    int next_t0 = from, next_head = kv_head * share; /* of the tile to copy next */
+    int left = from < to ? (to - from + QUERIES - 1) / QUERIES * share : 0;
+    auto copy = [&](auto kind, int place) {
+        unsigned char *there = tiles + place * 2 * TILE;
+        mf_flash_queries<HD, decltype(kind)::value>(p, o, next_head, ready, next_t0, to, there,
+                                                    there + TILE, queries + place * QUERIES);
+        next_t0 += QUERIES;
+        if (next_t0 >= to) next_t0 = from, next_head++;
+    };
+    /* Multiplies the tile of queries from t0 on; with two stages the next one is copied
+     * meanwhile. WHOLE: in both, all queries see all keys. */
+    auto tile = [&](auto kind) {
+        constexpr bool WHOLE = decltype(kind)::value;
+        const bool whole = WHOLE || sees_all(t0);
         const unsigned char *q = tiles + stage * 2 * TILE, *dy = q + TILE;
         const mf_flash_query *of = queries + stage * QUERIES;
-        const mf_reach reach = mf_reach_of(of[0].span, of[QUERIES - 1].span);
-        if (!mf_reaches(reach, s0 + r0, s0 + r0 + 16)) continue;
-        const bool whole = !p.mask && mf_reaches_all(reach, s0 + r0, s0 + r0 + 16);
+        left--, t0 += QUERIES, stage ^= F::STAGES - 1;
+        if (t0 >= to) t0 = from;
+        if (F::STAGES == 2) mf_copy_wait<0>();
+        /* all have multiplied the tile before, and with two stages copied this one */
+        __syncthreads();
+        if (WHOLE || F::STAGES == 1 || left > 0) copy(kind, F::STAGES == 1 ? 0 : stage);
+        if (F::STAGES == 1) {
+            mf_copy_wait<0>();
+            __syncthreads(); /* all have copied this tile */
+        }
+        if (!WHOLE && !whole) {
+            const mf_reach reach = mf_reach_of(of[0].span, of[QUERIES - 1].span);
+            if (!mf_reaches(reach, s0 + r0, s0 + r0 + 16)) return;
+        }
         float w[1][QUERIES / 8][4] = {}, ds[1][QUERIES / 8][4] = {};
         mf_flash_scores<HD, 1, QUERIES>(shared, r0, q, w);
         if (DK) mf_flash_scores<HD, 1, QUERIES>(v, r0, dy, ds);
@@ -221,17 +280,24 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
         for (int j = 0; j < QUERIES / 8; j++) {
             MF_UNROLL
             for (int c = 0; c < 2; c++) {
-                const mf_flash_query one = of[j * 8 + lane % 4 * 2 + c];
+                const mf_flash_query *one = of + j * 8 + lane % 4 * 2 + c;
+                const float lse = one->lse, delta = one->delta;
                 MF_UNROLL
                 for (int i = c; i < 4; i += 2) {
-                    if (!whole && !mf_in_span(one.span, key[i / 2]))
+                    if (!WHOLE && !whole && !mf_in_span(one->span, key[i / 2]))
                         w[0][j][i] = -INFINITY, ds[0][j][i] = 0;
-                    mf_flash_gradient(scale, one.lse, one.delta, w[0][j][i], ds[0][j][i]);
+                    mf_flash_gradient(scale, lse, delta, w[0][j][i], ds[0][j][i]);
                 }
             }
         }
         if constexpr (DV) mf_flash_add<HD, 1, QUERIES>(w, dy, dv);
         if constexpr (DK) mf_flash_add<HD, 1, QUERIES>(ds, q, dk);
+    };
+    if (F::STAGES == 2 && left > 0) copy(mf_bool<false>(), 0);
+    while (left > 0) {
+        while (left >= F::STAGES && sees_all(t0) && sees_all(next_t0))
+            tile(mf_bool<true>());
+        if (left > 0) tile(mf_bool<false>());
     }
     mf_copy_wait<0>(); /* also if there was no query */
     __syncthreads();

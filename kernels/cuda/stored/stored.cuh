@@ -284,9 +284,10 @@ MF_INLINE void mf_few_rows(const mf_stored &w, const mf_stored_gemm_args &g,
     g.y[(r + warp) * g.ldy + to] = g.alpha * all + (g.bias ? g.bias[e * w.out + to] : 0);
 }
 
-/* A block has 32 outputs of N rows of x; N is 1 if rows are in groups. */
+/* A block has 32 outputs of N rows of x; N is 1 if rows are in groups. With more blocks of a
+ * multiprocessor the code for newer architectures would keep registers in memory; so below. */
 template <int N, class T>
-__global__ void __launch_bounds__(MF_THREADS, N == 1 ? 3 : 2)
+__global__ void __launch_bounds__(MF_THREADS, N == 1 && MF_ARCH < 1200 ? 3 : 2)
     mf_cu_stored_few(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g, bool wide)
 {
     MF_SHARED(float, sum, [MF_THREADS / MF_WARP][N][MF_FEW_OUT]);
@@ -368,7 +369,7 @@ MF_INLINE void mf_stored_load_x(const mf_stored_gemm_args &g, const mf_stored_pa
 }
 
 template <bool BACK, class T>
-__global__ void __launch_bounds__(MF_THREADS, 2)
+__global__ void __launch_bounds__(MF_THREADS, MF_ARCH < 1000 ? 2 : 1)
     mf_cu_stored_many(const mf_fault *fault, mf_stored w, mf_stored_gemm_args g)
 {
     MF_SHARED(float, sx, [MF_DEEP][MF_TILE + MF_SIDE]);
@@ -444,8 +445,9 @@ __global__ void __launch_bounds__(MF_THREADS)
     const int64_t chunks = (w.in + 7) / 8;
     if (mf_failed(fault)) return;
     for (int64_t at = mf_thread(); at < a.count * chunks; at += mf_threads()) {
-        const int64_t r = at / chunks, i = at % chunks * 8, id = a.ids ? a.ids[r] : r;
-        const int64_t e = id / w.out, j = id % w.out;
+        const int64_t r = at / chunks, i = at % chunks * 8;
+        const unsigned id = a.ids ? (unsigned)a.ids[r] : (unsigned)r, out = (unsigned)w.out;
+        const int64_t e = id / out, j = id % out;
         int64_t q = 0;
         while (j >= w.part[q].first + w.part[q].rows)
             q++;

@@ -123,6 +123,7 @@ file == 3 { if (/\(C75[0-9][0-9]\)/) not_met($0); next }
     sub(/^ +\/\*[0-9a-f]+\*\/[ {]+/, "", text)
     sub(/^@!?U?P[T0-9]+ +/, "", text)
     match(text, /^[A-Z0-9_.]+/)
+    if (substr(text, 1, RLENGTH) == "NOP") next # where nothing could be issued, after matrix instructions
     op[++n] = substr(text, 1, RLENGTH)
     if (op[n] ~ /^(LDL|STL)/ && !(kernel in local)) {
         local[kernel] = 1
@@ -141,8 +142,9 @@ function is_of(opcode, kind,   part) {
     return part[2] == "" || index(opcode ".", "." part[2] ".") > 0
 }
 # The instructions of this kind in the innermost loop that has most of them: their number in best, all
-# of that loop in size. With none of them in a loop best is 0.
-function main_loop(kind,   i, j, k, inner, first, count) {
+# of that loop in size. Of loops with the same number the shortest counts: others have what an edge
+# needs, too. With none of them in a loop best is 0.
+function main_loop(kind,   i, j, k, inner, first, count, all) {
     best = size = 0
     for (i = 1; i <= branches; i++) {
         if (!(to[i] in label) || label[to[i]] > from[i]) continue
@@ -154,7 +156,8 @@ function main_loop(kind,   i, j, k, inner, first, count) {
         if (!inner) continue
         count = 0
         for (k = first; k <= from[i]; k++) count += is_of(op[k], kind)
-        if (count > best) { best = count; size = from[i] - first + 1 }
+        all = from[i] - first + 1
+        if (count > best || (count == best && all < size)) { best = count; size = all }
     }
 }
 function end_of_kernel(   rule, text) {

@@ -29,11 +29,13 @@ static int64_t up8(int64_t n)
     return (n + 7) / 8 * 8;
 }
 
+/* The array ends with the last element, before the end of its row. */
 static mf_gemm_operand operand(mf_kt *t, bool trans, int64_t parts, int64_t rows,
                                int64_t columns)
 {
     const int64_t ld = up8(columns), step = rows * ld;
-    return (mf_gemm_operand){.data = bf16s(t, parts * step),
+    const int64_t behind = step > 0 ? ld - columns : 0;
+    return (mf_gemm_operand){.data = bf16s(t, parts * step - behind),
                              .type = MF_CAST_BF16,
                              .trans = trans,
                              .ld = ld,
@@ -60,11 +62,11 @@ static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
 }
 
 /* m, n, k: one element, no inner index, one tile and the next, parts of 16 bytes, more steps
- * than are under way at once; so many tiles that there are wide ones. */
-static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},      {129, 130, 67},
-                                   {20, 257, 128}, {128, 128, 64}, {33, 20, 525},
-                                   {300, 280, 80}, {140, 264, 330}};
-enum { SIZES = 8 };
+ * than are under way at once, all of them whole; so many tiles that there are wide ones. */
+static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},       {129, 130, 67},
+                                   {20, 257, 128}, {128, 128, 64},  {33, 20, 525},
+                                   {300, 280, 80}, {140, 264, 330}, {9, 20, 320}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* v: the two transposes, the size, and beta with two groups or a bias. */
 static void by_batch(mf_kt *t, mf_cast_type type, int v)

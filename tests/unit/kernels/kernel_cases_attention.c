@@ -13,7 +13,16 @@
 #include "kernel_case.h"
 
 /* Which keys a query sees, and how arrays lie. */
-enum { CAUSAL = 1, MASK = 2, KV_LEN = 4, PACKED = 8, REACH = 16, SINCE = 32 };
+enum {
+    CAUSAL = 1,
+    MASK = 2,
+    KV_LEN = 4,
+    PACKED = 8,
+    REACH = 16,
+    SINCE = 32,
+    FIRST = 64, /* the first query sees 63 keys, others all */
+    LATE = 128  /* from query 31 on, none sees the first key */
+};
 
 typedef struct {
     int batch, t, s, heads, kv_heads, head_dim, window;
@@ -24,7 +33,8 @@ typedef struct {
 /* One element; several tiles in both directions with ends in the middle of a tile and of a
  * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; what is not
  * aligned, too wide or has a negative scale, for which kernels of f32 do; documents that begin
- * behind the last key. */
+ * behind the last key; tiles of which one query alone does not see one key; a window over
+ * several tiles. */
 static const attention_case cases[] = {
     {1, 1, 1, 1, 1, 8, 0, 0, .25f},
     {2, 70, 70, 4, 2, 16, 0, CAUSAL | PACKED, .25f},
@@ -45,7 +55,10 @@ static const attention_case cases[] = {
     {1, 20, 30, 2, 1, 20, 0, CAUSAL, .25f},
     {1, 5, 40, 1, 1, 264, 0, CAUSAL | MASK, .125f},
     {2, 20, 30, 2, 1, 16, 0, CAUSAL, -.25f},
-    {2, 80, 80, 2, 1, 16, 0, CAUSAL | PACKED | KV_LEN | SINCE, .25f}};
+    {2, 80, 80, 2, 1, 16, 0, CAUSAL | PACKED | KV_LEN | SINCE, .25f},
+    {1, 128, 128, 2, 1, 8, 0, FIRST, .25f},
+    {1, 128, 128, 2, 1, 8, 0, LATE, .25f},
+    {1, 260, 260, 1, 1, 136, 200, CAUSAL, .125f}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* Numbers of kt_f32 as bf16. The arguments' pointers have the type of f32. */
@@ -110,6 +123,18 @@ static mf_attention_args args_of(mf_kt *t, const attention_case *c)
         int32_t *since = kt_i32(t, p.batch * p.t, 0, 0);
         for (int64_t i = 0; i < p.batch * p.t; i++)
             since[i] = (int32_t)(i % p.t / 37 * 37);
+        p.since = since;
+    }
+    if (c->how & FIRST) {
+        int32_t *reach = kt_i32(t, p.batch * p.t, 0, 0);
+        for (int64_t i = 0; i < p.batch * p.t; i++)
+            reach[i] = (int32_t)(i % p.t == 0 ? 62 : p.s - 1);
+        p.reach = reach;
+    }
+    if (c->how & LATE) {
+        int32_t *since = kt_i32(t, p.batch * p.t, 0, 0);
+        for (int64_t i = 0; i < p.batch * p.t; i++)
+            since[i] = i % p.t >= 31;
         p.since = since;
     }
     return p;
@@ -197,6 +222,16 @@ static void run_even(mf_kt *t)
     forward(t, &p, false);
 }
 
+/* Keys of one head are NaN: that reaches no other head. */
+static void run_nan_beside(mf_kt *t)
+{
+    static const attention_case c = {1, 200, 200, 2, 2, 40, 0, CAUSAL | PACKED, .25f};
+    mf_attention_args p = args_of(t, &c);
+    for (int64_t i = 0; i < p.s; i++)
+        *(mf_bf16 *)(void *)at(p.k, i * p.ldk + c.head_dim) = 0x7fc0;
+    forward(t, &p, true);
+}
+
 /* A query with a NaN has NaN everywhere; no other query has one. */
 static void run_of_nan(mf_kt *t)
 {
@@ -221,6 +256,7 @@ const mf_kernel_row mf_kernel_cases_attention[] = {
     {"attention", run_alone, 3, true, 8e-3},
     {"attention", run_even, 3, true, 8e-3},
     {"attention", run_of_nan, 2, false, 8e-3},
+    {"attention", run_nan_beside, 1, false, 8e-3},
     {"attention_backward", run_attention_backward, CASES, false, 8e-3},
     {"attention_backward", run_backward_of_nan, 2, false, 8e-3},
     {"attention_backward", run_alone_backward, 3, true, 8e-3},
