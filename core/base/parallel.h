@@ -11,8 +11,9 @@
 
 typedef void (*mf_tile_fn)(void *arg, int64_t tile);
 
-/* Runs fn(arg, t) for t in 0..tiles-1 and waits for all of them. A call from inside a tile runs
- * its tiles in the calling thread, unless the outer call has only one tile. */
+/* Runs fn(arg, t) for t in 0..tiles-1, in any order, and waits for all of them. A call from
+ * inside a tile runs its tiles in the calling thread, unless the outer call has only one tile;
+ * so does a call with more than UINT32_MAX tiles. */
 void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
 
 enum { MF_THREADS_MAX = 1024 };

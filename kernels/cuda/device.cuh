@@ -50,11 +50,6 @@ MF_INLINE void mf_copy16(void *to, const void *from, int valid)
                  "l"(from), "r"(valid)
                  : "memory");
 }
-/* The same, of all 16 bytes or, if not `there`, of none. */
-MF_INLINE void mf_copy16_if(void *to, const void *from, bool there)
-{
-    mf_copy16(to, from, there ? 16 : 0);
-}
 MF_INLINE void mf_copy_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -196,10 +191,6 @@ MF_INLINE void mf_wgmma(float (&d)[128], uint64_t a, uint64_t b)
 static inline void mf_copy16(void *to, const void *from, int valid)
 {
     emu::cp_async(to, from, 16, valid, __FILE__, __LINE__);
-}
-static inline void mf_copy16_if(void *to, const void *from, bool there)
-{
-    emu::cp_async(to, from, 16, there ? 16 : 0, __FILE__, __LINE__);
 }
 static inline void mf_copy_commit()
 {

@@ -54,7 +54,7 @@ struct mf_feed<true, THREADS, SIDE, PANELS, LISTED, HALVES> {
     {
         MF_UNROLL
         for (int i = 0; i < COPIES; i++)
-            mf_copy16_if(step + to + i * APART, from[i] + (unsigned)k, there >> i & 1);
+            mf_copy16(step + to + i * APART, from[i] + (unsigned)k, there >> i & 1 ? 16 : 0);
         k += MF_STEP;
     }
     MF_METHOD void load(unsigned char *step)
@@ -126,16 +126,17 @@ struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false> {
     }
     MF_METHOD void load_whole(unsigned char *step)
     {
+        const int whole = bytes > 0 ? 16 : 0;
         if (LISTED && list) {
             MF_UNROLL
             for (int i = 0; i < COPIES; i++) {
                 const int r = listed(i);
-                mf_copy16_if(step + to + i * APART, at(r < 0 ? 0 : r), bytes > 0 && r >= 0);
+                mf_copy16(step + to + i * APART, at(r < 0 ? 0 : r), r < 0 ? 0 : whole);
             }
         } else {
             MF_UNROLL
             for (int i = 0; i < COPIES; i++)
-                mf_copy16_if(step + to + i * APART, at(k + first_row + ROWS * i), bytes > 0);
+                mf_copy16(step + to + i * APART, at(k + first_row + ROWS * i), whole);
         }
         k += MF_STEP;
         look();

@@ -124,9 +124,8 @@ MF_INLINE void mf_wgmma_swiglu(const mf_gemm &g, const mf_gemm_part &p, const fl
             for (int r = 0; r < 2; r++) {
                 const int64_t j = p.j0 + q * 16 + r * 8 + (int)threadIdx.x % 4 * 2;
                 const int at = q * 8 + r * 4 + h * 2;
-                const bool there = j < n; /* else n + j may be a column, of the other half */
-                u[r] = there ? mf_gemm_pair(g, p, j, sum + at) : 0;
-                v[r] = there ? mf_gemm_pair(g, p, n + j, sum + 64 + at) : 0;
+                u[r] = mf_gemm_pair(g, p, j, sum + at); /* from column n on it is not stored */
+                v[r] = mf_gemm_pair(g, p, n + j, sum + 64 + at);
             }
             const int64_t j = p.j0 + q * 16;
             if (g.keep) mf_put_fours(c, j, n, in, u[0], u[1]);

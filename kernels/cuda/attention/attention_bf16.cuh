@@ -138,8 +138,9 @@ MF_INLINE mf_flash_rows mf_flash_rows_of(const mf_attention_args &p, int64_t at,
     return r;
 }
 
-/* Starts to copy rows first .. first + ROWS - 1, zeros from `end` on and beyond head_dim. */
-template <int HD, int ROWS>
+/* Starts to copy rows first .. first + ROWS - 1, zeros from `end` on and beyond head_dim.
+ * WHOLE: no row is at `end` or behind it. */
+template <int HD, int ROWS, bool WHOLE = false>
 MF_INLINE void mf_flash_load(const float *matrix, int64_t ld, const mf_flash_rows &r, int first,
                              int end, unsigned char *to)
 {
@@ -148,6 +149,16 @@ MF_INLINE void mf_flash_load(const float *matrix, int64_t ld, const mf_flash_row
     const int row = (int)threadIdx.x / PLACES, place = (int)threadIdx.x % PLACES;
     const int left = place * 8 < r.d ? end - first - row : 0;
     const mf_bf16 *from = mf_halves(matrix);
+    if constexpr (WHOLE) {
+        const bool in = place * 8 < r.d;
+        const unsigned stride = (unsigned)ld * 2, at = (unsigned)(r.at + first + row);
+        const unsigned char *here = (const unsigned char *)(from + r.column + place * 8 * in);
+        MF_UNROLL
+        for (int i = 0; i < ROWS / STEP; i++) /* without sign: one instruction each */
+            mf_copy16(to + mf_flash_at<HD>(row + i * STEP, place),
+                      here + (uint64_t)(at + i * STEP) * stride, in ? 16 : 0);
+        return;
+    }
     const mf_bf16 *at = from + (r.at + first + row) * ld + r.column + place * 8;
     MF_UNROLL
     for (int i = 0; i < ROWS / STEP; i++, at += STEP * ld) {
@@ -155,23 +166,6 @@ MF_INLINE void mf_flash_load(const float *matrix, int64_t ld, const mf_flash_row
         mf_copy16(to + mf_flash_at<HD>(row + i * STEP, place), there ? at : from,
                   there ? 16 : 0);
     }
-}
-
-/* The same of rows that are all there. */
-template <int HD, int ROWS>
-MF_INLINE void mf_flash_load_whole(const float *matrix, int64_t ld, const mf_flash_rows &r,
-                                   int first, unsigned char *to)
-{
-    constexpr int PLACES = HD / 8, STEP = MF_FLASH_THREADS / PLACES;
-    const int row = (int)threadIdx.x / PLACES, place = (int)threadIdx.x % PLACES;
-    const bool in = place * 8 < r.d;
-    const unsigned stride = (unsigned)ld * 2, at = (unsigned)(r.at + first + row);
-    const unsigned char *from =
-        (const unsigned char *)(mf_halves(matrix) + r.column + (in ? place * 8 : 0));
-    MF_UNROLL
-    for (int i = 0; i < ROWS / STEP; i++)
-        mf_copy16_if(to + mf_flash_at<HD>(row + i * STEP, place),
-                     from + (uint64_t)(at + i * STEP) * stride, in); /* without sign: faster */
 }
 
 /* Rounds the warp's 16 rows of sums from r0 on, times a factor for the upper and the lower
@@ -377,13 +371,9 @@ MF_INLINE void mf_flash_forward(const mf_attention_args &p, int b, int h, int t0
         stage ^= 1, s0 = next;
         mf_copy_wait<0>();
         __syncthreads(); /* all have copied this tile, and multiplied the one before */
-        if constexpr (WHOLE) {
-            mf_flash_load_whole<HD, KEYS>(p.k, p.ldk, keys, next, ahead);
-            mf_flash_load_whole<HD, KEYS>(p.v, p.ldv, keys, next, ahead + TILE);
-            mf_copy_commit();
-        } else if (next < all.end) {
-            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, next, all.end, ahead);
-            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, next, all.end, ahead + TILE);
+        if (WHOLE || next < all.end) {
+            mf_flash_load<HD, KEYS, WHOLE>(p.k, p.ldk, keys, next, all.end, ahead);
+            mf_flash_load<HD, KEYS, WHOLE>(p.v, p.ldv, keys, next, all.end, ahead + TILE);
             mf_copy_commit();
         }
         if (!WHOLE && !mf_reaches(mine, first, next)) return;

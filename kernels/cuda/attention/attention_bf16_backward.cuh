@@ -91,13 +91,9 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
         if (F::STAGES == 2) mf_copy_wait<0>();
         /* all have multiplied the tile before, and with two stages copied this one */
         __syncthreads();
-        if constexpr (WHOLE) {
-            mf_flash_load_whole<HD, KEYS>(p.k, p.ldk, keys, copied, to);
-            mf_flash_load_whole<HD, KEYS>(p.v, p.ldv, keys, copied, to + TILE);
-            mf_copy_commit();
-        } else if (copied < all.end) {
-            mf_flash_load<HD, KEYS>(p.k, p.ldk, keys, copied, all.end, to);
-            mf_flash_load<HD, KEYS>(p.v, p.ldv, keys, copied, all.end, to + TILE);
+        if (WHOLE || copied < all.end) {
+            mf_flash_load<HD, KEYS, WHOLE>(p.k, p.ldk, keys, copied, all.end, to);
+            mf_flash_load<HD, KEYS, WHOLE>(p.v, p.ldv, keys, copied, all.end, to + TILE);
             mf_copy_commit();
         }
         if (F::STAGES == 1) {
@@ -133,15 +129,15 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
     mf_flash_store<HD>(dq[0], p.scale, p.scale, p.dq, p.ldq, rows, r0, t0, t1, shared);
 }
 
-/* The first of *from .. to - 1 whose number is not below `least`; they do not fall. */
-MF_INLINE int mf_first_from(const int32_t *number, int from, int to, int64_t least)
+/* The first of from .. to - 1 for which `holds`, as it does for all behind it; else to. */
+template <class F> MF_INLINE int mf_first(int from, int to, F holds)
 {
     while (from < to) {
         const int middle = (from + to) / 2;
-        if (number[middle] < least)
-            from = middle + 1;
-        else
+        if (holds(middle))
             to = middle;
+        else
+            from = middle + 1;
     }
     return from;
 }
@@ -155,8 +151,10 @@ MF_INLINE void mf_queries_of(const mf_attention_args &p, const mf_sequence &o, i
     *from = low > p.t ? (int)p.t : low > 0 ? low : 0;
     *to = p.window == 0 || high > p.t ? (int)p.t : high > 0 ? (int)high : 0;
     if (s0 >= o.length) *to = *from;
-    if (p.reach) *from = mf_first_from(p.reach + o.b * p.t, *from, *to, s0);
-    if (p.since) *to = mf_first_from(p.since + o.b * p.t, *from, *to, s1);
+    const int64_t first = o.b * p.t;
+    if (p.reach)
+        *from = mf_first(*from, *to, [&](int t) { return p.reach[first + t] >= s0; });
+    if (p.since) *to = mf_first(*from, *to, [&](int t) { return p.since[first + t] >= s1; });
 }
 
 /* Of queries *from .. *to - 1 those that see all of the keys s0 .. s1 - 1, but for a mask: a
@@ -164,24 +162,11 @@ MF_INLINE void mf_queries_of(const mf_attention_args &p, const mf_sequence &o, i
 MF_INLINE void mf_whole_queries(const mf_attention_args &p, const mf_sequence &o, int s0,
                                 int s1, int *from, int *to)
 {
-    int low = *from, high = *to;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        const mf_span s = mf_span_of(p, o, middle);
-        if (s.first + s.count < s1)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *from = low, high = *to;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (mf_span_of(p, o, middle).first <= s0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *to = low;
+    *from = mf_first(*from, *to, [&](int t) {
+        const mf_span s = mf_span_of(p, o, t);
+        return s.first + s.count >= s1;
+    });
+    *to = mf_first(*from, *to, [&](int t) { return mf_span_of(p, o, t).first > s0; });
 }
 
 /* Starts to copy a tile of queries of head h, their gradients and what is ready of them.
@@ -195,13 +180,8 @@ MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o
     constexpr int QUERIES = mf_flash<HD>::QUERIES;
     const mf_flash_rows rows = mf_flash_rows_of(p, o.b * p.t, h);
     const int t = t0 + (int)threadIdx.x;
-    if constexpr (WHOLE) {
-        mf_flash_load_whole<HD, QUERIES>(p.q, p.ldq, rows, t0, q);
-        mf_flash_load_whole<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, dy);
-    } else {
-        mf_flash_load<HD, QUERIES>(p.q, p.ldq, rows, t0, t1, q);
-        mf_flash_load<HD, QUERIES>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
-    }
+    mf_flash_load<HD, QUERIES, WHOLE>(p.q, p.ldq, rows, t0, t1, q);
+    mf_flash_load<HD, QUERIES, WHOLE>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
     mf_copy_commit();
     ready += mf_flash_ready_at(p, o.b, h, 0);
     if (t >= t0 + QUERIES) return;

@@ -123,7 +123,6 @@ file == 3 { if (/\(C75[0-9][0-9]\)/) not_met($0); next }
     sub(/^ +\/\*[0-9a-f]+\*\/[ {]+/, "", text)
     sub(/^@!?U?P[T0-9]+ +/, "", text)
     match(text, /^[A-Z0-9_.]+/)
-    if (substr(text, 1, RLENGTH) == "NOP") next # where nothing could be issued, after matrix instructions
     op[++n] = substr(text, 1, RLENGTH)
     if (op[n] ~ /^(LDL|STL)/ && !(kernel in local)) {
         local[kernel] = 1

@@ -69,6 +69,17 @@ START_TEST(every_tile_once)
 }
 END_TEST
 
+/* More threads than there are shares of tiles. */
+START_TEST(many_threads)
+{
+    static atomic_int count[TILES];
+    mf_parallel_set_threads(300);
+    mf_parallel(TILES, count_tile, count);
+    for (int64_t i = 0; i < TILES; i++)
+        ck_assert_int_eq(count[i], 1);
+}
+END_TEST
+
 typedef struct nested {
     pthread_t self[8][8];
     pthread_t outer[8];
@@ -192,6 +203,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("parallel");
     tcase_add_test(c, nothing_starts_unasked);
     tcase_add_test(c, every_tile_once);
+    tcase_add_test(c, many_threads);
     tcase_add_test(c, nested_calls_stay_in_their_thread);
     tcase_add_test(c, a_stopped_thread_delays_one_tile);
     tcase_add_test(c, same_bits_at_any_thread_count);
