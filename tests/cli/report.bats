@@ -288,6 +288,19 @@ curve() {
     cmp one.curve two.curve
 }
 
+@test "a comparison that names a run outside of its folder is refused" {
+    make_comparison cmp
+    cp -r cmp/base/seed-1 other
+    cp cmp/comparison.json as_made
+    for dir in ../other .. /other x/.. base/../other a//; do
+        sed "s|elsewhere/cmp/base/seed-2|$dir|" as_made >cmp/comparison.json
+        run "$MOEFW" report cmp
+        [ "$status" -eq 3 ] || { echo "$dir"; return 1; }
+        [[ "$output" == *"comparison.json names a run outside of it: "* ]]
+        [ ! -e cmp/report.html ]
+    done
+}
+
 @test "a comparison without runs still has its table" {
     make_comparison cmp
     rm -r cmp/base cmp/a*

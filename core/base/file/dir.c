@@ -219,3 +219,13 @@ char *mf_path_join(const char *a, const char *b)
     if (n == 0 || *b == '/') return mf_strdup(b);
     return mf_strf("%s%s%s", a, a[n - 1] == '/' ? "" : "/", b);
 }
+
+bool mf_path_goes_down(const char *path)
+{
+    for (size_t n; *path; path += n + (path[n] == '/')) {
+        n = strcspn(path, "/");
+        if (n == 0 || (n <= 2 && strspn(path, ".") >= n)) return false;
+        if (path[n] == '/' && path[n + 1] == '\0') return false;
+    }
+    return true;
+}

@@ -101,6 +101,8 @@ int mf_list_dir(const char *path, char ***ret_names, int *ret_n);
 /* frees the names and the array */
 void mf_list_free(char **names, int n);
 char *mf_path_join(const char *a, const char *b); /* b alone if it is absolute or a is "" */
+/* whether a path is relative and has no part "", "." or ".."; true of "" */
+bool mf_path_goes_down(const char *path);
 
 /* XXH3-128 of bytes or of a file, as 32 hexadecimal digits (what xxh128sum prints). */
 void mf_hash_bytes(const void *data, size_t n, char out[33]);

@@ -47,14 +47,19 @@ static void range_of(const mf_json *object, const char *key, double *lo, double 
 }
 
 /* The run directory inside this comparison's folder: FOLDER/ROUTER/seed-N. The recorded path is
- * not used, because the folder may have been moved. */
-static char *run_folder(const char *folder, const char *dir)
+ * not used, because the folder may have been moved. MF_EINPUT: that path leaves the folder. */
+static int run_folder(const char *folder, const char *dir, char **ret)
 {
     const char *last = strrchr(dir, '/');
     const char *before = last;
     while (before && before > dir && before[-1] != '/')
         before--;
-    return mf_path_join(folder, last ? before : dir);
+    if (before) dir = before;
+    if (!mf_path_goes_down(dir))
+        return mf_fail(MF_EINPUT, "%s: comparison.json names a run outside of it: %s", folder,
+                       dir);
+    *ret = mf_path_join(folder, dir);
+    return *ret ? MF_OK : MF_ENOMEM;
 }
 
 static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int *opened)
@@ -70,9 +75,10 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
         if (nmi < row->nmi_lo) row->nmi_lo = nmi;
         if (nmi > row->nmi_hi) row->nmi_hi = nmi;
         if (isnan(real_of(run, "task_loss")) || *opened == RUNS_MAX) continue;
-        char *dir = run_folder(c->folder, text_of(run, "dir"));
-        if (!dir) return MF_ENOMEM;
-        int rc = mf_report_run_open(dir, &row->runs[row->n_runs]);
+        char *dir = NULL;
+        int rc = run_folder(c->folder, text_of(run, "dir"), &dir);
+        if (rc != MF_OK) return rc;
+        rc = mf_report_run_open(dir, &row->runs[row->n_runs]);
         mf_free(dir);
         if (rc == MF_ENOMEM) return rc;
         if (rc != MF_OK) continue; /* removed since; the table still has its result */

@@ -139,17 +139,6 @@ static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
                    file->path, file->hash, now);
 }
 
-/* Whether a path is relative and has no part "", "." or "..". */
-static bool goes_down(const char *path)
-{
-    for (size_t n; *path; path += n + (path[n] == '/')) {
-        n = strcspn(path, "/");
-        if (n == 0 || (n <= 2 && strspn(path, ".") >= n)) return false;
-        if (path[n] == '/' && path[n + 1] == '\0') return false;
-    }
-    return true;
-}
-
 /* Maps the file beside the run, else where it was when the list was written. */
 static int map_file(const char *dir, const char *rest, const char *path, mf_stored_files *f)
 {
@@ -173,8 +162,8 @@ static int read_file(const char *list, const char *dir, const mf_json *v, mf_sto
                *rest = mf_json_string(mf_json_get(v, "beside"), NULL),
                *hash = mf_json_string(mf_json_get(v, "xxh128"), NULL);
     int64_t bytes, changed;
-    if (!path || path[0] != '/' || (rest && !goes_down(rest)) || !hash || strlen(hash) != 32 ||
-        !mf_json_int(mf_json_get(v, "bytes"), &bytes) ||
+    if (!path || path[0] != '/' || (rest && !mf_path_goes_down(rest)) || !hash ||
+        strlen(hash) != 32 || !mf_json_int(mf_json_get(v, "bytes"), &bytes) ||
         !mf_json_int(mf_json_get(v, "changed"), &changed))
         return wrong(list, "expected files with path, bytes, changed and xxh128");
     const int rc = map_file(dir, rest, path, f);
