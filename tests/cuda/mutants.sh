@@ -7,7 +7,7 @@
 #            Only the file with the fault is compiled; the linker takes its functions before those of
 #            all.cu, so a fault takes seconds.
 #   host     faults in the host code of the backend, which tests of backend.bats and device_code.bats have to find.
-#            BUILD has `make fake-cuda` and the program.
+#            BUILD has the program, `make fake-cuda` and `make check TESTS=`.
 kind=$1 src=$(cd "$2" && pwd) build=$(cd "$3" && pwd) || exit 2
 shift 3
 scratch=$(mktemp -d) || exit 2
