@@ -139,6 +139,7 @@ CUDA_KERNELS += kernels/cuda/device.cuh
 CUDA_KERNELS += kernels/cuda/dispatch.cuh
 CUDA_KERNELS += kernels/cuda/gemm.cuh
 CUDA_KERNELS += kernels/cuda/gemm_bf16.cuh
+CUDA_KERNELS += kernels/cuda/gemm_f32.cuh
 CUDA_KERNELS += kernels/cuda/gemm_feed.cuh
 CUDA_KERNELS += kernels/cuda/gemm_wgmma.cuh
 CUDA_KERNELS += kernels/cuda/attention/grouped_attention.cuh

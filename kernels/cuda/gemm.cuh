@@ -1,6 +1,6 @@
-/* gemm.cuh: every gemm that mf_gemm describes, in f32, for those that gemm_bf16.cuh does not
- * compute: tiles of 64 x 64 for blocks of 256 threads, 4 x 4 elements a thread. Sums follow the
- * inner index. */
+/* gemm.cuh: every gemm that mf_gemm describes, in f32, for those that neither gemm_bf16.cuh nor
+ * gemm_f32.cuh computes: tiles of 64 x 64 for blocks of 256 threads, 4 x 4 elements a thread.
+ * Sums follow the inner index. */
 #pragma once
 #include "base.cuh"
 

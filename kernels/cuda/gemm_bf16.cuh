@@ -9,8 +9,8 @@
 #include "gemm.cuh"
 #include "gemm_feed.cuh"
 
-constexpr int MF_SIDE_BF16 = 128, MF_STAGES = 3, MF_THREADS_BF16 = 128;
-constexpr int MF_PANEL = MF_SIDE_BF16 * MF_STEP * 2; /* bytes of one operand of a step */
+constexpr int MF_TILE_SIDE = 128, MF_STAGES = 3, MF_THREADS_BF16 = 128;
+constexpr int MF_PANEL = MF_TILE_SIDE * MF_STEP * 2; /* bytes of one operand of a step */
 constexpr int MF_STAGE = 2 * MF_PANEL, MF_SHARED_BF16 = MF_STAGES * MF_STAGE;
 
 /* Where a lane's row of ldmatrix is: for a warp's fragment 0 of inner indices 0 .. 15. SPLIT:
@@ -45,20 +45,20 @@ MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t n, int64_t at, int64_t *e,
     const int64_t wide = (n + WIDE - 1) / WIDE;
     p->k0 = 0, p->k1 = g.k;
     if (g.by != MF_BY_ROWS) {
-        const int64_t high = (g.m + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
+        const int64_t high = (g.m + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
         p->group = at / (high * wide);
         if (p->group >= g.groups) return false;
-        p->i0 = at % (high * wide) / wide * MF_SIDE_BF16, p->i1 = g.m;
+        p->i0 = at % (high * wide) / wide * MF_TILE_SIDE, p->i1 = g.m;
         p->j0 = at % wide * WIDE;
         if (g.by == MF_BY_INNER) p->k0 = g.offset[p->group], p->k1 = g.offset[p->group + 1];
         return true;
     }
     for (; *e < g.groups; ++*e) {
         const int64_t first = g.offset[*e], end = g.offset[*e + 1];
-        const int64_t here = (end - first + MF_SIDE_BF16 - 1) / MF_SIDE_BF16 * wide;
+        const int64_t here = (end - first + MF_TILE_SIDE - 1) / MF_TILE_SIDE * wide;
         if (at < *before + here) {
             p->group = *e;
-            p->i0 = first + (at - *before) / wide * MF_SIDE_BF16, p->i1 = end;
+            p->i0 = first + (at - *before) / wide * MF_TILE_SIDE, p->i1 = end;
             p->j0 = (at - *before) % wide * WIDE;
             return true;
         }
@@ -134,11 +134,11 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
     int64_t e = 0, before = 0;
     mf_gemm_part p;
     if (mf_failed(fault)) return;
-    for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_SIDE_BF16>(g, g.n, tile, &e, &before, &p);
+    for (int64_t tile = blockIdx.x; mf_gemm_tile<MF_TILE_SIDE>(g, g.n, tile, &e, &before, &p);
          tile += gridDim.x) {
         const int steps = (int)((p.k1 - p.k0 + MF_STEP - 1) / MF_STEP);
-        mf_feed<A_ALONG, MF_THREADS_BF16, MF_SIDE_BF16, false, LISTED> a;
-        mf_feed<B_ALONG, MF_THREADS_BF16, MF_SIDE_BF16, false, LISTED> b;
+        mf_feed<A_ALONG, MF_THREADS_BF16, MF_TILE_SIDE, false, LISTED> a;
+        mf_feed<B_ALONG, MF_THREADS_BF16, MF_TILE_SIDE, false, LISTED> b;
         a.begin(g.a, (const mf_bf16 *)g.a.data + (g.by == MF_BY_BATCH ? p.group * g.a.step : 0),
                 p.i0, p.i1, p.k0, p.k1);
         b.begin(g.b, (const mf_bf16 *)g.b.data + (g.by == MF_BY_INNER ? 0 : p.group * g.b.step),
@@ -194,34 +194,45 @@ __global__ void __launch_bounds__(MF_THREADS_BF16, 2)
 /* Whether 16 bytes of each stored row of o can be moved at once, wherever its groups begin. */
 static inline bool mf_by_sixteen(const mf_gemm_operand &o)
 {
-    return o.type == MF_CAST_BF16 && (uintptr_t)o.data % 16 == 0 && o.ld % 8 == 0 &&
-           o.step % 8 == 0 && o.ld <= INT32_MAX / 2;
+    const int64_t size = (int64_t)mf_cast_size(o.type), each = 16 / size;
+    return (uintptr_t)o.data % 16 == 0 && o.ld % each == 0 && o.step % each == 0 &&
+           o.ld <= INT32_MAX / size;
 }
 /* Whether an operand whose inner index does not run along stored rows has a list of rows. */
 static inline bool mf_is_listed(const mf_gemm &g)
 {
     return (g.a.trans && g.a.row) || (!g.b.trans && g.b.row);
 }
-/* Whether the kernel above computes g: groups of rows or of inner indices begin anywhere, so
- * they must not run along stored rows; and of gemms with such lists it computes those that have
- * them, gradients of weights. */
-static inline bool mf_can_gemm_bf16(const mf_gemm &g)
+/* Whether feeds can bring the operands of g: groups of rows or of inner indices begin anywhere,
+ * so they must not run along stored rows; and of gemms with such lists kernels compute those
+ * that have them, gradients of weights. */
+static inline bool mf_can_gemm_by_sixteen(const mf_gemm &g)
 {
     const bool small = g.m <= INT32_MAX && g.n <= INT32_MAX && g.k <= INT32_MAX;
     if (!small || !mf_by_sixteen(g.a) || !mf_by_sixteen(g.b)) return false;
     if (mf_is_listed(g) && !(g.a.trans && !g.b.trans)) return false;
     return g.by == MF_BY_BATCH || (g.by == MF_BY_ROWS ? !g.a.trans : g.a.trans && !g.b.trans);
 }
+/* Whether the kernel above computes g. */
+static inline bool mf_can_gemm_bf16(const mf_gemm &g)
+{
+    return g.a.type == MF_CAST_BF16 && g.b.type == MF_CAST_BF16 && mf_can_gemm_by_sixteen(g);
+}
+/* Whether two elements of c can be moved at once. */
+static inline bool mf_stores_pairs(const mf_gemm &g)
+{
+    return (uintptr_t)g.c.data % (2 * (uintptr_t)mf_cast_size(g.c.type)) == 0 &&
+           g.c.ld % 2 == 0 && g.c.step % 2 == 0;
+}
 
 static inline void mf_launch_gemm_bf16(const mf_kctx *x, const mf_gemm &g)
 {
-    const int64_t high = (g.m + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
-    const int64_t wide = (g.n + MF_SIDE_BF16 - 1) / MF_SIDE_BF16;
+    const int64_t high = (g.m + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
+    const int64_t wide = (g.n + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
     const int64_t tiles = (g.by == MF_BY_ROWS ? high + g.groups : high * g.groups) * wide;
     const int64_t most = 2 * (int64_t)mf_cuda_processors;
     const dim3 grid((unsigned)(tiles < most ? tiles : most)), block(MF_THREADS_BF16);
-    const bool pairs = (uintptr_t)g.c.data % (2 * (uintptr_t)mf_cast_size(g.c.type)) == 0 &&
-                       g.c.ld % 2 == 0 && g.c.step % 2 == 0;
+    const bool pairs = mf_stores_pairs(g);
 #define MF_LAUNCH_BF16(a, b, listed)                                                           \
     MF_LAUNCH((mf_cu_gemm_bf16<a, b, listed>), grid, block, MF_SHARED_BF16, x, x->fault, g,    \
               pairs)

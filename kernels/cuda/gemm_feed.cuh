@@ -1,8 +1,9 @@
-/* gemm_feed.cuh: how the threads of a block bring one operand of a gemm of bf16 to shared
- * memory, by cp.async: steps of 64 inner indices of SIDE rows or columns. An operand is copied
- * as it is stored, 16 bytes at a time, and rows are gathered as it is. Of a row, the 16 bytes
- * of place p lie at place p ^ row % 8 of their 128 bytes, so that neither copies nor ldmatrix
- * need a bank twice, and as the descriptors of wgmma say.
+/* gemm_feed.cuh: how the threads of a block bring one operand of a gemm to shared memory, by
+ * cp.async: steps of 128 bytes of inner indices, 64 of bf16 or 32 of f32, of SIDE rows or
+ * columns. An operand is copied as it is stored, 16 bytes at a time, and rows are gathered as
+ * it is. Of a row, the 16 bytes of place p lie at place p ^ row % 8 of their 128 bytes, so that
+ * neither copies nor reads (ldmatrix, or 16 bytes a thread) need a bank twice, and as the
+ * descriptors of wgmma say.
  *
  * load() copies any step, with zeros where there is no element. load_whole() copies a step that
  * has all of its inner indices, in half the instructions: main loops need no more than it, and
@@ -10,26 +11,34 @@
 #pragma once
 #include "base.cuh"
 
-constexpr int MF_STEP = 64;              /* inner indices of a step */
+constexpr int MF_STEP = 64;              /* inner indices of a step of bf16 */
 constexpr int MF_PANEL_BYTES = 64 * 128; /* 64 rows of 64 elements */
 
-/* ALONG: the inner index runs along stored rows, so that a step is SIDE rows of 64 elements;
- * else it is 64 rows of SIDE elements: in shared memory rows of as many, or with PANELS 64 x 64
- * elements after 64 x 64. LISTED: an operand that is not ALONG may have a list of rows. HALVES:
- * one half of SIDE is of rows first .., the other one of rows end + first .. */
-template <bool ALONG, int THREADS, int SIDE, bool PANELS, bool LISTED, bool HALVES = false>
+/* ALONG: the inner index runs along stored rows, so that a step is SIDE rows of 128 bytes;
+ * else it is 64 or 32 rows of SIDE elements: in shared memory rows of as many, or with PANELS
+ * 64 x 64 elements after 64 x 64. LISTED: an operand that is not ALONG may have a list of rows.
+ * HALVES: one half of SIDE is of rows first .., the other one of rows end + first .. */
+template <bool ALONG, int THREADS, int SIDE, bool PANELS, bool LISTED, bool HALVES = false,
+          class T = mf_bf16>
 struct mf_feed;
 
-template <int THREADS, int SIDE, bool PANELS, bool LISTED, bool HALVES>
-struct mf_feed<true, THREADS, SIDE, PANELS, LISTED, HALVES> {
-    enum { ROWS = THREADS / 8, COPIES = SIDE / ROWS, APART = ROWS * 128 };
-    const mf_bf16 *from[COPIES]; /* this thread's elements of step 0 */
-    int k, count;                /* of the inner indices, the first one of the next step; all */
-    unsigned there;              /* bit i: row i is one */
+template <int THREADS, int SIDE, bool PANELS, bool LISTED, bool HALVES, class T>
+struct mf_feed<true, THREADS, SIDE, PANELS, LISTED, HALVES, T> {
+    enum {
+        SIZE = sizeof(T),
+        EACH = 16 / SIZE,
+        STEP = 128 / SIZE,
+        ROWS = THREADS / 8,
+        COPIES = SIDE / ROWS,
+        APART = ROWS * 128
+    };
+    const T *from[COPIES]; /* this thread's elements of step 0 */
+    int k, count;          /* of the inner indices, the first one of the next step; all */
+    unsigned there;        /* bit i: row i is one */
     int to;
 
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t end, int64_t k0, int64_t k1)
+    MF_METHOD void begin(const mf_gemm_operand &o, const T *data, int64_t first, int64_t end,
+                         int64_t k0, int64_t k1)
     {
         const int place = (int)threadIdx.x % 8, row = (int)threadIdx.x / 8;
         to = row * 128 + (place ^ row % 8) * 16;
@@ -41,46 +50,46 @@ struct mf_feed<true, THREADS, SIDE, PANELS, LISTED, HALVES> {
             int64_t r = first + row + ROWS * i - second * (SIDE / 2);
             r = r < end ? r + second * end : -1;
             if (o.row && r >= 0) r = o.row[r];
-            from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * 8;
+            from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * EACH;
             there |= (unsigned)(r >= 0) << i;
         }
     }
     /* Steps that load_whole() can copy; the same number for all threads. */
-    MF_METHOD int whole() const
-    {
-        return count / MF_STEP;
-    }
+    MF_METHOD int whole() const { return count / STEP; }
     MF_METHOD void load_whole(unsigned char *step)
     {
         MF_UNROLL
         for (int i = 0; i < COPIES; i++)
             mf_copy16(step + to + i * APART, from[i] + (unsigned)k, there >> i & 1 ? 16 : 0);
-        k += MF_STEP;
+        k += STEP;
     }
     MF_METHOD void load(unsigned char *step)
     {
-        const int left = count - k - (int)threadIdx.x % 8 * 8;
-        const int bytes = left <= 0 ? 0 : left < 8 ? left * 2 : 16;
+        const int left = count - k - (int)threadIdx.x % 8 * EACH;
+        const int bytes = left <= 0 ? 0 : left < EACH ? left * SIZE : 16;
         MF_UNROLL
         for (int i = 0; i < COPIES; i++) {
             const bool in = bytes > 0 && there >> i & 1;
             mf_copy16(step + to + i * APART, in ? from[i] + (unsigned)k : from[i],
                       in ? bytes : 0);
         }
-        k += MF_STEP;
+        k += STEP;
     }
 };
 
-template <int THREADS, int SIDE, bool PANELS, bool LISTED>
-struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false> {
+template <int THREADS, int SIDE, bool PANELS, bool LISTED, class T>
+struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false, T> {
     /* WIDE threads have one row; a warp has SHARE of ROWS rows at once. ROWS is a multiple of
      * 8, so all rows of a thread have the same place modulo 8. */
     enum {
-        WIDE = SIDE / 8,
+        SIZE = sizeof(T),
+        EACH = 16 / SIZE,
+        STEP = 128 / SIZE,
+        WIDE = SIDE / EACH,
         ROWS = THREADS / WIDE,
-        COPIES = MF_STEP / ROWS,
+        COPIES = STEP / ROWS,
         SHARE = MF_WARP / WIDE,
-        ROW = PANELS ? 128 : SIDE * 2,
+        ROW = PANELS ? 128 : SIDE * SIZE,
         APART = ROWS * ROW
     };
     const unsigned char *from; /* this thread's elements of row 0 */
@@ -91,23 +100,20 @@ struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false> {
     bool even;            /* rows end where 16 bytes do */
     int32_t row; /* of a list, for lane l: the row of copy l / SHARE of part l % SHARE */
 
-    MF_METHOD void begin(const mf_gemm_operand &o, const mf_bf16 *data, int64_t first,
-                         int64_t last, int64_t k0, int64_t k1)
+    MF_METHOD void begin(const mf_gemm_operand &o, const T *data, int64_t first, int64_t last,
+                         int64_t k0, int64_t k1)
     {
         const int place = (int)threadIdx.x % WIDE, r = (int)threadIdx.x / WIDE;
-        const int64_t here = last - first - place * 8;
+        const int64_t here = last - first - place * EACH;
         to = (PANELS ? place / 8 * MF_PANEL_BYTES : place / 8 * 128) + r * ROW +
              (place % 8 ^ r % 8) * 16;
-        bytes = here <= 0 ? 0 : here < 8 ? (int)here * 2 : 16;
-        even = last - first >= SIDE || (last - first) % 8 == 0;
-        from = (const unsigned char *)(bytes > 0 ? data + first + place * 8 : data);
-        list = o.row, stride = (unsigned)o.ld * 2, k = (int)k0, end = (int)k1, first_row = r;
+        bytes = here <= 0 ? 0 : here < EACH ? (int)here * SIZE : 16;
+        even = last - first >= SIDE || (last - first) % EACH == 0;
+        from = (const unsigned char *)(bytes > 0 ? data + first + place * EACH : data);
+        list = o.row, stride = (unsigned)o.ld * SIZE, k = (int)k0, end = (int)k1, first_row = r;
         look();
     }
-    MF_METHOD int whole() const
-    {
-        return even ? (end - k) / MF_STEP : 0;
-    }
+    MF_METHOD int whole() const { return even ? (end - k) / STEP : 0; }
     /* Reads the list one step before its rows are copied. */
     MF_METHOD void look()
     {
@@ -138,7 +144,7 @@ struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false> {
             for (int i = 0; i < COPIES; i++)
                 mf_copy16(step + to + i * APART, at(k + first_row + ROWS * i), whole);
         }
-        k += MF_STEP;
+        k += STEP;
         look();
     }
     MF_METHOD void load(unsigned char *step)
@@ -150,7 +156,7 @@ struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false> {
             if (LISTED && list) r = listed(i);
             mf_copy16(step + to + i * APART, at(r < 0 ? 0 : r), r < 0 ? 0 : bytes);
         }
-        k += MF_STEP;
+        k += STEP;
         look();
     }
 };

@@ -11,7 +11,7 @@
  * With the epilogue SWIGLU a tile has 128 columns of y, and the two times 128 of c from which
  * they come, so that a thread has both factors of an element. */
 #pragma once
-#include "gemm_bf16.cuh"
+#include "gemm_f32.cuh"
 #include "swiglu.cuh"
 
 constexpr int MF_THREADS_WGMMA = 256, MF_HIGH_WGMMA = 128, MF_SHARED_WGMMA = 192 << 10;
@@ -316,6 +316,8 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
         mf_launch_gemm_wgmma(x, g);
     else if (mf_can_gemm_bf16(g))
         mf_launch_gemm_bf16(x, g);
+    else if (mf_can_gemm_f32(g))
+        mf_launch_gemm_f32(x, g);
     else
         mf_launch_gemm(x, g);
     if (by_rows)

@@ -14,7 +14,8 @@
  *   grouped_bf16        wgmma: 641 of 989 TFLOP/s, published for CUTLASS's default
  *                       kernel, which has the same instructions
  *   dense_f32           cuBLASLt in f32: taken to be .9
- *   grouped_f32         multiply-adds are 256 of 1458 instructions of the main loop
+ *   grouped_f32         multiply-adds are 256 of 282 to 305 instructions of the main loop, and
+ *                       2048 of about 2600 of a step of 32 inner indices; taken to be .75
  *   attention           loads of shared memory: 2 a multiply-add in scores, 36 for 32 in
  *                       values, at one a clock where the peak is 4 multiply-adds
  *   attention_backward  the same for 4 gemms of scores and 3 of gradients; 5 are counted
@@ -35,7 +36,7 @@ const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .dense_bf16 = 0.77,
                                              .dense_f32 = 0.9,
                                              .grouped_bf16 = 0.65,
-                                             .grouped_f32 = 0.175,
+                                             .grouped_f32 = 0.75,
                                              .attention = 0.16,
                                              .attention_backward = 0.11,
                                              .flash = 0.35,

@@ -55,7 +55,7 @@ static double gemm_seconds(const mf_meter *m, const mf_gemm *g, double groups, b
     const mf_meter_device *d = m->device;
     const double rows = g->by == MF_BY_ROWS ? (double)g->m / groups : (double)g->m;
     const double k = g->by == MF_BY_INNER ? (double)g->k / groups : (double)g->k;
-    const double side = own && !bf16 ? 64 : 128;
+    const double side = 128;
     const double high = own ? side : side_of(rows, side);
     const double wide = own ? side : side_of((double)g->n, side);
     const double tiles = groups * up(rows, high) / high * up((double)g->n, wide) / wide;

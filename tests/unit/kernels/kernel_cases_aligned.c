@@ -1,5 +1,6 @@
-/* Cases of check_kernels: gemms of bf16 whose rows begin at multiples of 16 bytes, for which
- * a device may have kernels of their own: sizes around its tiles, groups and gathered rows. */
+/* Cases of check_kernels: gemms of bf16 and of f32 whose rows begin at multiples of 16 bytes,
+ * for which a device may have kernels of their own: sizes around its tiles, groups and
+ * gathered rows. */
 #include <string.h>
 
 #include "kernel_case.h"
@@ -29,14 +30,19 @@ static int64_t up8(int64_t n)
     return (n + 7) / 8 * 8;
 }
 
+typedef struct types {
+    mf_cast_type in, out;
+} types;
+
 /* The array ends with the last element, before the end of its row. */
-static mf_gemm_operand operand(mf_kt *t, bool trans, int64_t parts, int64_t rows,
-                               int64_t columns)
+static mf_gemm_operand operand(mf_kt *t, mf_cast_type type, bool trans, int64_t parts,
+                               int64_t rows, int64_t columns)
 {
     const int64_t ld = up8(columns), step = rows * ld;
-    const int64_t behind = step > 0 ? ld - columns : 0;
-    return (mf_gemm_operand){.data = bf16s(t, parts * step - behind),
-                             .type = MF_CAST_BF16,
+    const int64_t count = parts * step - (step > 0 ? ld - columns : 0);
+    return (mf_gemm_operand){.data = type == MF_CAST_BF16 ? (const void *)bf16s(t, count)
+                                                          : (const void *)kt_f32(t, count),
+                             .type = type,
                              .trans = trans,
                              .ld = ld,
                              .step = step};
@@ -69,7 +75,7 @@ static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},       {129, 130, 6
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* v: the two transposes, the size, and beta with two groups or a bias. */
-static void by_batch(mf_kt *t, mf_cast_type type, int v)
+static void by_batch(mf_kt *t, types type, int v)
 {
     const int64_t *s = sizes[v / 4 % SIZES], parts = v % 3 == 0 ? 2 : 1;
     mf_gemm g = {.m = s[0],
@@ -78,9 +84,11 @@ static void by_batch(mf_kt *t, mf_cast_type type, int v)
                  .alpha = parts == 2 ? 0.5f : 1,
                  .beta = parts == 2 ? 1 : 0,
                  .groups = parts};
-    g.a = v & 1 ? operand(t, true, parts, g.k, g.m) : operand(t, false, parts, g.m, g.k);
-    g.b = v & 2 ? operand(t, true, parts, g.n, g.k) : operand(t, false, parts, g.k, g.n);
-    g.c = (mf_gemm_result){.type = type, .ld = g.n + v / 4 % 2, .step = g.m * (g.n + 3)};
+    g.a = v & 1 ? operand(t, type.in, true, parts, g.k, g.m)
+                : operand(t, type.in, false, parts, g.m, g.k);
+    g.b = v & 2 ? operand(t, type.in, true, parts, g.n, g.k)
+                : operand(t, type.in, false, parts, g.k, g.n);
+    g.c = (mf_gemm_result){.type = type.out, .ld = g.n + v / 4 % 2, .step = g.m * (g.n + 3)};
     if (parts == 1) g.bias = kt_f32(t, g.n);
     run_into(t, &g, parts * g.c.step);
 }
@@ -93,7 +101,7 @@ static const int64_t grouped[][4] = {{1, 5, 8, 3},      {3, 400, 40, 24},  {8, 2
 enum { GROUPED = 6 };
 
 /* v: whether b is transposed (by rows), gathered rows, the size. */
-static void by_rows(mf_kt *t, mf_cast_type type, int v)
+static void by_rows(mf_kt *t, types type, int v)
 {
     const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
     mf_gemm g = {.m = rows,
@@ -103,9 +111,10 @@ static void by_rows(mf_kt *t, mf_cast_type type, int v)
                  .by = MF_BY_ROWS,
                  .groups = groups,
                  .offset = kt_offsets(t, groups, rows)};
-    g.a = operand(t, false, 1, rows, g.k);
-    g.b = v & 1 ? operand(t, true, groups, g.n, g.k) : operand(t, false, groups, g.k, g.n);
-    g.c = (mf_gemm_result){.type = type, .ld = g.n};
+    g.a = operand(t, type.in, false, 1, rows, g.k);
+    g.b = v & 1 ? operand(t, type.in, true, groups, g.n, g.k)
+                : operand(t, type.in, false, groups, g.k, g.n);
+    g.c = (mf_gemm_result){.type = type.out, .ld = g.n};
     if (v & 2) {
         g.a.row = kt_i32(t, rows, -1, rows - 1);
         g.bias = kt_f32(t, groups * g.n);
@@ -115,7 +124,7 @@ static void by_rows(mf_kt *t, mf_cast_type type, int v)
 }
 
 /* v: gathered rows of a, of b, the size. */
-static void by_inner(mf_kt *t, mf_cast_type type, int v)
+static void by_inner(mf_kt *t, types type, int v)
 {
     const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
     mf_gemm g = {.m = s[3] < 136 ? s[3] : 136,
@@ -126,16 +135,16 @@ static void by_inner(mf_kt *t, mf_cast_type type, int v)
                  .by = MF_BY_INNER,
                  .groups = groups,
                  .offset = kt_offsets(t, groups, rows)};
-    g.a = operand(t, true, 1, rows, g.m);
-    g.b = operand(t, false, 1, rows, g.n);
-    g.c = (mf_gemm_result){.type = type, .ld = g.n, .step = g.m * g.n};
+    g.a = operand(t, type.in, true, 1, rows, g.m);
+    g.b = operand(t, type.in, false, 1, rows, g.n);
+    g.c = (mf_gemm_result){.type = type.out, .ld = g.n, .step = g.m * g.n};
     if (v & 1) g.a.row = kt_i32(t, rows, -1, rows - 1);
     if (v & 2) g.b.row = kt_i32(t, rows, -1, rows - 1);
     run_into(t, &g, groups * g.c.step);
 }
 enum { ALIGNED = BATCHES + 8 * GROUPED };
 
-static void aligned(mf_kt *t, mf_cast_type type)
+static void aligned(mf_kt *t, types type)
 {
     const int v = t->variant;
     if (v < BATCHES)
@@ -148,12 +157,17 @@ static void aligned(mf_kt *t, mf_cast_type type)
 
 static void run_to_f32(mf_kt *t)
 {
-    aligned(t, MF_CAST_F32);
+    aligned(t, (types){MF_CAST_BF16, MF_CAST_F32});
 }
 
 static void run_to_bf16(mf_kt *t)
 {
-    aligned(t, MF_CAST_BF16);
+    aligned(t, (types){MF_CAST_BF16, MF_CAST_BF16});
+}
+
+static void run_f32(mf_kt *t)
+{
+    aligned(t, (types){MF_CAST_F32, MF_CAST_F32});
 }
 
 /* rows, 2 n, k, groups: one column, one tile, more tiles and steps than are under way */
@@ -172,8 +186,8 @@ static void run_swiglu(mf_kt *t)
     mf_gemm g = {.m = rows,
                  .n = 2 * n,
                  .k = s[2],
-                 .a = operand(t, false, 1, rows, s[2]),
-                 .b = operand(t, true, groups, 2 * n, s[2]),
+                 .a = operand(t, MF_CAST_BF16, false, 1, rows, s[2]),
+                 .b = operand(t, MF_CAST_BF16, true, groups, 2 * n, s[2]),
                  .c = {.data = c, .type = MF_CAST_BF16, .ld = 2 * n},
                  .alpha = 0.125f,
                  .by = MF_BY_ROWS,
@@ -196,6 +210,7 @@ static void run_swiglu(mf_kt *t)
 const mf_kernel_row mf_kernel_cases_aligned[] = {
     {"gemm", run_to_f32, ALIGNED, true, 2e-6},
     {"gemm", run_to_bf16, ALIGNED, true, 8e-3},
+    {"gemm", run_f32, ALIGNED, true, 2e-6},
     {"gemm", run_swiglu, 4 * GATED, false, 8e-3},
     {0},
 };
