@@ -222,7 +222,7 @@ C
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 \
         --routers linear,hash --seeds 2 --steps 60 --out killed -q 3>&- &
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         [ -e killed/hash/seed-1/ckpt/latest ] && break
         sleep 0.05
     done
@@ -239,7 +239,7 @@ C
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 \
         --routers linear --seeds 1 --steps 60 --set train.save_every=10 --out stopped 2>stopped.err 3>&- &
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         [ -e stopped/linear/seed-1/ckpt/latest ] && break
         sleep 0.05
     done

@@ -395,7 +395,7 @@ begin_run() {
         --set train.eval_context=0 --set train.batch=2 --set moe.experts=2 --set expert.hidden=32 --set train.log_every=1 \
         --set train.schedule=constant --set train.eval_every=0 2>err &
     pid=$!
-    for _ in $(seq 200); do grep -qs '"step":3,' "$1/metrics.jsonl" && return; sleep 0.1; done
+    for _ in $(seq 2000); do grep -qs '"step":3,' "$1/metrics.jsonl" && return; sleep 0.1; done
     cat err
     return 1
 }
@@ -418,10 +418,10 @@ begin_run() {
     begin_run a
     "$MOEFW" report --watch a --every 1 -o live.html >watched &
     watcher=$!
-    for _ in $(seq 100); do [ -e live.html ] && break; sleep 0.1; done
+    for _ in $(seq 1000); do [ -e live.html ] && break; sleep 0.1; done
     grep -q '<meta http-equiv="refresh" content="1">' live.html
     first=$(cksum <live.html)
-    for _ in $(seq 100); do [ "$(cksum <live.html)" != "$first" ] && break; sleep 0.1; done
+    for _ in $(seq 1000); do [ "$(cksum <live.html)" != "$first" ] && break; sleep 0.1; done
     [ "$(cksum <live.html)" != "$first" ]
     kill -TERM $pid
     wait $pid || true

@@ -319,10 +319,10 @@ zpty -w shell "compadd() { if [[ \$* != *-[OAD]\ * ]]; then local -a hits; built
 zpty -w shell "mark() { : >$PWD/done }; zle -N mark; bindkey '^X' mark"
 rm -f ready done
 zpty -w shell "print READY >$PWD/ready"
-for ((i = 0; i < 100; i++)); do [[ -s ready ]] && break; sleep 0.1; done
+for ((i = 0; i < 1000; i++)); do [[ -s ready ]] && break; sleep 0.1; done
 : >hits
 zpty -w -n shell "$1"$'\t\x18'
-for ((i = 0; i < 300; i++)); do sleep 0.1; [[ -e done ]] && break; done
+for ((i = 0; i < 3000; i++)); do sleep 0.1; [[ -e done ]] && break; done
 zpty -d shell
 sort -u hits
 END

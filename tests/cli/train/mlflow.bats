@@ -23,7 +23,7 @@ serve() {
     mode "${1:-ok}"
     "$builddir/tests/mlflow/server" s 3>&- &
     server=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         [ ! -e s/port ] || break
         sleep 0.05
     done
@@ -139,12 +139,12 @@ losses() {
     env --default-signal=INT "$MOEFW" train --out a -t 1 "${small[@]}" --set train.log_every=100 \
         --set train.eval_every=200 --set "log.mlflow=$at" --steps 10000000 >/dev/null 2>err 3>&- &
     pid=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         ! grep -q 'status 500' err || break
         sleep 0.05
     done
     mode ok
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         ! grep -q 'the server answers now' err || break
         sleep 0.05
     done

@@ -136,7 +136,7 @@ begin() {
     # A shell that is not interactive starts background commands with SIGINT ignored; nohup ignores SIGHUP.
     env --default-signal=INT,HUP "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err 3>&- &
     pid=$!
-    for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
+    for _ in $(seq 1000); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
 }
 
 # by SIGNAL: it ended by that signal, and what it saved is whole
@@ -161,7 +161,7 @@ by() {
     lines=$(wc -l <b/metrics.jsonl)
     sleep 0.3
     kill -CONT $pid
-    for _ in $(seq 100); do [ "$(wc -l <b/metrics.jsonl)" -gt "$((lines + 1))" ] && break; sleep 0.1; done
+    for _ in $(seq 1000); do [ "$(wc -l <b/metrics.jsonl)" -gt "$((lines + 1))" ] && break; sleep 0.1; done
     [ "$(wc -l <b/metrics.jsonl)" -gt "$((lines + 1))" ]
     kill -INT $pid
     kill -INT $pid || true # it may have ended by the first
