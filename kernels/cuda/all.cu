@@ -1,7 +1,6 @@
 /* all.cu: all kernels of CUDA, and the table of what launches them. nvcc compiles it for
  * devices, an ordinary C++ compiler for the emulator of tests/cuda. */
 #include "dispatch.cuh"
-#include "gemm_wgmma.cuh"
 #include "index.cuh"
 #include "loss.cuh"
 #include "map.cuh"
@@ -17,6 +16,7 @@
 
 #include "kernels/cuda/attention/attention_bf16_backward.cuh"
 #include "kernels/cuda/attention/grouped_attention.cuh"
+#include "kernels/cuda/gemm/gemm_wgmma.cuh"
 
 int mf_cuda_processors = 132;
 int mf_cuda_capability = 80;

@@ -421,7 +421,7 @@ begin_run() {
     for _ in $(seq 1000); do [ -e live.html ] && break; sleep 0.1; done
     grep -q '<meta http-equiv="refresh" content="1">' live.html
     first=$(cksum <live.html)
-    for _ in $(seq 1000); do [ "$(cksum <live.html)" != "$first" ] && break; sleep 0.1; done
+    for _ in $(seq 100); do [ "$(cksum <live.html)" != "$first" ] && break; sleep 0.1; done
     [ "$(cksum <live.html)" != "$first" ]
     kill -TERM $pid
     wait $pid || true

@@ -35,15 +35,17 @@ static double own_of(const int64_t dim[4], const int64_t stride[4])
 
 /* ---- gemms ---- */
 
+#define TILE 128.0 /* rows, and columns, of a tile */
+
 static double up(double n, double unit)
 {
     const double tiles = (double)(int64_t)((n + unit - 1) / unit);
     return tiles * unit;
 }
 
-static double side_of(double n, double side)
+static double side_of(double n)
 {
-    return n < side ? up(n, 16) : side;
+    return n < TILE ? up(n, 16) : TILE;
 }
 
 /* Tiles in whole waves over the multiprocessors; groups of rows are taken to be equal. cuBLASLt
@@ -55,9 +57,8 @@ static double gemm_seconds(const mf_meter *m, const mf_gemm *g, double groups, b
     const mf_meter_device *d = m->device;
     const double rows = g->by == MF_BY_ROWS ? (double)g->m / groups : (double)g->m;
     const double k = g->by == MF_BY_INNER ? (double)g->k / groups : (double)g->k;
-    const double side = 128;
-    const double high = own ? side : side_of(rows, side);
-    const double wide = own ? side : side_of((double)g->n, side);
+    const double high = own ? TILE : side_of(rows);
+    const double wide = own ? TILE : side_of((double)g->n);
     const double tiles = groups * up(rows, high) / high * up((double)g->n, wide) / wide;
     double parts = 1;
     while (!own && tiles * (parts + 1) <= d->processors && k >= 256 * (parts + 1))

@@ -7,7 +7,7 @@
  *   many rows in bf16  matrix instructions; stored_bf16.cuh
  *   many rows in f32   tiles of 64 x 64 in f32, as gemm.cuh */
 #pragma once
-#include "kernels/cuda/gemm.cuh"
+#include "kernels/cuda/gemm/gemm.cuh"
 
 /* ---- decoding ---- */
 

@@ -603,11 +603,24 @@ START_TEST(hashes)
 }
 END_TEST
 
+START_TEST(paths_that_go_down)
+{
+    static const char *const down[] = {"", "a", "a/b", "a/b/c", ".a", "..a/b", "a/...", "a.."};
+    static const char *const other[] = {"/",    "/a",  ".",      "..",   "./a", "../a",
+                                        "a/..", "a/.", "a/../b", "a//b", "a/",  "a/b/.."};
+    for (size_t i = 0; i < sizeof down / sizeof *down; i++)
+        ck_assert_msg(mf_path_goes_down(down[i]), "%s", down[i]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        ck_assert_msg(!mf_path_goes_down(other[i]), "%s", other[i]);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("io");
     TCase *c = tcase_create("io");
     tcase_add_test(c, read_whole_files);
+    tcase_add_test(c, paths_that_go_down);
     tcase_add_test(c, read_proc);
     tcase_add_test(c, refused_files);
     tcase_add_test(c, read_at_a_place);

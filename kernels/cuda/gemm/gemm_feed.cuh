@@ -9,7 +9,7 @@
  * has all of its inner indices, in half the instructions: main loops need no more than it, and
  * leave the last steps to load(). */
 #pragma once
-#include "base.cuh"
+#include "kernels/cuda/base.cuh"
 
 constexpr int MF_STEP = 64;              /* inner indices of a step of bf16 */
 constexpr int MF_PANEL_BYTES = 64 * 128; /* 64 rows of 64 elements */

@@ -7,7 +7,7 @@
  * column, or four rows or columns of an inner index, as the operand is stored. Sums follow the
  * inner index in chains, as in gemm.cuh. */
 #pragma once
-#include "gemm_bf16.cuh"
+#include "gemm_tile.cuh"
 
 constexpr int MF_STEP_F32 = 32, MF_CHAIN_STEPS = MF_CHAIN / MF_STEP_F32;
 constexpr int MF_PANEL_F32 = MF_TILE_SIDE * MF_STEP_F32 * 4; /* bytes of an operand of a step */
@@ -141,23 +141,10 @@ static inline bool mf_can_gemm_f32(const mf_gemm &g)
 
 static inline void mf_launch_gemm_f32(const mf_kctx *x, const mf_gemm &g)
 {
-    const int64_t high = (g.m + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
-    const int64_t wide = (g.n + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
-    const int64_t tiles = (g.by == MF_BY_ROWS ? high + g.groups : high * g.groups) * wide;
-    const int64_t most = mf_cuda_processors;
-    const dim3 grid((unsigned)(tiles < most ? tiles : most)), block(MF_THREADS);
-    const bool pairs = mf_stores_pairs(g);
-#define MF_LAUNCH_F32(a, b, listed)                                                            \
-    MF_LAUNCH((mf_cu_gemm_f32<a, b, listed>), grid, block, MF_SHARED_F32, x, x->fault, g, pairs)
-    if (mf_is_listed(g))
-        MF_LAUNCH_F32(false, false, true);
-    else if (!g.a.trans && g.b.trans)
-        MF_LAUNCH_F32(true, true, false);
-    else if (!g.a.trans)
-        MF_LAUNCH_F32(true, false, false);
-    else if (g.b.trans)
-        MF_LAUNCH_F32(false, true, false);
-    else
-        MF_LAUNCH_F32(false, false, false);
-#undef MF_LAUNCH_F32
+    mf_by_layout(g, [&](auto layout) {
+        typedef decltype(layout) L;
+        MF_LAUNCH((mf_cu_gemm_f32<L::A_ALONG, L::B_ALONG, L::LISTED>),
+                  mf_gemm_grid(g, MF_TILE_SIDE, 1), dim3(MF_THREADS), MF_SHARED_F32, x,
+                  x->fault, g, mf_stores_pairs(g));
+    });
 }

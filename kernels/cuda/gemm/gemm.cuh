@@ -2,7 +2,7 @@
  * gemm_f32.cuh computes: tiles of 64 x 64 for blocks of 256 threads, 4 x 4 elements a thread.
  * Sums follow the inner index. */
 #pragma once
-#include "base.cuh"
+#include "kernels/cuda/base.cuh"
 
 constexpr int MF_TILE = 64, MF_DEEP = 16, MF_SIDE = 4;
 /* Inner indices in one chain of sums; chains are then added. One long chain rounds more. */

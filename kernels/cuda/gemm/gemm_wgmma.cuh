@@ -11,8 +11,9 @@
  * With the epilogue SWIGLU a tile has 128 columns of y, and the two times 128 of c from which
  * they come, so that a thread has both factors of an element. */
 #pragma once
+#include "gemm_bf16.cuh"
 #include "gemm_f32.cuh"
-#include "swiglu.cuh"
+#include "kernels/cuda/swiglu.cuh"
 
 constexpr int MF_THREADS_WGMMA = 256, MF_HIGH_WGMMA = 128, MF_SHARED_WGMMA = 192 << 10;
 constexpr int MF_ROW_BYTES = 128, MF_EIGHT_ROWS = 8 * MF_ROW_BYTES;
@@ -247,37 +248,20 @@ static inline int mf_store_of(const mf_gemm &g)
     return four ? MF_STORE_FOUR : MF_STORE_TWO;
 }
 
-static inline int64_t mf_tiles_wgmma(const mf_gemm &g, int wide)
-{
-    const int64_t high = (g.m + MF_HIGH_WGMMA - 1) / MF_HIGH_WGMMA;
-    return (g.by == MF_BY_ROWS ? high + g.groups : high * g.groups) * ((g.n + wide - 1) / wide);
-}
-
 template <int WIDE> static inline void mf_launch_wgmma_of(const mf_kctx *x, const mf_gemm &g)
 {
-    const int64_t tiles = mf_tiles_wgmma(g, WIDE), most = mf_cuda_processors;
-    const dim3 grid((unsigned)(tiles < most ? tiles : most)), block(MF_THREADS_WGMMA);
-    const int how = mf_store_of(g);
-#define MF_LAUNCH_WGMMA(a, b, listed)                                                          \
-    MF_LAUNCH((mf_cu_gemm_wgmma<a, b, listed, WIDE>), grid, block, MF_SHARED_WGMMA, x,         \
-              x->fault, g, how)
-    if (mf_is_listed(g))
-        MF_LAUNCH_WGMMA(false, false, true);
-    else if (!g.a.trans && g.b.trans)
-        MF_LAUNCH_WGMMA(true, true, false);
-    else if (!g.a.trans)
-        MF_LAUNCH_WGMMA(true, false, false);
-    else if (g.b.trans)
-        MF_LAUNCH_WGMMA(false, true, false);
-    else
-        MF_LAUNCH_WGMMA(false, false, false);
-#undef MF_LAUNCH_WGMMA
+    mf_by_layout(g, [&](auto layout) {
+        typedef decltype(layout) L;
+        MF_LAUNCH((mf_cu_gemm_wgmma<L::A_ALONG, L::B_ALONG, L::LISTED, WIDE>),
+                  mf_gemm_grid(g, WIDE, 1), dim3(MF_THREADS_WGMMA), MF_SHARED_WGMMA, x,
+                  x->fault, g, mf_store_of(g));
+    });
 }
 
 /* Tiles of 256 columns if there are so many columns, and tiles for all processors. */
 static inline void mf_launch_gemm_wgmma(const mf_kctx *x, const mf_gemm &g)
 {
-    if (g.n > 128 && mf_tiles_wgmma(g, 256) >= mf_cuda_processors)
+    if (g.n > 128 && mf_gemm_tiles(g, 256) >= mf_cuda_processors)
         mf_launch_wgmma_of<256>(x, g);
     else
         mf_launch_wgmma_of<128>(x, g);
@@ -296,10 +280,8 @@ extern "C" bool mf_cuda_can_swiglu(const mf_gemm *g)
 
 static inline void mf_launch_swiglu_wgmma(const mf_kctx *x, const mf_gemm &g)
 {
-    const int64_t tiles = mf_tiles_wgmma(g, 256), most = mf_cuda_processors;
-    MF_LAUNCH((mf_cu_gemm_wgmma<true, true, false, 256, true>),
-              dim3((unsigned)(tiles < most ? tiles : most)), dim3(MF_THREADS_WGMMA),
-              MF_SHARED_WGMMA, x, x->fault, g, MF_STORE_FOUR);
+    MF_LAUNCH((mf_cu_gemm_wgmma<true, true, false, 256, true>), mf_gemm_grid(g, 256, 1),
+              dim3(MF_THREADS_WGMMA), MF_SHARED_WGMMA, x, x->fault, g, MF_STORE_FOUR);
 }
 
 /* ---- any gemm ---- */
