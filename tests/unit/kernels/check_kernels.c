@@ -263,14 +263,22 @@ static void compare_after_fault(const mf_kernel_row *row, const char *isa)
     drop(&ref);
 }
 
-/* Compares one of `every` variants. */
+/* A setting of the environment, at least `least`; without it the least. */
+static int setting(const char *name, int least)
+{
+    const int value = getenv(name) ? atoi(getenv(name)) : least;
+    return value > least ? value : least;
+}
+
+/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_FROM=K:
+ * from number K on, modulo the count of variants. */
 static void compare_sets(const mf_kernel_row *row, const char *const *isas, int every)
 {
-    const char *more = getenv("MOEFW_TEST_EVERY"); /* N: one of N variants */
-    const int step = every * (more && atoi(more) > 0 ? atoi(more) : 1);
+    const int step = every * setting("MOEFW_TEST_EVERY", 1);
+    const int from = setting("MOEFW_TEST_FROM", 0) % row->variants;
     for (const char *const *isa = isas; *isa != NULL; isa++)
         compare_after_fault(row, *isa);
-    for (int variant = 0; variant < row->variants; variant += step)
+    for (int variant = from; variant < row->variants; variant += step)
         for (int whole = 0; whole < 2; whole++)
             compare(row, variant, whole != 0, isas);
 }
@@ -379,14 +387,17 @@ static bool chosen(const char *name)
 START_TEST(kernel)
 {
     const char *only = getenv("MOEFW_TEST_FAMILY"); /* the cases of one file */
-    int found = 0;
+    int found = 0, known = !only;
     if (!chosen(names[_i])) return;
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        known = known || strcmp(only, families[f].name) == 0;
         for (const mf_kernel_row *row = families[f].rows; row->kernel != NULL; row++)
             if (strcmp(row->kernel, names[_i]) == 0) {
                 if (!only || strcmp(only, families[f].name) == 0) compare_row(row);
                 found++;
             }
+    }
+    ck_assert_msg(known, "MOEFW_TEST_FAMILY: no cases are named %s", only);
     ck_assert_msg(
         found > 0,
         "kernel %s has no case in tests/unit/kernels/kernel_cases_*.c (see kernel_case.h)",
