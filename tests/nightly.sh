@@ -12,7 +12,8 @@
 #   faults      each call of each verb fails once; 20,000 states after loss of power
 #   drawn       1,000 drawn configurations against the reference kernels
 #   cuda        kernels of CUDA in all orders, faults planted in them and in host code, each call of
-#               CUDA fails once, and what nvcc makes of them for four architectures (rules.tsv)
+#               CUDA fails once, all quick presets on the library that stands for CUDA, and what nvcc
+#               makes of the kernels for four architectures (rules.tsv)
 #   self        200 comparisons of a router with itself
 #   soak        training for MOEFW_SOAK seconds (600): memory and descriptors
 #   fuzz        all targets
@@ -34,7 +35,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,22s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,23s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -110,7 +111,7 @@ run() {
     cuda)
         make -s -j"$jobs" check TESTS= && make -s fake-cuda emulator || return 1
         status=0
-        for part in emulator backend static/static layouts/layouts; do
+        for part in emulator backend stored plugins training gpu/check_gpu static/static layouts/layouts; do
             slow "tests/cuda/$part.bats" . || status=1
         done
         awk '/^ok / && !/# skip/ { n++ } /^not ok / { bad++ } END { printf "%d tests passed, %d failed\n", n, bad }' "$out/cuda.log"

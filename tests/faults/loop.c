@@ -2,9 +2,10 @@
  *
  *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB[:KIND[:FROM]]...]
  *
- * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... until a
- * run passes without a failed call: once and from then on, with the errors that such a call can
- * have. Kinds with fewer calls fail at three places at least; with a STRIDE over 1,
+ * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... up to
+ * the number that a run without faults makes: once and from then on, with the errors that such
+ * a call can have. All these calls have an order, in which FROM is the number of the first.
+ * Kinds with fewer calls fail at three places at least; with a STRIDE over 1,
  * allocations, reads and a comparison, which is four runs, have longer strides. With a STRIDE
  * of 1, of a kind with more than MANY calls those fail to which the same functions led not more
  * than once before, or never again: each path that leads to a call, not each turn of a loop.
@@ -41,7 +42,7 @@ static fault_plan *plan;
 static long stride;
 static const char *only; /* the one kind of calls that fails, NULL: all */
 static size_t only_length;
-static long from; /* the first call that fails */
+static long from; /* the first of the chosen calls that fails, counted from 1 */
 
 /* ---- commands ---- */
 
@@ -442,15 +443,15 @@ static bool is_documented(const result *r)
     return r->status <= 7 || r->status == 75 || r->status == 130;
 }
 
-/* One run with one fault. Returns false if no call failed. */
-static bool try_one(counts *c, const verb *v, const tree *start, const tree *good,
+/* One run with one fault; it does not count if no call failed. */
+static void try_one(counts *c, const verb *v, const tree *start, const tree *good,
                     const result *expected)
 {
     static char work[2 * PATH];
     snprintf(work, sizeof work, "%s/work", base);
     tree_write(start, work);
     const result r = run_text(work, v->command);
-    if (plan->hits == 0) return false;
+    if (plan->hits == 0) return;
     const long lost = c->lost;
     c->tried++;
     tree now = tree_read(work);
@@ -469,7 +470,6 @@ static bool try_one(counts *c, const verb *v, const tree *start, const tree *goo
     c->survived += c->lost == lost && r.status == 0;
     c->failed += c->lost == lost && r.status != 0;
     tree_free(&now);
-    return true;
 }
 
 static const struct {
@@ -490,6 +490,13 @@ static const struct {
              {FAULT_STAT, EIO, false},          {FAULT_STAT, EIO, true},
              {FAULT_DIR, EIO, false},           {FAULT_DIR, ENOSPC, true},
              {FAULT_CLOSE, EIO, false},         {FAULT_CLOSE, EINTR, false}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* Whether calls of the kind are to fail. */
+static bool is_asked(const char *kind)
+{
+    return !only || (strncmp(only, kind, only_length) == 0 && !kind[only_length]);
+}
 
 static long stride_of(const verb *v, int kind, long calls)
 {
@@ -571,22 +578,28 @@ static void loop_verb(const verb *v, int number)
     tree_write(&good, folder);
     if (r.status != 0 || !r.ended) c.lost++;
     if (r.status != 0) printf("# %s without faults: status %d: %s\n", v->name, r.status, r.err);
-    for (int i = 0; r.status == 0 && i < (int)(sizeof forms / sizeof *forms); i++) {
+    long *lists[FORMS] = {NULL}, chosen = 0, at = 0;
+    for (int i = 0; r.status == 0 && i < FORMS; i++) {
+        if (!is_asked(kinds[forms[i].kind])) continue;
+        lists[i] = choose(v, i, stacks[forms[i].kind], clean[forms[i].kind]);
+        for (const long *n = lists[i]; *n; n++)
+            chosen++;
+    }
+    printf("# %s: %ld calls are chosen\n", v->name, chosen);
+    fflush(stdout);
+    for (int i = 0; i < FORMS; i++) {
         const int kind = forms[i].kind;
-        if (only && (strncmp(only, kinds[kind], only_length) != 0 || kinds[kind][only_length]))
-            continue;
-        long *list = choose(v, i, stacks[kind], clean[kind]);
-        for (const long *n = list; *n; n++) {
-            if (*n < from) continue;
+        for (const long *n = lists[i]; n && *n; n++) {
+            if (++at < from) continue;
             arm(kind, *n, forms[i].always, forms[i].error);
-            if (!try_one(&c, v, &start, &good, &r)) break;
-            if (c.tried % 500 == 0) {
-                printf("# %s: %ld tried, now %s %ld of %ld, %ld lost\n", v->name, c.tried,
+            try_one(&c, v, &start, &good, &r);
+            if (at % 500 == 0) {
+                printf("# %s: %ld of %ld, now %s %ld of %ld, %ld lost\n", v->name, at, chosen,
                        kinds[kind], *n, clean[kind], c.lost);
                 fflush(stdout);
             }
         }
-        free(list);
+        free(lists[i]);
     }
     tree_free(&start);
     tree_free(&good);
