@@ -111,6 +111,7 @@ struct mf_feed<false, THREADS, SIDE, PANELS, LISTED, false, T> {
         even = last - first >= SIDE || (last - first) % EACH == 0;
         from = (const unsigned char *)(bytes > 0 ? data + first + place * EACH : data);
         list = o.row, stride = (unsigned)o.ld * SIZE, k = (int)k0, end = (int)k1, first_row = r;
+        row = -1;
         look();
     }
     MF_METHOD int whole() const { return even ? (end - k) / STEP : 0; }
