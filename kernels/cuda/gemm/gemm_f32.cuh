@@ -41,10 +41,10 @@ MF_INLINE void mf_f32_step(const unsigned char *step, int get_a, int get_b, floa
     MF_UNROLL_BY(1) /* two of them would need more registers than there are */
     for (int q = 0; q < MF_STEP_F32 / 4; q++) {
         float v[8][4];
-        auto of_b = [&](int l, int c) { return B_ALONG ? v[c][l] : v[l * 2 + c / 4][c % 4]; };
         MF_UNROLL
         for (int i = 0; i < 8; i++)
             mf_f32_get<B_ALONG>(v[i], step + MF_PANEL_F32, get_b, q, i);
+        auto of_b = [&](int l, int c) { return B_ALONG ? v[c][l] : v[l * 2 + c / 4][c % 4]; };
         MF_UNROLL
         for (int i = 0; i < 8; i++) {
             float u[4];

@@ -2,6 +2,7 @@
 # ptxas.sh [-v] SOURCE ARCH...: compiles the kernels of CUDA with nvcc for each architecture, and checks
 # what it made of them against rules.tsv and rest.tsv: registers, blocks a multiprocessor, instructions
 # of main loops, local memory, and what ptxas says about matrix instructions that wait for each other.
+# A warning of nvcc is an error.
 # -v prints each kernel that has a rule. No GPU is needed. NVCC and NVDISASM name the programs; the
 # exit status is 77 if one of them is missing. MOEFW_CUBIN keeps ARCH.log and ARCH.sass in a folder.
 # shellcheck disable=SC2086
@@ -36,6 +37,7 @@ for arch; do
     tables=$src/tests/cuda/static
     awk -v arch="$arch" -v show="$show" -f "$tables/static.awk" file=1 "$tables/rules.tsv" \
         file=2 "$tables/rest.tsv" file=3 "$scratch/$arch.log" file=4 "$scratch/$arch.sass" || bad=1
+    grep -A 1 'warning' "$scratch/$arch.log" && bad=1
     [ -z "$MOEFW_CUBIN" ] || cp "$scratch/$arch.log" "$scratch/$arch.sass" "$MOEFW_CUBIN/"
 done
 exit $bad
