@@ -15,6 +15,7 @@ The page (CUDA.md in the folder out) has all that is needed to read it elsewhere
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -117,7 +118,9 @@ def missing(program, python):
     """Why nothing can be measured; None if it can."""
     said = subprocess.run([program, "doctor"], capture_output=True, text=True, check=False).stdout
     if "compute capability" not in said:
-        return "moefw sees no GPU: " + next((x for x in said.splitlines() if x.startswith("CUDA")), "moefw doctor failed")
+        # doctor's line of CUDA, with the lines that continue it
+        part = re.search(r"^CUDA +(.*(?:\n .*)*)", said, re.M)
+        return "moefw sees no GPU: " + (re.sub(r"\s*\n\s+", "; ", part[1]) if part else "moefw doctor failed")
     try:
         code = "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 1)"
         if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode != 0:

@@ -54,7 +54,7 @@ data_of() {
 }
 
 # twenty CONFIG DTYPE BOUND WORDS...: 20 steps of it on the CPU and on the device, without an op on
-# the host, have the same losses
+# the host, have the same losses, and norms of gradients up to $norms (BOUND)
 twenty() {
     local config=$1 dtype=$2 bound=$3 name device
     name=$(basename "$config" .ini)-$dtype
@@ -64,7 +64,7 @@ twenty() {
         on $device train "$config" -q $small --set train.epochs=0 --set train.steps=20 --set train.warmup=2 \
             --set train.eval_context=0 --set device.strict=yes --set train.dtype="$dtype" "$@" --out "$name-$device"
     done
-    close_to "$name-cpu" "$name-cuda" 20 "$bound"
+    close_to "$name-cpu" "$name-cuda" 20 "$bound" "$norms"
 }
 
 # small_twenty DTYPE BOUND PRESET...: the same with a small model
@@ -104,16 +104,16 @@ gpt2="--set model.dim=16 --set model.layers=2 --set model.heads=2 --set model.vo
         tagat-specialised-as-run-quick vanilla-quick vanilla-as-run-quick sentinel-quick
 }
 
-# Batches are smaller than those of the presets, and windows shorter; the models are whole.
+# Batches are smaller than those of the presets, and windows shorter; the models are whole. With so few
+# tokens training by the presets' rates amplifies rounding: after 20 steps of default, norms of f32
+# differ by 4e-5 between AVX2 and AVX-512, and losses of bf16 by .1 between these and the reference kernels.
 @test "20 steps of models at their full size" {
     slow
-    for dtype in f32 bf16; do
-        bound=1e-5
-        [ $dtype = f32 ] || bound=2e-2
-        for preset in default switch-quick switch-plus-quick lamoe-quick sentinel-quick tagat-balanced-quick; do
-            data_of $preset
-            # shellcheck disable=SC2086
-            twenty $preset $dtype $bound $data
-        done
+    for preset in default switch-quick switch-plus-quick lamoe-quick sentinel-quick tagat-balanced-quick; do
+        data_of $preset
+        # shellcheck disable=SC2086
+        norms=1e-4 twenty $preset f32 1e-5 $data
+        # shellcheck disable=SC2086
+        norms= twenty $preset bf16 2e-2 $data --set train.lr=1e-4
     done
 }
