@@ -25,8 +25,9 @@ kernels/cuda/peak.o: kernels/cuda/peak.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/peak.c -o $@
 kernels/cuda/queue.o: kernels/cuda/queue.c
 	$(CUDA_COMPILE) $(CUDA_CFLAGS) $(top_srcdir)/kernels/cuda/queue.c -o $@
+# minutes for each architecture: all at once, half a gigabyte each
 kernels/cuda/all.o: $(CUDA_KERNELS)
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) -std=c++20 -O3 $(CUDA_ARCHITECTURES) \
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) --threads 4 -std=c++20 -O3 $(CUDA_ARCHITECTURES) \
 	  -Xcompiler -fPIC,-fvisibility=hidden $(CUDA_CPPFLAGS) -c $(top_srcdir)/kernels/cuda/all.cu -o $@
 -include kernels/cuda/*.d
 $(CUDA_SO): $(CUDA_OBJECTS) kernels/cuda/all.o kernels/cuda/backend.map
