@@ -51,7 +51,7 @@ spread() {
     shift
     for order in 0 1 2; do
         for seed in 1 2; do
-            MOEFW_TEST_EVERY=$every MOEFW_TEST_FROM=$((part * every / 6)) kernels $order $seed "$@"
+            MOEFW_TEST_EVERY=$every MOEFW_TEST_PART=$part kernels $order $seed "$@"
             part=$((part + 1))
         done
     done

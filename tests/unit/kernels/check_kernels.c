@@ -270,12 +270,13 @@ static int setting(const char *name, int least)
     return value > least ? value : least;
 }
 
-/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_FROM=K:
- * from number K on, modulo the count of variants. */
+/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_PART=P, of
+ * 0 to 5: of six runs, which take other variants each if there are enough. */
 static void compare_sets(const mf_kernel_row *row, const char *const *isas, int every)
 {
     const int step = every * setting("MOEFW_TEST_EVERY", 1);
-    const int from = setting("MOEFW_TEST_FROM", 0) % row->variants;
+    const int room = row->variants < step ? row->variants : step;
+    const int from = setting("MOEFW_TEST_PART", 0) * room / 6;
     for (const char *const *isa = isas; *isa != NULL; isa++)
         compare_after_fault(row, *isa);
     for (int variant = from; variant < row->variants; variant += step)
