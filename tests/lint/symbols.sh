@@ -4,20 +4,33 @@
 
 command -v nm >/dev/null 2>&1 || skip_all "no nm (package: binutils)"
 [ -d "$builddir/plugins" ] || skip_all "nothing is built in $builddir"
-plugins=$(find "$builddir/plugins" -name '*.so' ! -path '*/plugins/comm/*' | sort)
+plugins=$(find "$builddir/plugins" -name '*.so' ! -path '*/plugins/comm/*' ! -name 'backend_*' | sort)
 
 # The sanitizers' and gcov's own symbols appear in builds made with them.
 instrumented='^__(odr_)?(asan|ubsan|tsan|gcov|sanitizer|sancov|llvm)'
 
 report "some plugins are built" "$([ -n "$plugins" ] || echo "no .so in $builddir/plugins")"
 
-report "a plugin exports moefw_plugin, as data, and nothing else" "$(for so in $plugins; do
-    found=$(nm -D --defined-only "$so" | awk -v skip="$instrumented" '$3 !~ skip { print $2, $3 }')
-    case $found in
-    [DRB]' moefw_plugin') ;;
-    *) echo "${so#"$builddir"/}: $(echo "$found" | tr '\n' ';')" ;;
-    esac
-done)"
+# exports NAME FILE...: those of the files that export anything else than NAME
+exports() {
+    name=$1
+    shift
+    for so; do
+        found=$(nm -D --defined-only "$so" | awk -v skip="$instrumented" '$3 !~ skip { print $2, $3 }')
+        case $found in
+        [DRB]" $name") ;;
+        *) echo "${so#"$builddir"/}: $(echo "$found" | tr '\n' ';')" ;;
+        esac
+    done
+}
+# shellcheck disable=SC2086
+report "a plugin exports moefw_plugin, as data, and nothing else" "$(exports moefw_plugin $plugins)"
+title="the backend of CUDA exports moefw_backend, as data, and nothing else"
+if [ -e "$builddir/plugins/backend_cuda.so" ]; then
+    report "$title" "$(exports moefw_backend "$builddir/plugins/backend_cuda.so")"
+else
+    skip "$title" "this build has none"
+fi
 
 title="a plugin needs nothing but libc and libm"
 # shellcheck disable=SC2086

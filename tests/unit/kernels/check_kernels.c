@@ -270,8 +270,8 @@ static int setting(const char *name, int least)
     return value > least ? value : least;
 }
 
-/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_PART=P, of
- * 0 to 5: of six runs, which take other variants each if there are enough. */
+/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_PART=P:
+ * run P of 0 to 5, which take other variants each if there are enough. */
 static void compare_sets(const mf_kernel_row *row, const char *const *isas, int every)
 {
     const int step = every * setting("MOEFW_TEST_EVERY", 1);
