@@ -5,11 +5,12 @@
 #include "index.cuh"
 #include "sum.cuh"
 
-/* lse and loss of each row: a warp or a block each. */
+/* lse and loss of each row: a warp or a block each. With ret_most, the largest logit goes there
+ * and lse is without it: near a large lse f32 has coarse steps, which softmax would see. */
 template <int W>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_row_loss(const mf_fault *fault, int64_t rows, int64_t n, const float *logits,
-                   const int32_t *target, float *row_loss, float *lse)
+                   const int32_t *target, float *row_loss, float *lse, float *ret_most)
 {
     const int64_t r = mf_my_row<W>();
     const int lane = mf_my_lane<W>();
@@ -24,8 +25,9 @@ __global__ void __launch_bounds__(MF_THREADS)
     sum = mf_row<W, mf_add>(sum);
     if (lane > 0) return;
     /* In double: a loss near 0 is the difference of two numbers that are not. */
-    const double l = (double)most + log((double)sum);
-    lse[r] = (float)l;
+    const double rest = log((double)sum), l = (double)most + rest;
+    lse[r] = (float)(ret_most ? rest : l);
+    if (ret_most) ret_most[r] = most;
     row_loss[r] = target[r] >= 0 ? (float)(l - row[target[r]]) : 0;
 }
 
@@ -56,7 +58,8 @@ typedef struct mf_loss_grad {
     const float *weight, *loss, *row_loss, *lse, *dloss, *drow;
     float *dlogits, *dweight;
     const double *sums;
-    bool one; /* dloss is 1 */
+    bool one;          /* dloss is 1 */
+    const float *most; /* of mf_cu_row_loss, or NULL */
 } mf_loss_grad;
 
 template <int W>
@@ -73,11 +76,11 @@ __global__ void __launch_bounds__(MF_THREADS)
     const float g = target >= 0 ? (float)((p.weight ? (double)p.weight[r] : 1) * each +
                                           (p.drow ? (double)p.drow[r] : 0))
                                 : 0;
-    const float lse = p.lse[r];
+    const float lse = p.lse[r], most = p.most ? p.most[r] : 0;
     for (int64_t j = lane; p.dlogits && j < p.n; j += W) {
         const float v = p.logits[r * p.n + j];
         p.dlogits[r * p.n + j] =
-            target >= 0 ? g * (expf(v - lse) - (j == target ? 1.0f : 0.0f)) : 0;
+            target >= 0 ? g * (expf(v - most - lse) - (j == target ? 1.0f : 0.0f)) : 0;
     }
     if (p.dweight && lane == 0)
         p.dweight[r] = target >= 0 ? (float)(each * ((double)p.row_loss[r] - *p.loss)) : 0;
@@ -86,12 +89,13 @@ __global__ void __launch_bounds__(MF_THREADS)
 /* ---- launches ---- */
 
 static void mf_launch_row_loss(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                               const int32_t *target, float *row_loss, float *lse)
+                               const int32_t *target, float *row_loss, float *lse,
+                               float *ret_most)
 {
     mf_by_width(n, [&](auto w) {
         typedef decltype(w) width;
         MF_LAUNCH(mf_cu_row_loss<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
-                  x->fault, rows, n, logits, target, row_loss, lse);
+                  x->fault, rows, n, logits, target, row_loss, lse, ret_most);
     });
 }
 static void mf_launch_loss_grad(const mf_kctx *x, const mf_loss_grad &p)
@@ -108,7 +112,7 @@ extern "C" void mf_cuda_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n,
                                       const float *weight, float *loss, float *row_loss,
                                       float *lse)
 {
-    if (rows > 0) mf_launch_row_loss(x, rows, n, logits, target, row_loss, lse);
+    if (rows > 0) mf_launch_row_loss(x, rows, n, logits, target, row_loss, lse, NULL);
     MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
               (const float *)row_loss, (double *)NULL, loss);
 }
@@ -121,8 +125,8 @@ extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x, int64_t rows, i
                                                float *dlogits, float *dweight)
 {
     double *sums = (double *)mf_cuda_scratch(x, sizeof *sums);
-    const mf_loss_grad p = {rows, n,     logits, target,  weight,  loss, row_loss,
-                            lse,  dloss, drow,   dlogits, dweight, sums, false};
+    const mf_loss_grad p = {rows,  n,    logits,  target,  weight, loss,  row_loss, lse,
+                            dloss, drow, dlogits, dweight, sums,   false, NULL};
     if (rows <= 0) return;
     MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
               (const float *)NULL, sums, (float *)NULL);
@@ -131,7 +135,7 @@ extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x, int64_t rows, i
 
 /* The parts of the work memory of linear_cross_entropy. */
 typedef struct mf_head_work {
-    float *logits, *lse, *row_loss;
+    float *logits, *most, *lse, *row_loss;
     double *sums;
     float *dbias; /* of a chunk */
     void *sum3;
@@ -142,6 +146,7 @@ static mf_head_work mf_head_work_of(const mf_linear_cross_entropy_args *p, int64
     char *at = (char *)p->work;
     mf_head_work w;
     w.logits = (float *)at, at += mf_align64(chunk * p->vocab * 4);
+    w.most = (float *)at, at += mf_align64(chunk * 4);
     w.lse = (float *)at, at += mf_align64(chunk * 4);
     w.sums = (double *)at, at += mf_align64(chunk * 4);
     w.row_loss = p->row_loss ? p->row_loss : (float *)at, at += mf_align64(p->rows * 4);
@@ -185,11 +190,13 @@ static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *
         mf_head_stored(x, p, false, rows, (const float *)a, w.logits);
     else
         mf_cuda_multiply(x, &g);
-    mf_launch_row_loss(x, rows, p->vocab, w.logits, p->target + from, w.row_loss + from, w.lse);
+    mf_launch_row_loss(x, rows, p->vocab, w.logits, p->target + from, w.row_loss + from, w.lse,
+                       w.most);
     if (!p->dx && !p->dw && !p->dbias) return;
     mf_loss_grad l = {};
     l.rows = rows, l.n = p->vocab, l.logits = w.logits, l.target = p->target + from;
-    l.weight = p->weight ? p->weight + from : NULL, l.lse = w.lse, l.dlogits = w.logits;
+    l.weight = p->weight ? p->weight + from : NULL, l.lse = w.lse, l.most = w.most,
+    l.dlogits = w.logits;
     l.sums = w.sums, l.one = true;
     mf_launch_loss_grad(x, l);
     if (p->dx && p->stored) {

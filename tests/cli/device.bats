@@ -58,9 +58,12 @@ same_run() {
 @test "a device that is missing exits 6 and says what to install" {
     run -6 "$MOEFW" train default --device strict --steps 1
     [[ "$output" == *"train.device = strict"*"no backend_strict.so in"*"tests/device"* ]]
-    # a build without CUDA lacks the file, another one a GPU that may be used
     CUDA_VISIBLE_DEVICES='' run -6 "$MOEFW" train default --device cuda:1 --steps 1
-    [[ "$output" == *"backend_cuda.so in "*"install"* || "$output" == *"backend_cuda.so: no GPU can be used: "* ]]
+    if [ -e "$builddir/plugins/backend_cuda.so" ]; then
+        [[ "$output" == *"backend_cuda.so: no GPU can be used: "* ]]
+    else
+        [[ "$output" == *"no backend_cuda.so in "*"install"* ]]
+    fi
     cp "$strict/backend_strict.so" backend_cuda.so
     MOEFW_PLUGIN_PATH=$PWD run -6 "$MOEFW" train default --device cuda:1 --steps 1
     [[ "$output" == *"expected number 0"* ]]

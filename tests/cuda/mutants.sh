@@ -57,11 +57,14 @@ kernel() {
         echo "$1: found by the emulator${what%: }"
     elif said '^not ok .*off by' >/dev/null; then
         echo "$1: found by numbers: $(said '^not ok .*off by' | grep -o 'off by [^,]*')"
-    elif [ "$status" -gt 1 ] && ! said '^1\.\.' >/dev/null; then
-        echo "$1: found by a crash, status $status"
-    else
+    elif said '^1\.\.' >/dev/null; then
         echo "$1: NOT FOUND"
         return 1
+    elif [ "$status" -gt 128 ]; then
+        echo "$1: found by a crash, status $status"
+    else
+        echo "$1: no test ran, status $status: $(head -n 1 "$tree/log")"
+        return 2
     fi
 }
 

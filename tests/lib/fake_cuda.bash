@@ -43,15 +43,15 @@ losses() {
         -e 't' -e 's/.*"loss":([^,]*),.*/\1 0/p' "$1/metrics.jsonl"
 }
 
-# close_to A B STEPS [BOUND [OF_NORMS]]: two runs have so many steps with the same losses and norms
-# of gradients, up to a bound (1e-5; of norms the same) x max(1, |value|)
+# close_to A B STEPS [BOUND]: two runs have so many steps with the same losses and norms of
+# gradients, up to bound x max(1, |value|); 1e-5
 close_to() {
     [ "$(losses "$1" | wc -l)" -eq "$3" ]
-    paste -d ' ' <(losses "$1") <(losses "$2") | awk -v bound="${4:-1e-5}" -v norms="${5:-${4:-1e-5}}" -v name="$1" '
+    paste -d ' ' <(losses "$1") <(losses "$2") | awk -v bound="${4:-1e-5}" -v name="$1" '
         function size(a) { return a < 0 ? -a : a }
         function off(a, b) { return size(a - b) / (size(a) > 1 ? size(a) : 1) }
         { l = off($1, $3); g = off($2, $4); loss = l > loss ? l : loss; norm = g > norm ? g : norm }
-        NF != 4 || !(l <= bound) || !(g <= norms) { print; bad = 1 }
+        NF != 4 || !(l <= bound) || !(g <= bound) { print; bad = 1 }
         END { print name ": losses off by", loss + 0, "norms by", norm + 0; exit bad }'
 }
 

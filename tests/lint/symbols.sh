@@ -4,7 +4,8 @@
 
 command -v nm >/dev/null 2>&1 || skip_all "no nm (package: binutils)"
 [ -d "$builddir/plugins" ] || skip_all "nothing is built in $builddir"
-plugins=$(find "$builddir/plugins" -name '*.so' ! -path '*/plugins/comm/*' ! -name 'backend_*' | sort)
+backend=$builddir/plugins/backend_cuda.so
+plugins=$(find "$builddir/plugins" -name '*.so' ! -path '*/plugins/comm/*' ! -path "$backend" | sort)
 
 # The sanitizers' and gcov's own symbols appear in builds made with them.
 instrumented='^__(odr_)?(asan|ubsan|tsan|gcov|sanitizer|sancov|llvm)'
@@ -26,8 +27,8 @@ exports() {
 # shellcheck disable=SC2086
 report "a plugin exports moefw_plugin, as data, and nothing else" "$(exports moefw_plugin $plugins)"
 title="the backend of CUDA exports moefw_backend, as data, and nothing else"
-if [ -e "$builddir/plugins/backend_cuda.so" ]; then
-    report "$title" "$(exports moefw_backend "$builddir/plugins/backend_cuda.so")"
+if [ -e "$backend" ]; then
+    report "$title" "$(exports moefw_backend "$backend")"
 else
     skip "$title" "this build has none"
 fi
