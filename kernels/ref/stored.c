@@ -1,5 +1,6 @@
-/* stored.c: gemms and rows of weights as files have them, element by element: each weight is
- * decoded where it is used, and each sum is in double, in the order of the inner index. */
+/* stored.c: gemms and rows of weights as files have them, element by element: each sum is in
+ * double, in the order of the inner index. A weight is decoded once for a block of
+ * rows, or tests would mostly decode. */
 #include "kernels/ref/ref.h"
 
 static double element(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
@@ -52,22 +53,42 @@ static double at(const mf_stored_gemm_args *g, int64_t from, int64_t i)
     return (double)ref_load(g->bf16 ? MF_CAST_BF16 : MF_CAST_F32, g->x, from * g->ldx + i);
 }
 
-void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
+enum { ROWS = 64, INNER = 256 }; /* of a block; its weights are decoded once for its rows */
+
+/* Output j of `rows` rows from row r on, all of group e. */
+static void output(const mf_stored_gemm_args *g, int64_t e, int64_t r, int64_t rows, int64_t j)
 {
     const mf_stored *w = g->w;
-    const int64_t n = g->back ? w->in : w->out, k = g->back ? w->out : w->in;
-    if (mf_kctx_failed(x)) return;
-    for (int64_t r = 0; r < g->rows; r++) {
-        const int64_t e = group_of(g, r), from = g->row ? g->row[r] : r;
-        for (int64_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (int64_t q = 0; q < k && e >= 0; q++)
-                sum += at(g, from, q) *
-                       mf_ref_stored_weight(w, e, g->back ? q : j, g->back ? j : q);
-            sum *= (double)g->alpha;
-            if (g->bias && e >= 0) sum += (double)g->bias[e * w->out + j];
-            g->y[r * g->ldy + j] = (float)sum;
+    const int64_t k = e < 0 ? 0 : g->back ? w->out : w->in;
+    double weight[INNER], sum[ROWS] = {0};
+    for (int64_t start = 0; start < k; start += INNER) {
+        const int64_t count = k - start < INNER ? k - start : INNER;
+        for (int64_t q = 0; q < count; q++)
+            weight[q] = g->back ? mf_ref_stored_weight(w, e, start + q, j)
+                                : mf_ref_stored_weight(w, e, j, start + q);
+        for (int64_t i = 0; i < rows; i++) {
+            const int64_t from = g->row ? g->row[r + i] : r + i;
+            for (int64_t q = 0; q < count; q++)
+                sum[i] += at(g, from, start + q) * weight[q];
         }
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        sum[i] *= (double)g->alpha;
+        if (g->bias && e >= 0) sum[i] += (double)g->bias[e * w->out + j];
+        g->y[(r + i) * g->ldy + j] = (float)sum[i];
+    }
+}
+
+void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
+{
+    const int64_t n = g->back ? g->w->in : g->w->out;
+    if (mf_kctx_failed(x)) return;
+    for (int64_t r = 0, count; r < g->rows; r += count) {
+        const int64_t e = group_of(g, r);
+        for (count = 1; count < ROWS && r + count < g->rows; count++)
+            if (group_of(g, r + count) != e) break;
+        for (int64_t j = 0; j < n; j++)
+            output(g, e, r, count, j);
     }
 }
 
