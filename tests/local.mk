@@ -80,6 +80,7 @@ UNIT += tests/unit/data/check_stream
 UNIT += tests/unit/data/check_tokenizer
 UNIT += tests/unit/data/check_chat
 UNIT += tests/unit/data/check_merges
+UNIT += tests/unit/data/check_strings
 UNIT += tests/unit/data/check_pretrained
 UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/train/check_trace

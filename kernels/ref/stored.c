@@ -1,6 +1,6 @@
 /* stored.c: gemms and rows of weights as files have them, element by element: each sum is in
- * double, in the order of the inner index. A weight is decoded once for a block of
- * rows, or tests would mostly decode. */
+ * double, in the order of the inner index. A weight of a gemm is decoded once for a block of
+ * rows: decoding took most of the time of the tests that compare with it. */
 #include "kernels/ref/ref.h"
 
 static double element(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
