@@ -11,6 +11,8 @@
 #include "lab/compare/compare_parts.h"
 
 #define LOOK_EVERY 1.0 /* seconds between checks of runs that another process executes */
+#define SHORTEST   5   /* milliseconds between checks of own runs, if one began or ended */
+#define LONGEST    200 /* and if none has for a while */
 
 typedef struct job {
     mf_compare_router *router; /* NULL: the slot is free */
@@ -26,6 +28,7 @@ typedef struct pool {
     job *jobs;   /* [size] */
     int size, active;
     double looked;
+    int wait; /* milliseconds, the last; 0: a run has begun or ended since */
     bool stopping;
 } pool;
 
@@ -112,6 +115,7 @@ static int reap(pool *p)
         const job ended = *j;
         j->router = NULL;
         p->active--;
+        p->wait = 0;
         rc = end(p, ended.router, ended.run, status);
         mf_compare_unclaim(ended.claim);
     }
@@ -142,6 +146,7 @@ static int take(pool *p, mf_compare_router *r, mf_compare_run *run, job *j)
             j->run = run;
             run->state = MF_RUN_ACTIVE;
             p->active++;
+            p->wait = 0;
             if (p->watch->began) p->watch->began(p->watch->arg, run, again);
             return MF_OK;
         }
@@ -201,10 +206,12 @@ static void tick(const pool *p)
     p->watch->tick(p->watch->arg, steps, total);
 }
 
-static void wait_a_little(void)
+/* The waits grow, so that short runs follow each other at once and long ones cost nothing. */
+static void wait_a_little(pool *p)
 {
-    const struct timespec t = {0, 200000000};
-    nanosleep(&t, NULL);
+    p->wait = p->wait == 0 ? SHORTEST : p->wait * 3 / 2;
+    if (p->wait > LONGEST) p->wait = LONGEST;
+    nanosleep(&(struct timespec){0, p->wait * 1000000L}, NULL);
 }
 
 /* The signal after which the comparison is to stop; 0: none. */
@@ -229,7 +236,7 @@ static int run_pool(pool *p)
         }
         if (p->active == 0 && (p->stopping || left == 0)) break;
         tick(p);
-        wait_a_little();
+        wait_a_little(p);
     }
     mf_free(p->jobs);
     return rc == MF_OK ? rc : mf_fail(rc, "%s", message);
