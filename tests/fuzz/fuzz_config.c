@@ -70,12 +70,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE((rc == MF_OK) == (config != NULL));
     FUZZ_REQUIRE(rc == MF_OK || strlen(mf_error_message()) > 0);
     FUZZ_REQUIRE(rc == MF_OK || rc == MF_ECONFIG || rc == MF_ENOTFOUND);
-    mf_error_clear();
-    FUZZ_REQUIRE(mf_config_load_from(path, 0, NULL, &sink, &again) == rc);
-    FUZZ_REQUIRE(rc == MF_OK ? t.n == 0 && again : true);
-    if (config) {
-        FUZZ_REQUIRE(config->model.dim == again->model.dim);
+    /* A second reading takes as long as the first, so not each input has one. */
+    if (size % 4 == 0) {
+        mf_error_clear();
+        FUZZ_REQUIRE(mf_config_load_from(path, 0, NULL, &sink, &again) == rc);
+        FUZZ_REQUIRE(rc == MF_OK ? t.n == 0 && again : true);
+    }
+    if (config)
         FUZZ_REQUIRE(config->moe.top_k >= 1 && config->moe.top_k <= config->moe.experts);
+    if (config && again) {
+        FUZZ_REQUIRE(config->model.dim == again->model.dim);
         FUZZ_REQUIRE(config->n_regularizers == again->n_regularizers);
         FUZZ_REQUIRE(strcmp(config->router.plugin, again->router.plugin) == 0);
     }

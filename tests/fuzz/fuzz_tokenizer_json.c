@@ -95,10 +95,12 @@ static void encode(const mf_tokenizer *t, const char *text, size_t size)
     FUZZ_REQUIRE((rc == MF_OK) == (mf_utf8_check(text, size) == size));
     check_ids(t, &ids, size);
     decode(t, &ids, rc == MF_OK && t->lossless ? text : NULL, size);
-    /* without offsets, the same ids */
-    FUZZ_REQUIRE(mf_tokenizer_encode(t, "text", text, size, &plain) == rc);
-    FUZZ_REQUIRE(plain.n == ids.n &&
-                 (ids.n == 0 || memcmp(plain.id, ids.id, ids.n * sizeof *ids.id) == 0));
+    /* Without offsets, the same ids. It takes as long again, so not each text is encoded so. */
+    if (size % 4 == 0) {
+        FUZZ_REQUIRE(mf_tokenizer_encode(t, "text", text, size, &plain) == rc);
+        FUZZ_REQUIRE(plain.n == ids.n &&
+                     (ids.n == 0 || memcmp(plain.id, ids.id, ids.n * sizeof *ids.id) == 0));
+    }
     FUZZ_REQUIRE(mf_tokenizer_wrap(t, &ids, &ids, &all, &types) == MF_OK && types.n == all.n);
     mf_ids_free(&ids);
     mf_ids_free(&all);
