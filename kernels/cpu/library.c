@@ -17,13 +17,16 @@ static struct {
     const char *refused;     /* why the named library cannot be used */
 } gemms;
 
-/* Loads a library when it is first needed. Returns why it cannot be used, or NULL. */
+/* Loads a library when it is first needed. Returns why it cannot be used, or NULL. Kernels, in
+ * many threads, call this for a library that is loaded, so nothing is written then. */
 static const char *load(int which)
 {
     static bool loaded[LIBRARIES];
     static const char *why[LIBRARIES];
-    if (!loaded[which]) why[which] = libraries[which]->load();
-    loaded[which] = true;
+    if (!loaded[which]) {
+        why[which] = libraries[which]->load();
+        loaded[which] = true;
+    }
     return why[which];
 }
 
