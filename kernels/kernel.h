@@ -412,17 +412,23 @@ static inline size_t mf_align64(int64_t bytes)
 {
     return (size_t)(bytes + 63) / 64 * 64;
 }
+/* Distance of rows of logits on a device, a multiple of 16 bytes. */
+static inline int64_t mf_linear_cross_entropy_pitch(int64_t vocab)
+{
+    return (vocab + 3) / 4 * 4;
+}
 /* want_dx, want_dbias: whether dx and dbias are not NULL. */
 static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64_t vocab,
                                                   int type, bool want_dx, bool want_dbias)
 {
-    const int64_t chunk = mf_linear_cross_entropy_chunk(rows, vocab);
+    const int64_t chunk = mf_linear_cross_entropy_chunk(rows, vocab),
+                  pitch = mf_linear_cross_entropy_pitch(vocab);
     const size_t x = mf_align64(chunk * d * mf_cast_size(type));
     size_t bytes =
-        mf_align64(chunk * vocab * 4) + x + 4 * mf_align64(chunk * 4) + mf_align64(rows * 4);
+        mf_align64(chunk * pitch * 4) + x + 4 * mf_align64(chunk * 4) + mf_align64(rows * 4);
     if (want_dx) bytes += x;
     if (want_dbias)
-        bytes += mf_align64(vocab * 4) + mf_align64((int64_t)mf_sum3_work(1, chunk, vocab));
+        bytes += mf_align64(pitch * 4) + mf_align64((int64_t)mf_sum3_work(1, chunk, pitch));
     return bytes;
 }
 

@@ -10,12 +10,13 @@
 template <int W>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_row_loss(const mf_fault *fault, int64_t rows, int64_t n, const float *logits,
-                   const int32_t *target, float *row_loss, float *lse, float *ret_most)
+                   int64_t ld, const int32_t *target, float *row_loss, float *lse,
+                   float *ret_most)
 {
     const int64_t r = mf_my_row<W>();
     const int lane = mf_my_lane<W>();
     if (r >= rows || mf_failed(fault)) return;
-    const float *row = logits + r * n;
+    const float *row = logits + r * ld;
     float most = -INFINITY, sum = 0;
     for (int64_t j = lane; j < n; j += W)
         most = fmaxf(most, row[j]);
@@ -51,14 +52,39 @@ __global__ void __launch_bounds__(MF_THREADS)
     if (loss) *loss = weights != 0 ? (float)(total / weights) : 0;
 }
 
+/* Writes a row. Each of its W threads gives the values of columns lane, lane + W, ...; behind n
+ * they are 0. half: as bf16, into the memory of the row that the values come from. What a turn
+ * writes was read in that turn, before its barrier, or in an earlier one. */
+template <int W, class F>
+MF_INLINE void mf_put_row(float *row, int64_t n, int64_t ld, bool half, F value)
+{
+    const int lane = mf_my_lane<W>();
+    for (int64_t j = lane; j - lane < ld; j += W) {
+        const float v = j < n ? value(j) : 0;
+        if (half) {
+            if (W == MF_WARP)
+                __syncwarp();
+            else
+                __syncthreads();
+        }
+        if (j >= ld) continue;
+        if (half)
+            ((mf_bf16 *)row)[j] = mf_bf16_from_f32(v);
+        else
+            row[j] = v;
+    }
+}
+
+/* dlogits may be the logits. */
 typedef struct mf_loss_grad {
-    int64_t rows, n;
+    int64_t rows, n, ld; /* ld: distance of rows of logits and dlogits, in f32 */
     const float *logits;
     const int32_t *target;
     const float *weight, *loss, *row_loss, *lse, *dloss, *drow;
     float *dlogits, *dweight;
     const double *sums;
     bool one;          /* dloss is 1 */
+    bool half;         /* dlogits replace the logits as bf16, 2 ld apart */
     const float *most; /* of mf_cu_row_loss, or NULL */
 } mf_loss_grad;
 
@@ -77,25 +103,37 @@ __global__ void __launch_bounds__(MF_THREADS)
                                           (p.drow ? (double)p.drow[r] : 0))
                                 : 0;
     const float lse = p.lse[r], most = p.most ? p.most[r] : 0;
-    for (int64_t j = lane; p.dlogits && j < p.n; j += W) {
-        const float v = p.logits[r * p.n + j];
-        p.dlogits[r * p.n + j] =
-            target >= 0 ? g * (expf(v - most - lse) - (j == target ? 1.0f : 0.0f)) : 0;
-    }
+    const float *row = p.logits + r * p.ld;
+    if (p.dlogits)
+        mf_put_row<W>(p.dlogits + r * p.ld, p.n, p.ld, p.half, [&](int64_t j) {
+            const float share = expf(row[j] - most - lse);
+            return target >= 0 ? g * (share - (j == target ? 1.0f : 0.0f)) : 0;
+        });
     if (p.dweight && lane == 0)
         p.dweight[r] = target >= 0 ? (float)(each * ((double)p.row_loss[r] - *p.loss)) : 0;
+}
+
+/* Rows of f32, ld apart, become rows of bf16 in their place, 2 ld apart. */
+template <int W>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_halve(const mf_fault *fault, int64_t rows, int64_t n, int64_t ld, float *a)
+{
+    const int64_t r = mf_my_row<W>();
+    if (r >= rows || mf_failed(fault)) return;
+    float *row = a + r * ld;
+    mf_put_row<W>(row, n, ld, true, [&](int64_t j) { return row[j]; });
 }
 
 /* ---- launches ---- */
 
 static void mf_launch_row_loss(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                               const int32_t *target, float *row_loss, float *lse,
+                               int64_t ld, const int32_t *target, float *row_loss, float *lse,
                                float *ret_most)
 {
     mf_by_width(n, [&](auto w) {
         typedef decltype(w) width;
         MF_LAUNCH(mf_cu_row_loss<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
-                  x->fault, rows, n, logits, target, row_loss, lse, ret_most);
+                  x->fault, rows, n, logits, ld, target, row_loss, lse, ret_most);
     });
 }
 static void mf_launch_loss_grad(const mf_kctx *x, const mf_loss_grad &p)
@@ -106,13 +144,21 @@ static void mf_launch_loss_grad(const mf_kctx *x, const mf_loss_grad &p)
                   x->fault, p);
     });
 }
+static void mf_launch_halve(const mf_kctx *x, int64_t rows, int64_t n, int64_t ld, float *a)
+{
+    mf_by_width(n, [&](auto w) {
+        typedef decltype(w) width;
+        MF_LAUNCH(mf_cu_halve<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
+                  x->fault, rows, n, ld, a);
+    });
+}
 
 extern "C" void mf_cuda_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n,
                                       const float *logits, const int32_t *target,
                                       const float *weight, float *loss, float *row_loss,
                                       float *lse)
 {
-    if (rows > 0) mf_launch_row_loss(x, rows, n, logits, target, row_loss, lse, NULL);
+    if (rows > 0) mf_launch_row_loss(x, rows, n, logits, n, target, row_loss, lse, NULL);
     MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
               (const float *)row_loss, (double *)NULL, loss);
 }
@@ -125,8 +171,10 @@ extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x, int64_t rows, i
                                                float *dlogits, float *dweight)
 {
     double *sums = (double *)mf_cuda_scratch(x, sizeof *sums);
-    const mf_loss_grad p = {rows,  n,    logits,  target,  weight, loss,  row_loss, lse,
-                            dloss, drow, dlogits, dweight, sums,   false, NULL};
+    mf_loss_grad p = {};
+    p.rows = rows, p.n = p.ld = n, p.logits = logits, p.target = target, p.weight = weight;
+    p.loss = loss, p.row_loss = row_loss, p.lse = lse, p.dloss = dloss, p.drow = drow;
+    p.dlogits = dlogits, p.dweight = dweight, p.sums = sums;
     if (rows <= 0) return;
     MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
               (const float *)NULL, sums, (float *)NULL);
@@ -135,9 +183,10 @@ extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x, int64_t rows, i
 
 /* The parts of the work memory of linear_cross_entropy. */
 typedef struct mf_head_work {
-    float *logits, *most, *lse, *row_loss;
+    int64_t pitch;
+    float *logits, *most, *lse, *row_loss; /* logits: rows `pitch` apart */
     double *sums;
-    float *dbias; /* of a chunk */
+    float *dbias; /* [pitch] of a chunk */
     void *sum3;
 } mf_head_work;
 
@@ -145,12 +194,13 @@ static mf_head_work mf_head_work_of(const mf_linear_cross_entropy_args *p, int64
 {
     char *at = (char *)p->work;
     mf_head_work w;
-    w.logits = (float *)at, at += mf_align64(chunk * p->vocab * 4);
+    w.pitch = mf_linear_cross_entropy_pitch(p->vocab);
+    w.logits = (float *)at, at += mf_align64(chunk * w.pitch * 4);
     w.most = (float *)at, at += mf_align64(chunk * 4);
     w.lse = (float *)at, at += mf_align64(chunk * 4);
     w.sums = (double *)at, at += mf_align64(chunk * 4);
     w.row_loss = p->row_loss ? p->row_loss : (float *)at, at += mf_align64(p->rows * 4);
-    w.dbias = (float *)at, at += mf_align64(p->vocab * 4);
+    w.dbias = (float *)at, at += mf_align64(w.pitch * 4);
     w.sum3 = at;
     return w;
 }
@@ -165,64 +215,75 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* y = x W^T + bias, or y = x W, of rows of f32, if the weight is stored. */
 static void mf_head_stored(const mf_kctx *x, const mf_linear_cross_entropy_args *p, bool back,
-                           int64_t rows, const float *a, float *y)
+                           int64_t rows, int64_t pitch, const float *a, float *y)
 {
     mf_stored_gemm_args g = {};
     g.w = p->stored, g.back = back, g.rows = rows, g.alpha = 1;
-    g.x = a, g.ldx = back ? p->vocab : p->d;
-    g.y = y, g.ldy = back ? p->d : p->vocab;
+    g.x = a, g.ldx = back ? pitch : p->d;
+    g.y = y, g.ldy = back ? p->d : pitch;
     if (!back) g.bias = p->bias;
     mf_cuda_stored_gemm(x, &g);
 }
 
-/* One chunk of rows: logits, losses and gradients, for which dlogits replace the logits. */
+/* The gradients of a chunk of logits replace them: in f32, or, for the gemms of a head in bf16,
+ * rounded to that. dbias is their sum before that. */
+static void mf_head_gradients(const mf_kctx *x, const mf_linear_cross_entropy_args *p,
+                              const mf_head_work &w, int64_t from, int64_t rows)
+{
+    const bool half = p->type == MF_CAST_BF16;
+    mf_loss_grad l = {};
+    l.rows = rows, l.n = p->vocab, l.ld = w.pitch, l.logits = l.dlogits = w.logits;
+    l.target = p->target + from, l.weight = p->weight ? p->weight + from : NULL;
+    l.lse = w.lse, l.most = w.most, l.sums = w.sums, l.one = true;
+    l.half = half && !p->dbias;
+    mf_launch_loss_grad(x, l);
+    if (!p->dbias) return;
+    mf_cuda_sum3(x, 1, rows, w.pitch, 1, w.logits, w.dbias, w.sum3);
+    MF_LAUNCH(mf_cu_add, MF_EACH_OF(p->vocab), x, x->fault, p->vocab, from == 0,
+              (const float *)w.dbias, p->dbias);
+    if (half) mf_launch_halve(x, rows, p->vocab, w.pitch, w.logits);
+}
+
+/* One chunk of rows: logits, losses and gradients. */
 static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *p,
                           const mf_head_work &w, int64_t from, int64_t rows)
 {
     const size_t size = (size_t)mf_cast_size(p->type);
     const char *a = (const char *)p->x + (size_t)(from * p->d) * size;
+    char *dx = p->dx ? (char *)p->dx + (size_t)(from * p->d) * size : NULL;
+    const int64_t pitch = p->type == MF_CAST_BF16 ? 2 * w.pitch : w.pitch; /* of dlogits */
     mf_gemm g = {};
     g.m = rows, g.n = p->vocab, g.k = p->d, g.alpha = 1, g.bias = p->bias;
     g.a.data = a, g.a.type = p->type, g.a.ld = p->d;
     g.b.data = p->w, g.b.type = p->type, g.b.ld = p->d, g.b.trans = true;
-    g.c.data = w.logits, g.c.ld = p->vocab;
+    g.c.data = w.logits, g.c.ld = w.pitch;
     if (p->stored)
-        mf_head_stored(x, p, false, rows, (const float *)a, w.logits);
+        mf_head_stored(x, p, false, rows, w.pitch, (const float *)a, w.logits);
     else
         mf_cuda_multiply(x, &g);
-    mf_launch_row_loss(x, rows, p->vocab, w.logits, p->target + from, w.row_loss + from, w.lse,
-                       w.most);
+    mf_launch_row_loss(x, rows, p->vocab, w.logits, w.pitch, p->target + from,
+                       w.row_loss + from, w.lse, w.most);
     if (!p->dx && !p->dw && !p->dbias) return;
-    mf_loss_grad l = {};
-    l.rows = rows, l.n = p->vocab, l.logits = w.logits, l.target = p->target + from;
-    l.weight = p->weight ? p->weight + from : NULL, l.lse = w.lse, l.most = w.most,
-    l.dlogits = w.logits;
-    l.sums = w.sums, l.one = true;
-    mf_launch_loss_grad(x, l);
-    if (p->dx && p->stored) {
-        mf_head_stored(x, p, true, rows, w.logits, (float *)p->dx + from * p->d);
-    } else if (p->dx) {
+    mf_head_gradients(x, p, w, from, rows);
+    if (dx && p->stored) {
+        mf_head_stored(x, p, true, rows, w.pitch, w.logits, (float *)dx);
+    } else if (dx) {
         mf_gemm back = {};
         back.m = rows, back.n = p->d, back.k = p->vocab, back.alpha = 1;
-        back.a.data = w.logits, back.a.ld = p->vocab;
+        back.a.data = w.logits, back.a.type = p->type, back.a.ld = pitch;
         back.b.data = p->w, back.b.type = p->type, back.b.ld = p->d;
-        back.c.data = (char *)p->dx + (size_t)(from * p->d) * size;
-        back.c.type = p->type, back.c.ld = p->d;
+        back.c.data = dx, back.c.type = p->type, back.c.ld = p->d;
         mf_cuda_multiply(x, &back);
     }
     if (p->dw) {
         mf_gemm weights = {};
         weights.m = p->vocab, weights.n = p->d, weights.k = rows, weights.alpha = 1;
         weights.beta = from > 0 ? 1.0f : 0.0f;
-        weights.a.data = w.logits, weights.a.ld = p->vocab, weights.a.trans = true;
+        weights.a.data = w.logits, weights.a.type = p->type;
+        weights.a.ld = pitch, weights.a.trans = true;
         weights.b.data = a, weights.b.type = p->type, weights.b.ld = p->d;
         weights.c.data = p->dw, weights.c.ld = p->d;
         mf_cuda_multiply(x, &weights);
-    }
-    if (p->dbias) {
-        mf_cuda_sum3(x, 1, rows, p->vocab, 1, w.logits, w.dbias, w.sum3);
-        MF_LAUNCH(mf_cu_add, MF_EACH_OF(p->vocab), x, x->fault, p->vocab, from == 0,
-                  (const float *)w.dbias, p->dbias);
     }
 }
 

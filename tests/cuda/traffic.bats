@@ -71,6 +71,9 @@ launched() {
         profiled bf16-$arch.tsv $arch bf16
         judged bf16-$arch.tsv
         launched bf16-$arch.tsv sm_$([ $arch = 90 ] && echo 90a || echo 80)
+        # The general kernel, much slower, has no gemm of the step: those of the head neither.
+        grep -q ^mf_cu_gemm_ bf16-$arch.tsv
+        run -1 grep "^mf_cu_gemm$(printf '\t')" bf16-$arch.tsv
     done
 }
 

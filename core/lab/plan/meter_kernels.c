@@ -75,7 +75,8 @@ static void meter_gemm(const mf_kctx *x, const mf_gemm *g)
     const double groups = g->groups > 1 ? (double)g->groups : 1;
     const double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     const bool own = g->by != MF_BY_BATCH || g->a.row || g->b.row;
-    const bool bf16 = g->as_bf16 || g->a.type == MF_CAST_BF16 || g->b.type == MF_CAST_BF16;
+    /* Of two types is for the general kernel, which multiplies in f32. */
+    const bool bf16 = g->as_bf16 || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
     const double each = g->by == MF_BY_BATCH ? groups : 1;
     const double of_b = g->by == MF_BY_ROWS ? groups : each;
     const double of_c = g->by == MF_BY_INNER ? groups : each;
@@ -433,21 +434,21 @@ static void meter_linear_cross_entropy(const mf_kctx *x, const mf_linear_cross_e
     mf_meter_add(m, name, 2, 0, 0, 0);
     for (int64_t from = 0; from < p->rows; from += chunk) {
         const int64_t n = p->rows - from < chunk ? p->rows - from : chunk;
-        const double rows = (double)n, logits = 4 * rows * vocab;
+        const double rows = (double)n, logits = 4 * rows * vocab, dlogits = size * rows * vocab;
         const double flops = 2 * rows * d * vocab;
         mf_gemm g = none;
         g.m = n, g.n = p->vocab, g.k = p->d;
         mf_meter_add(m, name, 1, size * (rows + vocab) * d + logits, flops,
                      gemm_seconds(m, &g, 1, false, bf16));
         mf_meter_add(m, name, 1, logits, 0, 0);
-        if (grad) mf_meter_add(m, name, 1, 2 * logits, 0, 0);
+        if (grad) mf_meter_add(m, name, 1, logits + dlogits, 0, 0);
         g.n = p->d, g.k = p->vocab;
         if (p->dx)
-            mf_meter_add(m, name, 1, logits + size * (rows + vocab) * d, flops,
+            mf_meter_add(m, name, 1, dlogits + size * (rows + vocab) * d, flops,
                          gemm_seconds(m, &g, 1, false, bf16));
         g.m = p->vocab, g.k = n;
         if (p->dw)
-            mf_meter_add(m, name, 1, logits + size * rows * d + 4 * vocab * d * (from ? 2 : 1),
+            mf_meter_add(m, name, 1, dlogits + size * rows * d + 4 * vocab * d * (from ? 2 : 1),
                          flops, gemm_seconds(m, &g, 1, false, bf16));
         if (p->dbias) mf_meter_add(m, name, 3, logits, 0, 0);
     }

@@ -335,8 +335,9 @@ static void run_cross_entropy_backward(mf_kt *t)
 }
 
 /* rows, width, vocabulary: one chunk, several chunks. Variants differ in whether all, some or
- * no rows have a target, in weights, and in the gradients that are computed. */
-static const int64_t head_of[][3] = {{1, 3, 1}, {70, 20, 40}, {1100, 9, 600}};
+ * no rows have a target, in weights, and in the gradients that are computed. Rows of more than
+ * 1,024 logits have a block of threads each on a GPU. */
+static const int64_t head_of[][3] = {{1, 3, 1}, {9, 20, 1030}, {1100, 9, 600}};
 
 static void run_head(mf_kt *t, int type)
 {
