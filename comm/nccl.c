@@ -98,7 +98,7 @@ static void free_all(mf_comm *c)
         mf_comm_wait *w = c->all;
         c->all = w->next_of_all;
         if (w->moved) cudaEventDestroy(w->moved);
-        if (w->device) cudaFree(w->device);
+        if (w->device) cudaFreeAsync(w->device, c->copies);
         free(w->piece);
         free(w);
     }
@@ -108,16 +108,24 @@ static void free_all(mf_comm *c)
     free(c);
 }
 
+/* A launcher may show each rank its own GPU alone (Slurm's --gpus-per-task). If it shows all
+ * ranks the same one, NCCL says so. */
+static bool has_own_device(int n)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return n == 1 && visible && visible[0] != '\0';
+}
+
 static int take_device(mf_comm *c, char *text, size_t size)
 {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && c->join.place.node_ranks > n) {
+    if (e == cudaSuccess && c->join.place.node_ranks > n && !has_own_device(n)) {
         snprintf(text, size, "%s has %d ranks and %d GPUs; expected one for each rank",
                  c->join.place.host, c->join.place.node_ranks, n);
         return 1;
     }
-    if (e == cudaSuccess) e = cudaSetDevice(c->join.local);
+    if (e == cudaSuccess) e = cudaSetDevice(has_own_device(n) ? 0 : c->join.local);
     if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->moves, cudaStreamNonBlocking);
     if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->copies, cudaStreamNonBlocking);
     if (e != cudaSuccess) snprintf(text, size, "CUDA: %s", cudaGetErrorString(e));
@@ -187,7 +195,9 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-static bool grow(mf_comm_wait *w, int32_t n, int64_t bytes)
+/* Memory comes and goes in the stream of copies: cudaMalloc and cudaFree may wait for the whole
+ * device, and so for a message whose peer does not come. */
+static bool grow(mf_comm *c, mf_comm_wait *w, int32_t n, int64_t bytes)
 {
     if (n > w->room) {
         mf_comm_piece *more = realloc(w->piece, (size_t)n * sizeof *more);
@@ -198,10 +208,12 @@ static bool grow(mf_comm_wait *w, int32_t n, int64_t bytes)
     if (!w->moved && cudaEventCreateWithFlags(&w->moved, cudaEventDisableTiming) != cudaSuccess)
         return false;
     if (bytes <= w->bytes) return true;
-    if (w->device) cudaFree(w->device);
+    char *old = w->device;
     w->device = NULL;
     w->bytes = 0;
-    if (cudaMalloc((void **)&w->device, (size_t)bytes) != cudaSuccess) return false;
+    if (old && cudaFreeAsync(old, c->copies) != cudaSuccess) return false;
+    if (cudaMallocAsync((void **)&w->device, (size_t)bytes, c->copies) != cudaSuccess)
+        return false;
     w->bytes = bytes;
     return true;
 }
@@ -223,13 +235,18 @@ static int copy(mf_comm *c, const mf_comm_wait *w, bool received)
     return e != cudaSuccess || cudaStreamSynchronize(c->copies) != cudaSuccess;
 }
 
+static bool failed(ncclResult_t rc)
+{
+    return rc != ncclSuccess && rc != ncclInProgress;
+}
+
 static ncclResult_t name_pieces(mf_comm *c, const mf_comm_wait *w)
 {
     ncclResult_t rc = ncclSuccess;
     char *at = w->device;
     for (int32_t i = 0; i < w->n; i++) {
         const mf_comm_piece *p = &w->piece[i];
-        for (int64_t done = 0; rc == ncclSuccess && done < p->bytes; done += c->chunk) {
+        for (int64_t done = 0; !failed(rc) && done < p->bytes; done += c->chunk) {
             const int64_t left = p->bytes - done;
             const size_t n = (size_t)(left < c->chunk ? left : c->chunk);
             rc = i < w->n_send ? ncclSend(at + done, n, ncclUint8, p->peer, c->comm, c->moves)
@@ -247,8 +264,7 @@ static int issue(mf_comm *c, mf_comm_wait *w)
     rc = name_pieces(c, w);
     const ncclResult_t end = ncclGroupEnd();
     w->stage = ISSUED;
-    return (rc != ncclSuccess && rc != ncclInProgress) ||
-           (end != ncclSuccess && end != ncclInProgress);
+    return failed(rc) || failed(end);
 }
 
 /* Issues what waits, as far as NCCL takes it. */
@@ -266,11 +282,16 @@ static int go_on(mf_comm *c)
     return 0;
 }
 
-static mf_comm_wait *take_idle(mf_comm *c)
+/* One whose memory is large enough if there is one. */
+static mf_comm_wait *take_idle(mf_comm *c, int64_t bytes)
 {
-    mf_comm_wait *w = c->idle;
+    mf_comm_wait **at = &c->idle, *w;
+    while (*at && (*at)->bytes < bytes)
+        at = &(*at)->next;
+    if (!*at) at = &c->idle;
+    w = *at;
     if (w) {
-        c->idle = w->next;
+        *at = w->next;
         return w;
     }
     w = calloc(1, sizeof *w);
@@ -284,13 +305,14 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
                  const mf_comm_piece *recv, mf_comm_wait **ret)
 {
     int64_t bytes = 0;
-    mf_comm_wait *w = take_idle(c);
+    mf_comm_wait *w;
     c->broken = true; /* until the end of this function */
     for (int32_t i = 0; i < n_send; i++)
         bytes += aligned(send[i].bytes);
     for (int32_t i = 0; i < n_recv; i++)
         bytes += aligned(recv[i].bytes);
-    if (!w || !grow(w, n_send + n_recv, bytes)) return 1;
+    w = take_idle(c, bytes);
+    if (!w || !grow(c, w, n_send + n_recv, bytes)) return 1;
     w->next = NULL;
     w->n_send = n_send;
     w->n = n_send + n_recv;

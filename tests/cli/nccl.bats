@@ -145,6 +145,9 @@ same() {
     [ "$status" -eq 6 ]
     [[ "$output" == *"has 2 ranks and 1 GPUs; expected one for each rank"* ]]
     all_ended_with 6
+    # A launcher shows each rank its own GPU.
+    CUDA_VISIBLE_DEVICES=3 MOEFW_FAKE_NCCL_GPUS=1 ranks 2 train default "${small[@]}" -q --out own
+    all_ended_with 0
 }
 
 @test "moefw doctor and bench comm know the module" {

@@ -131,9 +131,10 @@ API const char *cudaGetErrorString(cudaError_t error)
                                               : "a call has failed";
 }
 
-API cudaError_t cudaMalloc(void **ret, size_t bytes)
+API cudaError_t cudaMallocAsync(void **ret, size_t bytes, cudaStream_t stream)
 {
     int i = 0;
+    if (!stream || stream->used) misuse("cudaMallocAsync in a stream that waits for peers");
     if (fails()) return cudaErrorMemoryAllocation;
     while (i < MOST_BLOCKS && all.block[i])
         i++;
@@ -144,13 +145,14 @@ API cudaError_t cudaMalloc(void **ret, size_t bytes)
     return cudaSuccess;
 }
 
-API cudaError_t cudaFree(void *block)
+API cudaError_t cudaFreeAsync(void *block, cudaStream_t stream)
 {
     const int i = block_of(block, 0);
-    if (i < 0 || all.block[i] != block) misuse("cudaFree of memory that is not of the device");
+    if (!stream || stream->used) misuse("cudaFreeAsync in a stream that waits for peers");
+    if (i < 0 || all.block[i] != block) misuse("cudaFreeAsync of memory not of the device");
     free(block);
     all.block[i] = NULL;
-    return cudaSuccess;
+    return fails() ? cudaErrorUnknown : cudaSuccess;
 }
 
 API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
