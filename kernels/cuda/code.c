@@ -12,6 +12,7 @@ static int judge_load(mf_cuda *c, cudaError_t error, const char *what)
     int major = 0, minor = 0;
     switch (error) {
     case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction: /* what a kernel says that is loaded late */
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilationDisabled:
         (void)cudaGetLastError();
@@ -60,12 +61,12 @@ int mf_cuda_code_kernel(mf_device *d, void *code, const char *name, void **ret)
 int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kernel_launch *l,
                         const mf_kernel_args *args)
 {
-    enum { USUAL = 48 << 10 }; /* bytes of shared memory that need no permission */
     const dim3 grid = {l->grid[0], l->grid[1], l->grid[2]};
     const dim3 block = {l->block[0], l->block[1], l->block[2]};
     void *list[] = {(void *)(uintptr_t)args};
     int rc = MF_OK;
-    if (l->shared_bytes > USUAL)
+    /* 48 KiB need no permission, but the static memory of the kernel counts, too. */
+    if (l->shared_bytes > 0)
         rc = mf_cuda_judge(mf_cuda_of(d),
                            cudaFuncSetAttribute(kernel,
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -137,6 +137,8 @@ static cublasStatus_t describe(plan *l)
 static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
 {
     const size_t bytes = WORK_BYTES;
+    /* Parts of a long sum are added in f32, in a fixed order, not in a c of bf16. */
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t align[4] = {(uint32_t)f->align_b, (uint32_t)f->align_a, (uint32_t)f->align_c,
                                (uint32_t)f->align_c};
     static const cublasLtMatmulPreferenceAttributes_t which[4] = {
@@ -144,6 +146,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasStatus_t s = cublasLtMatmulPreferenceSetAttribute(
         ret, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = cublasLtMatmulPreferenceSetAttribute(ret,
+                                                 CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                 &reduction, sizeof reduction);
     for (int i = 0; s == CUBLAS_STATUS_SUCCESS && i < 4; i++)
         s = cublasLtMatmulPreferenceSetAttribute(ret, which[i], &align[i], sizeof align[i]);
     return s;

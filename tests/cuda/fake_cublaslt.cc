@@ -22,6 +22,7 @@ struct layout {
 };
 struct preference {
     uint64_t work = 0;
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_MASK;
     uint32_t align[4] = {256, 256, 256, 256}; /* as the library assumes, of A, B, C, D */
 };
 enum { WORKSPACE = 256 };
@@ -216,6 +217,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
     const int side = a - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
     if (a == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && n == sizeof p->work)
         memcpy(&p->work, v, n);
+    else if (a == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && n == sizeof p->reduction)
+        memcpy(&p->reduction, v, n);
     else if (side >= 0 && side < 4 && n == sizeof p->align[0])
         memcpy(&p->align[side], v, n);
     else
@@ -232,6 +235,9 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
     const preference *p = in<preference>(opaque);
     const layout *const all[4] = {in<layout>(a), in<layout>(b), in<layout>(c), in<layout>(out)};
     if (fake::fails()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    /* Schemes that add parts in the type of c would be worse than the sums of f32 promised. */
+    if (p->reduction & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(r, 0, sizeof *r * (size_t)n);
     r->workspaceSize = WORKSPACE; /* so that a missing workspace is noticed */
     r->algo.data[0] = hash_of(*in<desc>(d), all);
