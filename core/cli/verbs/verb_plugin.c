@@ -408,7 +408,8 @@ const mf_verb mf_verb_plugin = {
         "A plugin is a name (drop-in files, then the plugin folders) or a file: a text with\n"
         "'/' or ending in .so, looked up under each plugin folder and then as given; with /,\n"
         "./ or ../ at its start only as given.\n"
-        "MOEFW_PLUGIN_PATH adds folders.\n"
+        "MOEFW_PLUGIN_PATH adds folders. In a folder, NAME is routers/NAME.so, experts/NAME.so,\n"
+        "and so on, then NAME.so.\n"
         "check tries the plugin with --set KIND.OPTION=VALUE, moe.top_k=N and moe.experts=N,\n"
         "if they are given: a router of one expert a token needs --set moe.top_k=1.\n",
 };
