@@ -564,8 +564,9 @@ static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
     mf_session_options o = {0};
     int64_t step;
     char why[512];
-    mf_cli_run_stays(cli, run);
-    int rc = mf_load_run_as(run, &o, &change, ret, &step);
+    int rc = mf_cli_run_stays(cli, run);
+    if (rc != MF_OK) return rc;
+    rc = mf_load_run_as(run, &o, &change, ret, &step);
     if (!no_data(rc)) return rc;
     snprintf(why, sizeof why, "%s", mf_error_message());
     mf_error_clear();
@@ -634,7 +635,10 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_action(cli);
     mf_speed r;
     if (strcmp(what, "gemm") == 0) return mf_bench_gemms(cli);
-    if (strcmp(what, "stored") == 0) return mf_bench_stored(cli);
+    if (strcmp(what, "stored") == 0) {
+        const int rc = mf_cli_no_config(cli);
+        return rc == MF_OK ? mf_bench_stored(cli) : rc;
+    }
     if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;

@@ -305,4 +305,5 @@ const mf_verb mf_verb_ckpt = {.name = "ckpt",
                               .brief = "list, verify and compare checkpoints",
                               .forms = forms,
                               .options = options,
-                              .run = run};
+                              .run = run,
+                              .plain = true};

@@ -367,6 +367,10 @@ static int new_plugin(const mf_cli *cli)
 static int run(const mf_cli *cli)
 {
     const char *action = mf_cli_action(cli);
+    if (strcmp(action, "check") != 0) {
+        const int rc = mf_cli_no_config(cli);
+        if (rc != MF_OK) return rc;
+    }
     if (strcmp(action, "list") == 0) return list(cli);
     if (strcmp(action, "info") == 0 || strcmp(action, "mdoc") == 0) return info(cli);
     if (strcmp(action, "check") == 0) return check(cli);

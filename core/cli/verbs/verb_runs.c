@@ -357,6 +357,7 @@ const mf_verb mf_verb_runs = {
     .forms = forms,
     .options = options,
     .run = run,
+    .plain = true,
     .notes =
         "KEY is run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished,\n"
         "a key of the configuration (train.lr), or a number of the last validation\n"
