@@ -17,8 +17,6 @@
 #include "train/parallel/launch_check.h"
 #include "train/run/load.h"
 
-#define NO_DATA "none"
-
 /* ---- records ---- */
 
 static void hand_on(moefw_run *run, const mf_metrics_record *r)
@@ -61,7 +59,7 @@ static int open_session(moefw_run *run, const char *tokenizer, const char *store
     int rc = mf_run_config(run, &config);
     if (rc != MF_OK) return rc;
     mf_session_options o = {.training = true,
-                            .no_data = strcmp(config->data.path, NO_DATA) == 0,
+                            .no_data = strcmp(config->data.path, MF_DATA_NONE) == 0,
                             .tokenizer_file = tokenizer,
                             .stored_file = stored};
     if (run->joins) rc = mf_launch_experts(config, &o.expert_rank, &o.expert_ranks);
