@@ -104,7 +104,7 @@ typedef struct mf_verb {
     int (*run)(const mf_cli *cli);
     const char *notes; /* further lines of --help; or NULL */
     bool computes;     /* uses all threads for a long time */
-    bool plain;        /* it has no configuration: --set and --plugin are judged before it runs */
+    bool plain;        /* has no configuration: --set and --plugin are only judged */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
 } mf_verb;
 

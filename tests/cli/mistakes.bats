@@ -182,3 +182,17 @@ answered() {
     [ "$status" -eq 0 ]
     [ -z "$stderr" ]
 }
+
+@test "what fails writes no headings, and other names name the nearest" {
+    run --separate-stderr "$MOEFW" bench routers --routers linaer -t 1
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    [[ "$stderr" == *"did you mean 'linear'?"* ]]
+    answered 3 "builtin:topicz: there is no such corpus; did you mean 'builtin:topics'?" -- \
+        train default --data builtin:topicz
+    answered 3 "did you mean 'builtin:topics'?" -- data info 'builtin:topic?bytes=20000'
+    run --separate-stderr "$MOEFW" bench gemm --most 1
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    [[ "$stderr" == *"--most=1: the smallest gemm has "*" million multiply-adds"* ]]
+}

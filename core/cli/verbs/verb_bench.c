@@ -401,13 +401,13 @@ static int bench_routers(const mf_cli *cli)
                           : MF_ENOMEM;
     if (rc == MF_OK && n > 1 && s.how.turns_in)
         rc = mf_fail(MF_EUSAGE, "--turns: expected one router, found %d", n);
-    if (rc == MF_OK && !mf_cli_json(cli))
-        printf(
-            "%d wide, %d experts, top %d, %d x %d tokens, threads: %d, means over seeds: %d\n",
-            s.dim, s.experts, s.top_k, s.batch, s.seq, mf_parallel_threads(), s.seeds);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_router_bench_run(&s, names[i], &all[done]);
         if (rc != MF_OK) break;
+        if (done == 0 && !mf_cli_json(cli))
+            printf("%d wide, %d experts, top %d, %d x %d tokens, threads: %d, means over "
+                   "seeds: %d\n",
+                   s.dim, s.experts, s.top_k, s.batch, s.seq, mf_parallel_threads(), s.seeds);
         if (mf_cli_json(cli))
             print_json(&s, &all[done]);
         else

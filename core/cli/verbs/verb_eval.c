@@ -254,6 +254,11 @@ static int run_verb(const mf_cli *cli)
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
+    for (int i = 0; i < 2; i++) { /* they are new files, and computing them may take long */
+        const char *file = mf_cli_text(cli, i == 0 ? "save" : "gradients", NULL);
+        if (file && mf_exists(file))
+            return mf_fail(MF_EUSAGE, "%s: exists already; expected a new file", file);
+    }
     int rc = is_run ? mf_cli_run_stays(cli, what) : MF_OK;
     if (rc != MF_OK) return rc;
     moefw_run *run = moefw_run_new();

@@ -134,9 +134,9 @@ const char *const *mf_find_folders(mf_arena *arena)
     return folders;
 }
 
-/* Reads the kind of a file that lies directly in a plugin folder. *ret 0: the file is damaged or
- * no shared object, which loading it tells better. MF_ENOTFOUND: a shared object without a
- * descriptor. */
+/* Reads the kind of a file that lies directly in a plugin folder. *ret 0: the file is damaged
+ * or no shared object, which loading it tells better. MF_ENOTFOUND: a shared object that has no
+ * descriptor, so that it is no plugin. */
 static int read_kind(const char *path, mf_kind *ret)
 {
     struct stat st;
@@ -396,7 +396,7 @@ static const char *looked_in(const catalog *c, const char *first)
     return text;
 }
 
-/* A shared object of that name without a descriptor, directly in a plugin folder. NULL: none. */
+/* A shared object of that name, directly in a plugin folder, without a descriptor; or NULL. */
 static const char *no_plugin(const catalog *c, const char *what)
 {
     for (int i = 0; is_name(what) && c->folders[i]; i++) {
