@@ -262,12 +262,7 @@ int mf_source_load(mf_source *s, const char *path, mf_format format,
 {
     *s = (mf_source){.path = path, .cache = options->cache};
     if (options->columns) s->columns = *options->columns;
-    int rc = MF_OK;
-    if (strncmp(path, "builtin:", 8) == 0 && !mf_topics_is(path) && !mf_exists(path))
-        rc = mf_fail(MF_EINPUT, "%s: there is no such corpus; did you mean '%s'?", path,
-                     MF_TOPICS_PREFIX);
-    else
-        rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, options);
+    int rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, options);
     if (rc != MF_OK) mf_source_free(s);
     return rc;
 }

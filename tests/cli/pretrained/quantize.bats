@@ -149,6 +149,9 @@ value() {
     run "$MOEFW" quantize bare -o other --group 32 --calibrate text.txt -q -t 1
     [ "$status" -eq 3 ]
     [[ "$output" == *"text.txt: the largest id is "*": expected less than 512, the model's vocabulary; the model has no tokenizer"* ]]
+    run "$MOEFW" train bare/config.ini --out other --steps 1 -q -t 1
+    [ "$status" -eq 3 ]
+    [[ "$output" == *": data.path = none: there are no data: --data FILE names some" ]]
     run "$MOEFW" swap bare --router hash -o other -q -t 1
     [ "$status" -eq 3 ]
     [[ "$output" == *"config.ini:"*": data.path = none: there are no data: --data FILE names some" ]]
