@@ -61,6 +61,7 @@ CORE += core/base/file/writer.c
 CORE += core/cli/cli.c
 CORE += core/cli/cli.h
 CORE += core/cli/cli_config.c
+CORE += core/cli/cli_unused.c
 CORE += core/cli/cli_model.c
 CORE += core/cli/cli_model.h
 CORE += core/cli/cli_parse.c

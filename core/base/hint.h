@@ -10,6 +10,7 @@ typedef enum mf_hint {
     MF_HINT_RESUME,     /* after a refusal of a directory with files: how to continue its run */
     MF_HINT_DATA,       /* begins a message about a data file: the option that named it */
     MF_HINT_OTHER_DATA, /* after "data.path": how to name another file */
+    MF_HINT_SOME_DATA,  /* after "no data": how to name a file */
     MF_HINT_UNSAFE,     /* after a refusal of a plugin file that other users can change */
     MF_HINT_PATHS,      /* after a refusal of a plugin that only a configuration names */
     MF_HINTS

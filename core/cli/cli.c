@@ -177,8 +177,12 @@ int mf_cli_no_json(const mf_cli *cli, const char *kind)
                    kind);
 }
 
-static int print_version(void)
+static int print_version(const mf_cli *cli)
 {
+    if (mf_cli_json(cli)) {
+        puts("{\"name\":\"moefw\",\"version\":\"" MOEFW_VERSION "\"}");
+        return MF_OK;
+    }
     printf(
         "moefw %s\n"
         "Mixture-of-Experts transformers with plugins for routers, experts, regularizers and "
@@ -231,7 +235,7 @@ int mf_cli_run(int argc, char **argv)
     if (argc == 1)
         mf_cli_start();
     else if (rc == MF_OK && cli.version)
-        rc = print_version();
+        rc = print_version(&cli);
     else if (rc == MF_OK && cli.help)
         mf_cli_help(cli.verb, cli.n_operands > 0 ? cli.operand[0] : NULL);
     else if (rc == MF_OK) {
@@ -240,6 +244,7 @@ int mf_cli_run(int argc, char **argv)
         if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_init(); /* reports a wrong MOEFW_KERNELS before anything begins */
+        if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
         if (rc == MF_OK) rc = cli.verb->run(&cli);
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }

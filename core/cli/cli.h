@@ -104,6 +104,7 @@ typedef struct mf_verb {
     int (*run)(const mf_cli *cli);
     const char *notes; /* further lines of --help; or NULL */
     bool computes;     /* uses all threads for a long time */
+    bool plain;        /* has no configuration: --set and --plugin are only judged */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
 } mf_verb;
 
@@ -151,10 +152,14 @@ bool mf_cli_names_config(const char *what);
 
 /* The values of --plugin, --set and the options with `set`, in their order; in the arena. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* Warns that --set, --plugin and options that set a key of [data] are ignored, once for each,
- * because the run keeps the configuration with which it was trained. run: name of the run in
- * the message. */
-void mf_cli_run_stays(const mf_cli *cli, const char *run);
+/* For verbs of a run, which keeps the configuration with which it was trained: fails as
+ * mf_cli_config does if --set names no section or key or has a wrong value, or if there is no
+ * such --plugin; else warns that --set, --plugin and options that set a key of [data] are
+ * ignored, once for each. A plugin that the run has is not ignored: naming its file permits it.
+ * run: name of the run, in the message as well. */
+int mf_cli_run_stays(const mf_cli *cli, const char *run);
+/* For verbs without a configuration: fails as mf_cli_run_stays does, and warns of nothing. */
+int mf_cli_no_config(const mf_cli *cli);
 
 /* ---- for the program ---- */
 /* Parses the command line and runs the verb, after a restart of the program if the verb needs

@@ -1,7 +1,6 @@
 /* Makes the configuration from the command line: --plugin, --set and the options for single
  * keys, in the order in which they were given, so the last one applies. */
 #include "base/file/io.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli_parse.h"
@@ -58,18 +57,6 @@ bool mf_cli_names_config(const char *what)
                     (arena && mf_config_preset(arena, what, NULL, &path) == MF_OK);
     mf_arena_free(arena);
     return is;
-}
-
-void mf_cli_run_stays(const mf_cli *cli, const char *run)
-{
-    for (int i = 0; i < cli->n_given; i++) {
-        const mf_cli_given *g = &cli->given[i];
-        const char *set = g->option->set;
-        if (strcmp(g->option->name, "set") == 0 || strcmp(g->option->name, "plugin") == 0 ||
-            (set && strncmp(set, "data.", 5) == 0))
-            mf_log(MF_LOG_WARN, "--%s=%s is ignored: %s has its own configuration",
-                   g->option->name, g->text, run);
-    }
 }
 
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,

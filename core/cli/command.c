@@ -74,6 +74,7 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_RESUME] = ", or --resume to continue the run in it",
     [MF_HINT_DATA] = "--data",
     [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
+    [MF_HINT_SOME_DATA] = ": --data FILE names some",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
     [MF_HINT_PATHS] = ("; name the file on the command line, too (--plugin FILE), or use "
                        "--allow-config-plugins")};

@@ -120,6 +120,13 @@ static int deal_windows(mf_batcher *b, int64_t n)
     return rc;
 }
 
+/* The status for a split with too little text: a file is bad input, while the size of the
+ * generated corpus is a setting. */
+static int too_little(const mf_batcher *b)
+{
+    return b->range.topics ? MF_ECONFIG : MF_EINPUT;
+}
+
 /* Counts the windows that begin at every stride-th token, and prepares their order. */
 static int list_windows(mf_batcher *b)
 {
@@ -131,7 +138,7 @@ static int list_windows(mf_batcher *b)
     }
     const int64_t room = b->range.tokens - b->spec.seq - ahead(b);
     if (room < 0)
-        return mf_fail(MF_ECONFIG, "the %s split has %lld tokens: windows of %lld need %lld",
+        return mf_fail(too_little(b), "the %s split has %lld tokens: windows of %lld need %lld",
                        mf_split_name(b->spec.split), (long long)b->range.tokens,
                        (long long)b->spec.seq, (long long)(b->spec.seq + ahead(b)));
     b->items = room / b->spec.stride + 1;
@@ -151,7 +158,7 @@ static int count_windows(mf_batcher *b)
         return list_windows(b);
     if (b->spec.order == MF_ORDER_RANDOM) {
         if (n < seq + ahead(b))
-            return mf_fail(MF_ECONFIG,
+            return mf_fail(too_little(b),
                            "the %s split has %lld tokens: windows of %lld need %lld",
                            mf_split_name(b->spec.split), (long long)n, (long long)seq,
                            (long long)(seq + ahead(b)));
@@ -159,7 +166,7 @@ static int count_windows(mf_batcher *b)
         return MF_OK;
     }
     if (lm && n < 2)
-        return mf_fail(MF_ECONFIG, "the %s split has one token: nothing to predict",
+        return mf_fail(too_little(b), "the %s split has one token: nothing to predict",
                        mf_split_name(b->spec.split));
     b->items = (n + seq - 1) / seq;
     if (lm) /* every window but the first predicts at least one token after its context */
@@ -188,7 +195,7 @@ static int drop_idle(mf_batcher *b)
     }
     b->items = n;
     return n > 0 ? MF_OK
-                 : mf_fail(MF_ECONFIG, "the %s split has no answer to learn from",
+                 : mf_fail(too_little(b), "the %s split has no answer to learn from",
                            mf_split_name(b->spec.split));
 }
 
@@ -204,7 +211,7 @@ static int pack(mf_batcher *b)
             length[n++] = b->pieces[i].n - 1;
         }
     int rc = n > 0 ? mf_packing_new(length, n, b->spec.seq, b->spec.seed, &b->packing)
-                   : mf_fail(MF_ECONFIG, "the %s split has no document of two tokens",
+                   : mf_fail(too_little(b), "the %s split has no document of two tokens",
                              mf_split_name(b->spec.split));
     mf_free(length);
     b->items = b->packing.rows;
@@ -287,8 +294,9 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
     rc = c->spans ? list_pieces(b) : count_windows(b);
     if (rc == MF_OK) rc = measure_pieces(b);
     if (rc != MF_OK) {
+        const char *file = c->file[spec->split];
         mf_batcher_free(b);
-        return rc;
+        return rc == MF_EINPUT && file ? mf_fail_context(rc, "%s", file) : rc;
     }
     b->count = (b->items + spec->rows - 1) / spec->rows;
     if (!b->pieces && b->order && b->items >= spec->rows)

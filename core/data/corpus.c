@@ -525,6 +525,16 @@ static int shrink_ids(mf_corpus *c)
     return MF_OK;
 }
 
+static int name_files(loader *l)
+{
+    const char *val =
+        l->spec->val_path && l->spec->val_path[0] ? l->spec->val_path : l->spec->path;
+    const char *of[MF_SPLITS] = {l->spec->path, val, l->spec->test_path};
+    for (int i = 0; i < MF_SPLITS; i++)
+        if (of[i] && !(l->c->file[i] = mf_strdup(of[i]))) return MF_ENOMEM;
+    return MF_OK;
+}
+
 static int load(loader *l)
 {
     mf_corpus *c = l->c;
@@ -548,6 +558,7 @@ static int load(loader *l)
         l->source[i].topics = NULL;
     }
     if (rc == MF_OK) rc = check_vocabulary(l);
+    if (rc == MF_OK) rc = name_files(l);
     return rc == MF_OK ? shrink_ids(c) : rc;
 }
 
@@ -589,8 +600,10 @@ void mf_corpus_free(mf_corpus *c)
         mf_free(c->ids);
         mf_free(c->labels);
     }
-    for (int i = 0; i < MF_SPLITS; i++)
+    for (int i = 0; i < MF_SPLITS; i++) {
         mf_topics_free(c->own_topics[i]);
+        mf_free(c->file[i]);
+    }
     mf_id_parts_free(&c->stored);
     mf_tokenizer_free(c->own_tokenizer);
     mf_free(c->counted);

@@ -145,6 +145,7 @@ typedef struct mf_corpus {
     mf_split_range split[MF_SPLITS];
     mf_tokenizer *own_tokenizer;
     mf_topics *own_topics[MF_SPLITS];
+    char *file[MF_SPLITS]; /* path that the split was read from, for messages */
 } mf_corpus;
 
 static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)

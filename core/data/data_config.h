@@ -4,6 +4,9 @@
 
 #include "config/section.h"
 
+/* data.path of a run that was imported without a tokenizer, so that no text is its data. */
+#define MF_DATA_NONE "none"
+
 typedef struct mf_data_config {
     const char *path, *format, *tokenizer;
     double split;

@@ -74,6 +74,9 @@ int mf_source_files_of(const char *path, mf_source_files *ret)
     *ret = (mf_source_files){0};
     const bool plain = mf_topics_is(path) || mf_is_standard_input(path);
     int rc = MF_OK;
+    if (!plain && strncmp(path, "builtin:", 8) == 0 && !mf_exists(path))
+        return mf_fail(MF_EINPUT, "%s: there is no such corpus; did you mean '%s'?", path,
+                       MF_TOPICS_PREFIX);
     if (!plain && mf_is_dir(path)) {
         rc = take_folder(path, ret);
     } else if (!plain && strpbrk(path, "*?[") && !mf_exists(path)) {

@@ -85,7 +85,7 @@ static int find_tokenizer(import *im)
     mf_error_clear();
     if (!im->tokenizer) {
         mf_keys_set(&im->keys, "data.format=bin");
-        mf_keys_set(&im->keys, "data.path=none");
+        mf_keys_set(&im->keys, "data.path=" MF_DATA_NONE);
     }
     return im->keys.rc;
 }

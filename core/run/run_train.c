@@ -11,13 +11,12 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/hint.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "report/report.h"
 #include "train/parallel/launch_check.h"
 #include "train/run/load.h"
-
-#define NO_DATA "none"
 
 /* ---- records ---- */
 
@@ -61,7 +60,7 @@ static int open_session(moefw_run *run, const char *tokenizer, const char *store
     int rc = mf_run_config(run, &config);
     if (rc != MF_OK) return rc;
     mf_session_options o = {.training = true,
-                            .no_data = strcmp(config->data.path, NO_DATA) == 0,
+                            .no_data = strcmp(config->data.path, MF_DATA_NONE) == 0,
                             .tokenizer_file = tokenizer,
                             .stored_file = stored};
     if (run->joins) rc = mf_launch_experts(config, &o.expert_rank, &o.expert_ranks);
@@ -119,6 +118,16 @@ static int open_trainer(moefw_run *run, bool resume)
     return rc;
 }
 
+/* The directory of a new run. Where it has files, the message says how to go on with them. */
+static int create_at(const char *dir, mf_rundir **ret)
+{
+    char why[1024];
+    const int rc = mf_rundir_create_at(dir, ret);
+    if (rc != MF_EUSAGE || !mf_is_dir(dir)) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    return mf_fail(rc, "%s%s", why, mf_hint_text(MF_HINT_RESUME));
+}
+
 int mf_run_start(moefw_run *run, const char *dir, const char *parent)
 {
     int rc = mf_run_expect(run, "start", MF_RUN_IS(MF_RUN_CONFIGURED));
@@ -126,7 +135,7 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
     /* Data and model are checked before any file is written. */
     rc = mf_run_join(run, open_session(run, NULL, NULL));
     if (rc == MF_OK) {
-        if (dir && writes(run)) rc = mf_rundir_create_at(dir, &run->dir);
+        if (dir && writes(run)) rc = create_at(dir, &run->dir);
         if (rc == MF_OK && parent && writes(run))
             rc = mf_rundir_create(parent, run->session->config->name, &run->dir);
         rc = mf_run_share_dir(run, rc);

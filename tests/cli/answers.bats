@@ -54,6 +54,12 @@ says() {
     says 0 'no checkpoints' "$MOEFW" ckpt ls bad
     [ "$("$MOEFW" ckpt ls bad --json)" = '{"checkpoints":[]}' ]
     says 3 'bad: there is no checkpoint' "$MOEFW" ckpt verify bad
+    for what in bad nosuch; do
+        run --separate-stderr "$MOEFW" ckpt verify $what --json
+        [ "$status" -eq 3 ]
+        [[ "$output" == '{"ok":false,"step":null,"tensors":0,"bytes":0,"errors":["'$what*'"]}' ]]
+    done
+    says 3 'there is no checkpoint; expected one that verifies' "$MOEFW" eval bad
     says 3 'a: no checkpoint of step 7' "$MOEFW" ckpt verify a --step 7
 }
 
@@ -184,4 +190,10 @@ says() {
     says 2 '--begin: expected ids as 1,15,2, found ' "$MOEFW" generate a --ids out.bin --begin 1,x
     says 2 '' "$MOEFW" generate a --ids out.bin --begin 99999999999
     [ ! -e out.bin ]
+}
+
+@test "a file that cannot be created is named as it was asked for" {
+    run "$MOEFW" report a -q -o missing/x.html
+    [ "$status" -ne 0 ]
+    [ "$output" = "moefw: missing/x.html: cannot create: No such file or directory" ]
 }

@@ -154,3 +154,45 @@ answered() {
     [ "$status" -eq 3 ]
     [[ "$output" != *$'\e'* && "$output" != *"$rlo"* ]]
 }
+
+@test "--set and --plugin of verbs that do not use them are judged, too" {
+    "$MOEFW" train default --out run -q -t 1 --set model.dim=16 --set model.layers=2 --set model.heads=2 \
+        --set model.kv_heads=2 --set model.seq=16 --set moe.experts=4 --set expert.hidden=16 \
+        --set train.batch=2 --set train.steps=1 --set train.eval_batches=1 --set train.final_batches=1 \
+        --set train.eval_context=0 --set 'data.path=builtin:topics?bytes=20000' --set data.tokenizer=byte \
+        --set report.enabled=no
+    answered 2 "--set: unknown section [trian]; did you mean [train]?" -- eval run --set trian.lr=3
+    answered 2 "--set: unknown section [bogus]; expected model, " -- eval run --set bogus.key=3
+    answered 2 "--set: 'nodot': expected SECTION.KEY=VALUE" -- generate run -n 2 --set nodot
+    answered 2 "unknown key 'lrr' in [train]; did you mean 'lr'?" -- bench infer run --set train.lrr=1
+    answered 2 "unknown key 'temperatur' in [router] (plugin linear); did you mean 'temperature'?" -- \
+        trace record run --set router.temperatur=1
+    answered 2 "unknown router plugin 'linaer'; did you mean 'linear'?" -- eval run --set router.plugin=linaer
+    answered 2 "unknown plugin 'linaer'; did you mean 'linear'?" -- eval run --plugin linaer
+    answered 2 "unknown section [trian]; did you mean [train]?" -- doctor --set trian.lr=3
+    answered 2 "unknown key 'temperatur' in [router]; did you mean 'temperature'?" -- doctor --set router.temperatur=3
+    answered 2 "unknown plugin 'linaer'; did you mean 'linear'?" -- plugin list --plugin linaer
+    answered 2 "--set: 'nodot': expected SECTION.KEY=VALUE" -- runs --set nodot
+    # What is right has no effect: verbs of a run say so, others do not use it at all.
+    run --separate-stderr "$MOEFW" eval run --set model.dim=8 --set router.temperature=2
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"--set=model.dim=8 is ignored: run has its own configuration"* ]]
+    [[ "$stderr" == *"--set=router.temperature=2 is ignored: run has its own configuration"* ]]
+    run --separate-stderr "$MOEFW" doctor --set model.heads=3 --set router.temperature=2
+    [ "$status" -eq 0 ]
+    [ -z "$stderr" ]
+}
+
+@test "what fails writes no headings, and other names name the nearest" {
+    run --separate-stderr "$MOEFW" bench routers --routers linaer -t 1
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    [[ "$stderr" == *"did you mean 'linear'?"* ]]
+    answered 3 "builtin:topicz: there is no such corpus; did you mean 'builtin:topics'?" -- \
+        train default --data builtin:topicz
+    answered 3 "did you mean 'builtin:topics'?" -- data info 'builtin:topic?bytes=20000'
+    run --separate-stderr "$MOEFW" bench gemm --most 1
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    [[ "$stderr" == *"--most=1: the smallest gemm has "*" million multiply-adds"* ]]
+}

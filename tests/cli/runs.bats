@@ -65,10 +65,32 @@ listed() {
     run "$MOEFW" runs --sort nothing
     [ "$status" -eq 2 ]
     [[ "$output" == *"'nothing': no run here has it; expected run, router, "* ]]
-    mkdir empty
-    run "$MOEFW" runs empty
+    [[ "$output" != *"did you mean"* ]]
+    run "$MOEFW" runs --where rooter=linear
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'rooter': no run here has it; did you mean 'router'? expected run, "* ]]
+    run "$MOEFW" runs --sort train.lrr
+    [[ "$output" == *"did you mean 'train.lr'?"* ]]
+}
+
+@test "a folder without runs has an empty list, one that is missing is an error" {
+    rm -r runs
+    mkdir runs empty
+    [ "$("$MOEFW" runs)" = "no runs here: the folder runs has none; 'moefw train' makes one" ]
+    [ "$("$MOEFW" runs --json)" = "[]" ]
+    [ "$("$MOEFW" runs empty)" = "no runs here: the folder has none" ]
+    [ "$("$MOEFW" runs empty --json)" = "[]" ]
+    [ "$("$MOEFW" runs empty --json --where train.lr=1 --sort step)" = "[]" ]
+    run "$MOEFW" runs missing --json
     [ "$status" -eq 3 ]
-    [ "$output" = "moefw: empty: there is no run in this folder" ]
+}
+
+@test "folders of a comparison are no runs, those in them are" {
+    mkdir -p c1/linear
+    cp runs/default-1/config.ini c1/linear
+    cp -r runs/default-1 c1/linear/seed-1
+    [ "$(listed c1)" = "c1/linear/seed-1 " ]
+    [ "$(listed c1/linear)" = "c1/linear/seed-1 " ]
 }
 
 @test "the best of runs with different tokenizers is found in bits per byte" {

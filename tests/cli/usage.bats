@@ -35,6 +35,8 @@ verbs() {
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" =~ ^moefw\ [0-9]+\.[0-9]+ ]]
     [ "$("$MOEFW" -V)" = "$output" ]
+    [[ "$("$MOEFW" --version --json)" == '{"name":"moefw","version":"'[0-9]*'"}' ]]
+    [ "$("$MOEFW" --json --version)" = "$("$MOEFW" --version --json)" ]
 }
 
 @test "--help lists verbs and exit codes, on stdout" {

@@ -132,7 +132,7 @@ static int open_beside(const char *path, char **ret_name, int *ret_fd)
             return MF_OK;
         }
         if (errno != EEXIST) {
-            mf_fail_errno(MF_EIO, "%s: cannot create", name);
+            mf_fail_errno(MF_EIO, "%s: cannot create", path); /* the name that was asked for */
             mf_free(name);
             return mf_error_code();
         }

@@ -90,12 +90,18 @@ int mf_bench_gemms(const mf_cli *cli)
     const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
     if (repetitions < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");
+    const double most = mf_cli_real(cli, "most", 0),
+                 least = (double)mf_gemm_bench_least() / 1e6;
+    if (most > 0 && most < least)
+        return mf_fail(MF_EUSAGE,
+                       "--most=%g: the smallest gemm has %g million multiply-adds: expected at "
+                       "least so many",
+                       most, least);
     int rc = mf_cli_config(cli, NULL, &c);
     if (rc != MF_OK) return rc;
     mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     rc = mf_backend_open(c->train.device, &p.device);
     if (rc != MF_OK) rc = mf_fail_context(rc, "train.device = %s", c->train.device);
-    const double most = mf_cli_real(cli, "most", 0);
     if (rc == MF_OK) rc = mf_machine_limits_measure(p.device, most == 0, &p.limits);
     if (rc == MF_OK && !p.json) print_limits(&p);
     if (rc == MF_OK)

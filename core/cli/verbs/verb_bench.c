@@ -401,13 +401,13 @@ static int bench_routers(const mf_cli *cli)
                           : MF_ENOMEM;
     if (rc == MF_OK && n > 1 && s.how.turns_in)
         rc = mf_fail(MF_EUSAGE, "--turns: expected one router, found %d", n);
-    if (rc == MF_OK && !mf_cli_json(cli))
-        printf(
-            "%d wide, %d experts, top %d, %d x %d tokens, threads: %d, means over seeds: %d\n",
-            s.dim, s.experts, s.top_k, s.batch, s.seq, mf_parallel_threads(), s.seeds);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_router_bench_run(&s, names[i], &all[done]);
         if (rc != MF_OK) break;
+        if (done == 0 && !mf_cli_json(cli))
+            printf("%d wide, %d experts, top %d, %d x %d tokens, threads: %d, means over "
+                   "seeds: %d\n",
+                   s.dim, s.experts, s.top_k, s.batch, s.seq, mf_parallel_threads(), s.seeds);
         if (mf_cli_json(cli))
             print_json(&s, &all[done]);
         else
@@ -564,8 +564,9 @@ static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
     mf_session_options o = {0};
     int64_t step;
     char why[512];
-    mf_cli_run_stays(cli, run);
-    int rc = mf_load_run_as(run, &o, &change, ret, &step);
+    int rc = mf_cli_run_stays(cli, run);
+    if (rc != MF_OK) return rc;
+    rc = mf_load_run_as(run, &o, &change, ret, &step);
     if (!no_data(rc)) return rc;
     snprintf(why, sizeof why, "%s", mf_error_message());
     mf_error_clear();
@@ -634,7 +635,10 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_action(cli);
     mf_speed r;
     if (strcmp(what, "gemm") == 0) return mf_bench_gemms(cli);
-    if (strcmp(what, "stored") == 0) return mf_bench_stored(cli);
+    if (strcmp(what, "stored") == 0) {
+        const int rc = mf_cli_no_config(cli);
+        return rc == MF_OK ? mf_bench_stored(cli) : rc;
+    }
     if (strcmp(what, "comm") == 0) return mf_bench_comm(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;

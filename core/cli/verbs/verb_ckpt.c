@@ -131,25 +131,36 @@ static int list(const mf_cli *cli, mf_jw *w)
 
 /* ---- verify ---- */
 
+/* error: why there is no report; NULL: there is one. */
+static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
+{
+    mf_jw_object(w);
+    mf_jw_kv_bool(w, "ok", r->ok);
+    mf_jw_key(w, "step");
+    error ? mf_jw_null(w) : mf_jw_int(w, r->step);
+    mf_jw_kv_int(w, "tensors", r->tensors);
+    mf_jw_kv_int(w, "bytes", (int64_t)r->bytes);
+    mf_jw_key(w, "errors");
+    mf_jw_array(w);
+    if (error) mf_jw_string(w, error);
+    for (int i = 0; i < r->n_errors; i++)
+        mf_jw_string(w, r->errors[i]);
+    mf_jw_end(w);
+    mf_jw_end(w);
+    return print_json(w);
+}
+
 static int verify(const mf_cli *cli, mf_jw *w)
 {
-    char *path;
+    char *path = NULL;
     mf_ckpt_report r = {0};
-    int rc = find(cli, mf_cli_operand(cli, 0), &path);
+    const char *what = mf_cli_operand(cli, 0);
+    int rc = find(cli, what, &path);
     if (rc == MF_OK) rc = mf_ckpt_verify(path, &r);
-    if (rc == MF_OK && mf_cli_json(cli)) {
-        mf_jw_object(w);
-        mf_jw_kv_bool(w, "ok", r.ok);
-        mf_jw_kv_int(w, "step", r.step);
-        mf_jw_kv_int(w, "tensors", r.tensors);
-        mf_jw_kv_int(w, "bytes", (int64_t)r.bytes);
-        mf_jw_key(w, "errors");
-        mf_jw_array(w);
-        for (int i = 0; i < r.n_errors; i++)
-            mf_jw_string(w, r.errors[i]);
-        mf_jw_end(w);
-        mf_jw_end(w);
-        rc = print_json(w);
+    if ((rc == MF_EINPUT || rc == MF_ECHECKPOINT) && mf_cli_json(cli))
+        put_report(w, &(mf_ckpt_report){0}, mf_error_message());
+    else if (rc == MF_OK && mf_cli_json(cli)) {
+        rc = put_report(w, &r, NULL);
     } else if (rc == MF_OK && r.ok) {
         printf("%s: ok: step %lld, %lld tensors, %llu bytes\n", mf_shown(path),
                (long long)r.step, (long long)r.tensors, (unsigned long long)r.bytes);
@@ -305,4 +316,5 @@ const mf_verb mf_verb_ckpt = {.name = "ckpt",
                               .brief = "list, verify and compare checkpoints",
                               .forms = forms,
                               .options = options,
-                              .run = run};
+                              .run = run,
+                              .plain = true};

@@ -295,4 +295,5 @@ const mf_verb mf_verb_data = {.name = "data",
                               .forms = forms,
                               .options = options,
                               .run = run,
+                              .plain = true,
                               .inputs = true};

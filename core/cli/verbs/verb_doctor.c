@@ -306,4 +306,5 @@ const mf_verb mf_verb_doctor = {
     .brief = "show what this machine and this installation offer",
     .forms = forms,
     .run = run,
+    .plain = true,
 };

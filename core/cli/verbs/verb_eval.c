@@ -254,11 +254,17 @@ static int run_verb(const mf_cli *cli)
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
+    for (int i = 0; i < 2; i++) { /* they are new files, and computing them may take long */
+        const char *file = mf_cli_text(cli, i == 0 ? "save" : "gradients", NULL);
+        if (file && mf_exists(file))
+            return mf_fail(MF_EUSAGE, "%s: exists already; expected a new file", file);
+    }
+    int rc = is_run ? mf_cli_run_stays(cli, what) : MF_OK;
+    if (rc != MF_OK) return rc;
     moefw_run *run = moefw_run_new();
     if (!run) return MF_ENOMEM;
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
-    if (is_run) mf_cli_run_stays(cli, what);
-    int rc = is_run ? MF_OK : configure_untrained(cli, run);
+    if (!is_run) rc = configure_untrained(cli, run);
     if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
     if (rc == MF_OK) rc = tokens ? run_tokens(cli, run) : measure(cli, run);
     moefw_run_free(run);

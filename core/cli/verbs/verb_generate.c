@@ -411,7 +411,7 @@ static int run(const mf_cli *cli)
     const bool cache = !mf_cli_flag(cli, "no-cache");
     mf_talker t = {0}, baseline = {0};
     rc = judge(cli);
-    mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
+    if (rc == MF_OK) rc = mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
     if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling, tokens);
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,

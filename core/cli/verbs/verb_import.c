@@ -92,5 +92,6 @@ const mf_verb mf_verb_import = {.name = "import",
                                 .forms = forms,
                                 .options = options,
                                 .run = run,
+                                .plain = true,
                                 .notes = "The folder is not changed. moefw-pretrained(7) lists "
                                          "the families.\n"};

@@ -304,6 +304,15 @@ static int check_json(const char *what, const mf_check_report *r)
     return mf_cli_print_json(w);
 }
 
+/* The object for a plugin that does not exist; the recorded error stays. */
+static void not_found_json(const char *what)
+{
+    static mf_check_report none = {.n = 1, .failed = 1};
+    none.rows[0] = (mf_check_row){.name = "found"};
+    snprintf(none.rows[0].detail, sizeof none.rows[0].detail, "%s", mf_error_message());
+    (void)check_json(what, &none);
+}
+
 /* The texts of --set, in their order. */
 static int settings(const mf_cli *cli, mf_arena *arena, mf_check_request *to)
 {
@@ -330,6 +339,7 @@ static int check(const mf_cli *cli)
     if (rc == MF_OK)
         rc = mf_check_plugin(&request, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
     mf_arena_free(arena);
+    if (rc == MF_ENOTFOUND && mf_cli_json(cli)) not_found_json(request.what);
     if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(request.what, &report);
     if (rc != MF_OK || report.pass) return rc;
     char failed[300] = "";
@@ -367,6 +377,10 @@ static int new_plugin(const mf_cli *cli)
 static int run(const mf_cli *cli)
 {
     const char *action = mf_cli_action(cli);
+    if (strcmp(action, "check") != 0) {
+        const int rc = mf_cli_no_config(cli);
+        if (rc != MF_OK) return rc;
+    }
     if (strcmp(action, "list") == 0) return list(cli);
     if (strcmp(action, "info") == 0 || strcmp(action, "mdoc") == 0) return info(cli);
     if (strcmp(action, "check") == 0) return check(cli);
@@ -408,7 +422,9 @@ const mf_verb mf_verb_plugin = {
         "A plugin is a name (drop-in files, then the plugin folders) or a file: a text with\n"
         "'/' or ending in .so, looked up under each plugin folder and then as given; with /,\n"
         "./ or ../ at its start only as given.\n"
-        "MOEFW_PLUGIN_PATH adds folders.\n"
+        "MOEFW_PLUGIN_PATH adds folders. In a folder, NAME is routers/NAME.so, "
+        "experts/NAME.so,\n"
+        "and so on, then NAME.so.\n"
         "check tries the plugin with --set KIND.OPTION=VALUE, moe.top_k=N and moe.experts=N,\n"
         "if they are given: a router of one expert a token needs --set moe.top_k=1.\n",
 };

@@ -59,5 +59,6 @@ const mf_verb mf_verb_presets = {.name = "presets",
                                  .brief = "list the presets, each with what it is for",
                                  .forms = forms,
                                  .run = run,
+                                 .plain = true,
                                  .notes = "'moefw train PRESET' trains one, 'moefw config show "
                                           "PRESET' prints all its keys.\n"};

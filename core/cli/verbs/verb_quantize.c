@@ -97,8 +97,11 @@ static void print_text(const mf_quantize_report *r, bool gptq)
     for (int32_t i = 0; i < r->n_layers; i++)
         printf("%5d  %25.4f  %19.4f\n", (int)r->layers[i].layer, r->layers[i].changed,
                r->layers[i].overlap);
-    printf("KL of predictions %.6f, loss %.6f -> %.6f, on %lld batches\n", r->kl_next_token,
-           r->loss_before, r->loss_after, (long long)r->batches);
+    if (r->batches == 0)
+        printf("not measured: the run has no data\n");
+    else
+        printf("KL of predictions %.6f, loss %.6f -> %.6f, on %lld batches\n", r->kl_next_token,
+               r->loss_before, r->loss_after, (long long)r->batches);
     printf("%s, weights in %s\n", r->run, r->folder);
 }
 

@@ -136,4 +136,5 @@ const mf_verb mf_verb_report = {
     .forms = forms,
     .options = options,
     .run = run,
+    .plain = true,
 };

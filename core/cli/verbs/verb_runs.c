@@ -43,13 +43,25 @@ static const mf_cli_option options[] = {
 
 /* ---- the list ---- */
 
-static int read_runs(const mf_cli *cli, mf_listed_runs *list)
+/* Adds a run or the runs of a folder. One without runs has an empty list, which is no error of
+ * who asks for it. */
+static int add(mf_listed_runs *list, const char *path)
+{
+    const int had = list->n;
+    const int rc = mf_listed_runs_add(list, path);
+    if (rc != MF_EINPUT || list->n > had || !mf_is_dir(path)) return rc;
+    mf_error_clear();
+    return MF_OK;
+}
+
+static int read_runs(const mf_cli *cli, mf_listed_runs *list, bool *ret_none)
 {
     int rc = MF_OK;
-    /* Before the first run there is no folder, which is no error of who asks for a list. */
-    if (mf_cli_operands(cli) == 0 && mf_exists("runs")) rc = mf_listed_runs_add(list, "runs");
+    if (mf_cli_operands(cli) == 0 && mf_exists("runs")) rc = add(list, "runs");
     for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++)
-        rc = mf_listed_runs_add(list, mf_cli_operand(cli, i));
+        rc = add(list, mf_cli_operand(cli, i));
+    *ret_none = list->n == 0;
+    if (*ret_none) return rc; /* conditions have nothing to name a key of */
     for (int i = 0; rc == MF_OK && i < cli->n_given; i++)
         if (strcmp(cli->given[i].option->name, "where") == 0)
             rc = mf_listed_runs_keep(list, cli->given[i].text);
@@ -334,12 +346,15 @@ static int run(const mf_cli *cli)
 {
     const bool remove = mf_cli_flag(cli, "remove");
     mf_listed_runs list = {0};
+    bool none = false;
     int rc = remove ? judge_remove(cli) : MF_OK;
-    if (rc == MF_OK) rc = read_runs(cli, &list);
-    if (rc == MF_OK) rc = sort(cli, &list);
+    if (rc == MF_OK) rc = read_runs(cli, &list, &none);
+    if (rc == MF_OK && !none) rc = sort(cli, &list);
     if (rc == MF_OK && list.n == 0 && !mf_cli_json(cli)) {
-        puts(mf_cli_operands(cli) > 0 || mf_exists("runs")
-                 ? "no run meets the conditions"
+        puts(!none                      ? "no run meets the conditions"
+             : mf_cli_operands(cli) > 0 ? "no runs here: the folder has none"
+             : mf_exists("runs")
+                 ? "no runs here: the folder runs has none; 'moefw train' makes one"
                  : "no runs here: there is no folder runs; 'moefw train' makes it");
     } else if (rc == MF_OK && mf_cli_flag(cli, "diff")) {
         rc = list.n > 0 ? diff(cli, &list) : put_json(cli, &list);
@@ -357,6 +372,7 @@ const mf_verb mf_verb_runs = {
     .forms = forms,
     .options = options,
     .run = run,
+    .plain = true,
     .notes =
         "KEY is run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished,\n"
         "a key of the configuration (train.lr), or a number of the last validation\n"

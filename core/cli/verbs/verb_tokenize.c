@@ -366,4 +366,5 @@ const mf_verb mf_verb_tokenize = {.name = "tokenize",
                                   .forms = forms,
                                   .options = options,
                                   .run = run,
+                                  .plain = true,
                                   .inputs = true};

@@ -133,8 +133,8 @@ static int record(const mf_cli *cli)
                                    .device = mf_cli_text(cli, "device", NULL)};
     mf_session *s = NULL;
     int64_t step = 0;
-    mf_cli_run_stays(cli, run);
-    int rc = mf_load_run_as(run, &o, &change, &s, &step);
+    int rc = mf_cli_run_stays(cli, run);
+    if (rc == MF_OK) rc = mf_load_run_as(run, &o, &change, &s, &step);
     if (rc == MF_OK) rc = record_batches(cli, run, s, step);
     mf_session_close(s);
     return rc;
@@ -381,8 +381,8 @@ static int replay(const mf_cli *cli)
         const mf_load_change change = {.step = mf_cli_int(cli, "step", a->step),
                                        .router = mf_cli_text(cli, "router", NULL),
                                        .device = mf_cli_text(cli, "device", NULL)};
-        mf_cli_run_stays(cli, mf_cli_operand(cli, 1));
-        rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
+        rc = mf_cli_run_stays(cli, mf_cli_operand(cli, 1));
+        if (rc == MF_OK) rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
     }
     char *scratch = rc == MF_OK && !out ? scratch_name() : NULL;
     if (rc == MF_OK && !out && !scratch) rc = mf_error_code();
@@ -397,7 +397,8 @@ static int replay(const mf_cli *cli)
 static int diff(const mf_cli *cli)
 {
     mf_trace *a = NULL, *b = NULL;
-    int rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 0), &a));
+    int rc = mf_cli_no_config(cli);
+    if (rc == MF_OK) rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 0), &a));
     if (rc == MF_OK) rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 1), &b));
     if (rc == MF_OK) rc = tell(cli, a, b, mf_cli_operand(cli, 1));
     mf_trace_close(a);

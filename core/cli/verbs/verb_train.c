@@ -138,6 +138,15 @@ static int resume_run(const mf_cli *cli, moefw_run *run, int n, const mf_assignm
     return mf_run_resume(run, out ? out : config_name, n, a);
 }
 
+/* A program that uses the library can give batches of its own; this one has no others. */
+static int judge_data(const mf_config *c)
+{
+    if (strcmp(c->data.path, MF_DATA_NONE) != 0) return MF_OK;
+    return mf_fail(
+        MF_EINPUT,
+        "%s: data.path = " MF_DATA_NONE ": there are no data: --data FILE names some", c->name);
+}
+
 static int open_run(const mf_cli *cli, moefw_run *run)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
@@ -159,6 +168,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
             rc = resume_run(cli, run, n, a);
         } else {
             rc = mf_run_configure(run, config_name, n, a);
+            if (rc == MF_OK) rc = judge_data(run->config);
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
         }
         /* What failed before the ranks could join is told by one of them. */

@@ -218,6 +218,16 @@ static int measure(mf_device *d, const struct size *s, bool bf16, int repetition
     return rc;
 }
 
+int64_t mf_gemm_bench_least(void)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < SIZES; i++) {
+        const int64_t adds = sizes[i].m * sizes[i].n * sizes[i].k;
+        if (adds < least) least = adds;
+    }
+    return least;
+}
+
 int mf_gemm_bench_run(mf_device *d, int64_t most, int repetitions,
                       void (*each)(void *arg, const mf_gemm_bench *r), void *arg)
 {

@@ -28,6 +28,8 @@ typedef struct mf_machine_limits {
 /* d: NULL stands for the CPU. memory: whether bandwidth is measured, in blocks that no cache
  * holds; else it is NaN. */
 int mf_machine_limits_measure(struct mf_device *d, bool memory, mf_machine_limits *ret);
+/* The multiply-adds of the smallest size. */
+int64_t mf_gemm_bench_least(void);
 /* Times every size of at most `most` multiply-adds (0: any), in f32, then in bf16, and calls
  * `each` after each of them. Stops at the first error and returns it. */
 int mf_gemm_bench_run(struct mf_device *d, int64_t most, int repetitions,

@@ -1,5 +1,5 @@
 /* plugin/load/find.c: finds the file of a plugin by name, in drop-ins and plugin folders. An
- * entry that is found earlier hides later ones of its kind and name; no plugin is opened. */
+ * entry that is found earlier hides later ones of its kind and name; no plugin is loaded. */
 #include "plugin/load/find.h"
 
 #include <stdatomic.h>
@@ -13,7 +13,9 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/file/paths.h"
+#include "plugin/load/file.h"
 #include "plugin/load/open.h"
+#include "plugin/load/symbols.h"
 #include "plugin/option.h"
 
 static const struct {
@@ -132,16 +134,42 @@ const char *const *mf_find_folders(mf_arena *arena)
     return folders;
 }
 
-/* Adds <folder>/<kind>s/NAME.so. A folder that cannot be read counts as empty. A lack of memory
- * sets c->failed; without this flag, a plugin that exists would be reported as unknown. */
+/* Reads the kind of a file that lies directly in a plugin folder. *ret 0: the file is damaged
+ * or no shared object, which loading it tells better. MF_ENOTFOUND: a shared object that has no
+ * descriptor, so that it is no plugin. */
+static int read_kind(const char *path, mf_kind *ret)
+{
+    struct stat st;
+    int fd;
+    uint32_t kind = 0;
+    unsigned char *bytes = NULL;
+    bool exports = true;
+    *ret = 0;
+    int rc = mf_plugin_file_open(path, MF_FILE_ANY, &fd, &st);
+    if (rc == MF_OK) {
+        rc = mf_plugin_file_read(path, fd, &st, &bytes);
+        mf_io()->close(fd);
+    }
+    if (rc == MF_OK) exports = mf_plugin_symbols_kind(bytes, (size_t)st.st_size, &kind);
+    mf_free(bytes);
+    if (rc == MF_ENOMEM) return rc;
+    mf_error_clear();
+    if (is_kind((mf_kind)kind)) *ret = (mf_kind)kind;
+    return exports ? MF_OK : MF_ENOTFOUND;
+}
+
+/* Adds <folder>/<kind>s/NAME.so; kind 0: <folder>/NAME.so. A folder that cannot be read counts
+ * as empty. A lack of memory sets c->failed; without this flag, a plugin that exists would be
+ * reported as unknown. */
 static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 {
     char **names;
     int n;
-    const char *path = mf_arena_strf(c->arena, "%s/%s", folder, mf_kind_folder(kind));
+    const char *path =
+        kind == 0 ? folder : mf_arena_strf(c->arena, "%s/%s", folder, mf_kind_folder(kind));
     c->failed |= !path;
     if (!path || !mf_is_dir(path)) return;
-    const int rc = mf_list_dir(path, &names, &n);
+    int rc = mf_list_dir(path, &names, &n);
     c->failed |= rc == MF_ENOMEM;
     if (rc != MF_OK) return;
     for (int i = 0; i < n; i++) {
@@ -154,8 +182,14 @@ static void scan_folder(catalog *c, const char *folder, mf_kind kind)
                              .path = file,
                              .own = strcmp(folder, mf_paths_plugins()) == 0};
             c->failed |= !item.path || !item.name;
-            if (!c->failed && is_name(item.name) && known(c, kind, item.name) == NULL)
-                add(c, &item);
+            bool is = !c->failed && is_name(item.name);
+            if (is && kind == 0) {
+                is = strncmp(item.name, "backend_", 8) != 0 && is_file(item.path);
+                rc = is ? read_kind(item.path, &item.kind) : MF_OK;
+                c->failed |= rc == MF_ENOMEM;
+                is = is && rc == MF_OK;
+            }
+            if (is && known(c, item.kind, item.name) == NULL) add(c, &item);
         }
         mf_free(names[i]);
     }
@@ -277,9 +311,11 @@ static int make_catalog(catalog *c, mf_arena *arena)
     if (!c->folders) return MF_ENOMEM;
     scan_dropins(c, user_folder(arena, "XDG_CONFIG_HOME", ".config", "moefw/plugins.d"));
     scan_dropins(c, mf_paths_dropins());
-    for (int i = 0; c->folders[i] != NULL; i++)
+    for (int i = 0; c->folders[i] != NULL; i++) {
         for (int k = 0; k < KINDS; k++)
             scan_folder(c, c->folders[i], kinds[k].kind);
+        scan_folder(c, c->folders[i], 0);
+    }
     if (c->failed) return mf_fail(MF_ENOMEM, "out of memory while looking for plugins");
     if (mf_faults() == faults) return MF_OK;
     int code = MF_EIO;
@@ -350,6 +386,26 @@ static const char *renamed_to(mf_kind kind, const char *name)
     return NULL;
 }
 
+/* "in FOLDER, in FOLDER", behind `first` if that is not empty; NULL without memory. */
+static const char *looked_in(const catalog *c, const char *first)
+{
+    const char *text = first;
+    for (int i = 0; c->folders[i] && text; i++)
+        text = mf_arena_strf(c->arena, "%s%sin %s", text, text[0] != '\0' ? ", " : "",
+                             c->folders[i]);
+    return text;
+}
+
+/* A shared object of that name, directly in a plugin folder, without a descriptor; or NULL. */
+static const char *no_plugin(const catalog *c, const char *what)
+{
+    for (int i = 0; is_name(what) && c->folders[i]; i++) {
+        const char *path = mf_arena_strf(c->arena, "%s/%s.so", c->folders[i], what);
+        if (path && is_file(path)) return path;
+    }
+    return NULL;
+}
+
 static int find_name(const catalog *c, const char *what, mf_kind kind, const char *at,
                      mf_found *ret)
 {
@@ -383,10 +439,13 @@ static int find_name(const catalog *c, const char *what, mf_kind kind, const cha
                        what, mf_kind_a_name(kind), mf_kind_a_name(other->kind),
                        mf_kind_folder(kind), list);
     mf_did_you_mean(what, names, hint, sizeof hint);
-    return mf_fail(MF_ENOTFOUND, "%sunknown %s%splugin '%s'%s known %s: %s", at,
+    const char *looked = looked_in(c, ""), *library = no_plugin(c, what);
+    return mf_fail(MF_ENOTFOUND,
+                   "%sunknown %s%splugin '%s'%s known %s: %s; looked in drop-ins, %s%s%s%s", at,
                    kind != 0 ? mf_kind_name(kind) : "", kind != 0 ? " " : "", what,
                    hint[0] != '\0' ? hint : ";", kind != 0 ? mf_kind_folder(kind) : "plugins",
-                   list);
+                   list, looked ? looked : "", library ? "; " : "", library ? library : "",
+                   library ? " exports no 'moefw_plugin'" : "");
 }
 
 /* The path of `what` in a plugin folder or, if it has no '/', in the folder of a kind; NULL if
@@ -445,10 +504,8 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
     snprintf(stem, sizeof stem, "%.*s",
              (int)(n > 3 && strcmp(base + n - 3, ".so") == 0 ? n - 3 : n), base);
     if (known_names(c, kind, &names, &list) != MF_OK) return MF_ENOMEM;
-    const char *looked = has_slash ? "as given" : "";
-    for (int i = 0; what[0] != '/' && c->folders[i] && looked; i++)
-        looked = mf_arena_strf(c->arena, "%s%s%s", looked, looked[0] != '\0' ? ", in " : "in ",
-                               c->folders[i]);
+    const char *given = has_slash ? "as given" : "";
+    const char *looked = what[0] == '/' ? given : looked_in(c, given);
     return mf_fail(MF_ENOTFOUND, "%splugin file '%s' not found: looked %s%s%s%s", at, what,
                    looked ? looked : "", mf_did_you_mean(stem, names, hint, sizeof hint),
                    has_slash || !is_file(what) ? ""

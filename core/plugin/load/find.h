@@ -3,8 +3,10 @@
  * A text that contains '/' or ends in ".so" is a file. One that begins with '/', "./" or "../"
  * is searched as given; others below each plugin folder ("routers/x.so" finds the installed
  * one), and only then as given, if they contain '/': never a bare name in the current folder.
- * Any other text is a name: it is searched in the drop-in INI files, then
- * as <folder>/<kind>s/NAME.so.
+ * Any other text is a name: it is searched in the drop-in INI files, then in each plugin
+ * folder as <folder>/<kind>s/NAME.so and as <folder>/NAME.so, whose kind stands in the file.
+ * Directly in a folder, backend_*.so are backends of devices, and a shared object that exports
+ * no descriptor is a library that some plugin needs: neither is a plugin.
  *
  * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
  * program's own. Drop-ins: $XDG_CONFIG_HOME/moefw/plugins.d, then the program's own:
@@ -14,7 +16,8 @@
  *     file = routers/x.so      absolute; or below a plugin folder; or ./x.so beside the INI
  *
  * The first that is found hides later ones of the same kind and name. A plugin that is part of
- * the program (mf_plugin_register) hides them all. Files of plugins are not opened here. */
+ * the program (mf_plugin_register) hides them all. No plugin is loaded here: of a file that
+ * lies directly in a plugin folder the bytes of its descriptor are read. */
 #ifndef MF_PLUGIN_FIND_H
 #define MF_PLUGIN_FIND_H
 
@@ -41,9 +44,9 @@ const char *mf_kind_folder(mf_kind kind); /* "routers" */
 mf_kind mf_kind_of(const char *name);     /* 0 if unknown */
 
 /* what: a name or a file; kind 0: any. file, line: the configuration line that names it, NULL
- * for the command line. MF_ENOTFOUND: the message has the nearest name, and the known names or
- * the folders that were searched. MF_ECONFIG: a name of several kinds or of another kind, or an
- * invalid drop-in. */
+ * for the command line. MF_ENOTFOUND: the message has the nearest name, the folders that were
+ * searched and, for a name, the known ones. MF_ECONFIG: a name of several kinds or of another
+ * kind, or an invalid drop-in. */
 int mf_find(mf_arena *arena, const char *what, mf_kind kind, const char *file, int line,
             mf_found *ret);
 /* All plugins in drop-ins and plugin folders, sorted by kind and name; without those that are

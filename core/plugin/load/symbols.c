@@ -3,8 +3,8 @@
 #include "plugin/load/symbols.h"
 
 #include <elf.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <moefw/plugin.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -101,6 +101,15 @@ static bool find_sysv(const image *m, Elf64_Sym *to)
     return false;
 }
 
+/* m has its header. Whether the file defines the symbol, and its entry. */
+static bool find_symbol(image *m, Elf64_Sym *to)
+{
+    read_dynamic(m);
+    return m->symbols != 0 && m->strings != 0 &&
+           ((m->gnu != 0 && find_gnu(m, to)) || (m->sysv != 0 && find_sysv(m, to))) &&
+           to->st_shndx != SHN_UNDEF;
+}
+
 int mf_plugin_symbols(const unsigned char *bytes, size_t size)
 {
     image m = {.bytes = bytes, .size = size};
@@ -108,10 +117,7 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size)
     if (!get(&m, 0, &m.header, sizeof m.header))
         return mf_fail(MF_EPLUGIN, "truncated ELF file: expected a header, found %zu bytes",
                        size);
-    read_dynamic(&m);
-    const bool found = m.symbols != 0 && m.strings != 0 &&
-                       ((m.gnu != 0 && find_gnu(&m, &s)) || (m.sysv != 0 && find_sysv(&m, &s)));
-    if (!found || s.st_shndx == SHN_UNDEF)
+    if (!find_symbol(&m, &s))
         return mf_fail(MF_EPLUGIN,
                        "no symbol: expected an exported constant '" SYMBOL "', found "
                        "none; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
@@ -119,6 +125,19 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size)
         return mf_fail(MF_EPLUGIN, "the symbol " SYMBOL ": expected a constant, found a "
                                    "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
     return MF_OK;
+}
+
+bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret)
+{
+    image m = {.bytes = bytes, .size = size};
+    Elf64_Sym s;
+    uint32_t magic, kind;
+    *ret = 0;
+    if (!get(&m, 0, &m.header, sizeof m.header) || !find_symbol(&m, &s)) return false;
+    if (get_at(&m, s.st_value, &magic, sizeof magic) && magic == MF_MAGIC &&
+        get_at(&m, s.st_value + offsetof(mf_plugin, kind), &kind, sizeof kind))
+        *ret = kind;
+    return true;
 }
 
 const char *mf_plugin_host_names(const unsigned char *bytes, size_t size, mf_arena *arena)

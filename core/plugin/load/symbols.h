@@ -5,11 +5,18 @@
 #ifndef MF_PLUGIN_SYMBOLS_H
 #define MF_PLUGIN_SYMBOLS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/mem.h"
 
 /* bytes [size]: a file that plugin/load/file.h has accepted. MF_OK if it exports the constant
  * `moefw_plugin`; else MF_EPLUGIN. */
 int mf_plugin_symbols(const unsigned char *bytes, size_t size);
+
+/* Whether the file exports `moefw_plugin`; *ret: the number of the kind that stands in the
+ * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else of it is judged. */
+bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret);
 
 /* The MF_HOST_NAMES of the headers with which the plugin was built, in the arena; NULL if the
  * file has none, or without memory. */

@@ -107,6 +107,10 @@ int mf_quantize_measure(mf_quantize_work *w)
     mf_quantize_report *r = w->report;
     mf_batch_spec spec;
     mf_batcher *batcher = NULL;
+    if (!w->before->corpus) {
+        r->kl_next_token = r->loss_before = r->loss_after = NAN;
+        return MF_OK;
+    }
     mf_session_batch_spec(w->before, MF_SPLIT_VAL, &spec);
     int rc = mf_batcher_new(w->before->corpus, &spec, &batcher);
     if (rc == MF_OK) rc = open(&m);

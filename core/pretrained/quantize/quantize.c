@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "pretrained/quantize/quantize_parts.h"
 #include "train/run/load.h"
@@ -43,10 +44,31 @@ static int choose_paths(mf_quantize_work *w, const char *run)
     return given || mf_exists("runs") ? MF_OK : mf_mkdirs("runs");
 }
 
+/* Whether the run has data for the report, and for GPTQ, which cannot do without. */
+static int judge_data(const mf_quantize_work *w, const char *run, bool *ret_none)
+{
+    const mf_quantize_options *o = w->options;
+    *ret_none = strcmp(w->x.session->config->data.path, MF_DATA_NONE) == 0;
+    for (int i = 0; i < o->n_set; i++)
+        if (strncmp(o->set[i].text, "data.path=", 10) == 0)
+            *ret_none = strcmp(o->set[i].text + 10, MF_DATA_NONE) == 0;
+    if (!*ret_none) return MF_OK;
+    if (o->calibrate > 0)
+        return mf_fail(MF_EUSAGE,
+                       "%s has no data, and GPTQ wants inputs: expected --calibrate FILE, "
+                       "or rounding to nearest (--gptq 0)",
+                       run);
+    mf_log(MF_LOG_WARN,
+           "%s has no data: its weights are rounded, and what this costs is not measured; "
+           "--calibrate FILE gives data",
+           run);
+    return MF_OK;
+}
+
 static int open_both(mf_quantize_work *w, const char *run)
 {
     const mf_quantize_options *o = w->options;
-    const mf_session_options session = {0};
+    mf_session_options session = {0};
     const mf_load_change change = {
         .step = -1, .dtype = "f32", .n_set = o->n_set, .set = o->set};
     int64_t step;
@@ -55,6 +77,7 @@ static int open_both(mf_quantize_work *w, const char *run)
         if (w->x.record->ledger.places[i].form != MF_FORM_PLAIN)
             rc = mf_fail(MF_EUSAGE, "%s: tensor '%s' has four bits already", run,
                          w->x.record->tensors[i]->name);
+    if (rc == MF_OK) rc = judge_data(w, run, &session.no_data);
     if (rc == MF_OK) rc = mf_load_run_as(run, &session, &change, &w->before, &step);
     if (rc != MF_OK) return rc;
     w->weights = mf_alloc((size_t)w->x.record->n + 1, sizeof *w->weights);

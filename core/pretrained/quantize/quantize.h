@@ -36,9 +36,10 @@ typedef struct mf_quantize_report {
                                 inputs, or none that could be inverted */
     int32_t n_layers;
     mf_quantize_layer *layers;
-    int64_t batches, tokens; /* that the numbers are measured on */
+    /* that the numbers are measured on; 0: the run has no data, and there are no layers */
+    int64_t batches, tokens;
     double kl_next_token; /* mean over targets, in nats; NaN: numbers are predicted */
-    double loss_before, loss_after;
+    double loss_before, loss_after; /* NaN without data */
     struct mf_arena *arena;
 } mf_quantize_report;
 

@@ -9,14 +9,14 @@
 typedef struct mf_quantize_work {
     const mf_quantize_options *options;
     mf_export_run x;    /* the model that becomes the quantized one */
-    mf_session *before; /* the model as it was, with data */
+    mf_session *before; /* the model as it was, with data if there are any */
     mf_int4 **weights;  /* [x.record->n], NULL for tensors that stay */
     mf_quantize_report *report;
 } mf_quantize_work;
 
 /* Quantizes all weights, block after block, and gives the model their values. */
 int mf_quantize_weights(mf_quantize_work *w);
-/* Measures both models on the validation split. */
+/* Measures both models on the validation split; without data the numbers are NaN. */
 int mf_quantize_measure(mf_quantize_work *w);
 /* Writes the model folder; it must be new. */
 int mf_quantize_write(mf_quantize_work *w, const char *folder);

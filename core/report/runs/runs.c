@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "plugin/option.h"
 #include "train/run/rundir.h"
 
 #include <math.h>
@@ -121,6 +122,25 @@ static int add_run(mf_listed_runs *list, const char *dir)
     return MF_OK;
 }
 
+/* Whether a folder with config.ini only has runs below it, as that of a router in the folder of
+ * a comparison, with a run for each seed. */
+static bool holds_runs(const char *folder)
+{
+    char **names, *manifest = mf_path_join(folder, "manifest.json");
+    const bool is_run = !manifest || mf_exists(manifest);
+    bool holds = false;
+    int n;
+    mf_free(manifest);
+    if (is_run || mf_list_dir(folder, &names, &n) != MF_OK) return false;
+    for (int i = 0; i < n && !holds; i++) {
+        char *path = mf_path_join(folder, names[i]);
+        holds = path && mf_rundir_is(path);
+        mf_free(path);
+    }
+    mf_list_free(names, n);
+    return holds;
+}
+
 static int add_below(mf_listed_runs *list, const char *folder, int depth)
 {
     char **names;
@@ -131,7 +151,7 @@ static int add_below(mf_listed_runs *list, const char *folder, int depth)
             strcmp(folder, ".") == 0 ? mf_strdup(names[i]) : mf_path_join(folder, names[i]);
         if (!path)
             rc = MF_ENOMEM;
-        else if (mf_rundir_is(path))
+        else if (mf_rundir_is(path) && !holds_runs(path))
             rc = add_run(list, path);
         else if (depth > 1 && names[i][0] != '.' && mf_is_dir(path))
             rc = add_below(list, path, depth - 1);
@@ -148,9 +168,10 @@ int mf_listed_runs_add(mf_listed_runs *list, const char *path)
     if (!folder) return MF_ENOMEM;
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = 0;
-    int rc = mf_rundir_is(folder) ? add_run(list, folder)
-             : mf_is_dir(folder)  ? add_below(list, folder, DEPTH)
-                                  : mf_rundir_missing(folder, NULL);
+    const bool one = mf_rundir_is(folder) && !holds_runs(folder);
+    int rc = one                 ? add_run(list, folder)
+             : mf_is_dir(folder) ? add_below(list, folder, DEPTH)
+                                 : mf_rundir_missing(folder, NULL);
     if (rc == MF_OK && list->n == had)
         rc = mf_fail(MF_EINPUT, "%s: there is no run in this folder", path);
     mf_free(folder);
@@ -281,16 +302,44 @@ int mf_listed_runs_best(const mf_listed_runs *list, const char *key)
 
 /* ---- choice and order ---- */
 
+/* "; did you mean 'train.lr'?", from the usual keys and those of the first configuration. */
+static void near_key(const mf_listed_runs *list, const char *key, char *out, size_t size)
+{
+    static const char *const usual[] = {"run",    "router", "step", "val_loss", "bits_per_byte",
+                                        "params", "tokens", "seed", "finished"};
+    enum { USUAL = sizeof usual / sizeof *usual };
+    mf_ini *ini = list->n > 0 ? list->run[0].config : NULL;
+    const int n = ini ? mf_ini_count(ini) : 0;
+    mf_arena *arena = mf_arena_new();
+    const char **names =
+        arena ? mf_arena_alloc(arena, (USUAL + (size_t)n + 1) * sizeof *names) : NULL;
+    int m = 0;
+    out[0] = '\0';
+    for (; names && m < USUAL; m++)
+        names[m] = usual[m];
+    for (int i = 0; names && i < n; i++) {
+        const mf_ini_entry *e = mf_ini_at(ini, i);
+        names[m] = mf_arena_strf(arena, "%s.%s", e->section, e->key);
+        m += names[m] != NULL;
+    }
+    if (names) {
+        names[m] = NULL;
+        mf_did_you_mean(key, names, out, size);
+    }
+    mf_arena_free(arena);
+}
+
 static int judge_key(const mf_listed_runs *list, const char *key)
 {
-    char buf[64];
+    char buf[64], hint[256];
     for (int i = 0; i < list->n; i++)
         if (mf_listed_run_text(&list->run[i], key, buf, sizeof buf)) return MF_OK;
+    near_key(list, key, hint, sizeof hint);
     return mf_fail(MF_EUSAGE,
-                   "'%s': no run here has it; expected run, router, step, val_loss, "
+                   "'%s': no run here has it%s expected run, router, step, val_loss, "
                    "bits_per_byte, params, tokens, seed, finished, a key of the configuration "
                    "such as train.lr, or a number of the validation such as accuracy",
-                   key);
+                   key, hint[0] != '\0' ? hint : ";");
 }
 
 static bool meets(const char *text, const char *op, const char *wanted)

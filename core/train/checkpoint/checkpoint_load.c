@@ -178,10 +178,8 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
                                     "the steps %s"
                                   : "%s: no valid checkpoint of step %lld; there is no other%s",
                            folder, (long long)step, there);
-        return mf_fail(
-            MF_ECHECKPOINT,
-            "%s: %s, so the run cannot be resumed; expected a checkpoint that verifies", folder,
-            n > 0 ? "every checkpoint is damaged" : "there is no checkpoint");
+        return mf_fail(MF_ECHECKPOINT, "%s: %s; expected one that verifies", folder,
+                       n > 0 ? "every checkpoint is damaged" : "there is no checkpoint");
     }
     return code;
 }

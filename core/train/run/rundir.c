@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
-#include "base/hint.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
@@ -279,8 +278,8 @@ static int check_empty(const char *path)
         if (strcmp(names[i], lock_name) != 0)
             code = mf_fail(
                 MF_EUSAGE,
-                "%s: the directory holds files already (%s): expected an empty or a new one%s",
-                path, names[i], mf_hint_text(MF_HINT_RESUME));
+                "%s: the directory holds files already (%s): expected an empty or a new one",
+                path, names[i]);
     mf_list_free(names, n);
     return code;
 }

@@ -86,14 +86,34 @@ static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool giv
     const char *option = mf_hint_text(MF_HINT_DATA);
     if (given) return mf_fail_context(MF_EINPUT, "%s", option[0] ? option : "data");
     const bool text = !mf_topics_is(spec->path) && !mf_exists(spec->path);
+    const bool none = text && strcmp(spec->path, MF_DATA_NONE) == 0;
     const char *key = text                                              ? "path"
                       : spec->val_path[0] && !mf_exists(spec->val_path) ? "val_path"
                                                                         : "tokenizer";
     const mf_ini_entry *at = mf_ini_get(c->ini, "data", key);
+    if (none)
+        mf_fail(MF_EINPUT, "data.path = " MF_DATA_NONE ": there are no data%s",
+                mf_hint_text(MF_HINT_SOME_DATA));
+    if (none && at)
+        return mf_ini_is_file(at->file)
+                   ? mf_fail_context(MF_EINPUT, "%s:%d", at->file, at->line)
+                   : mf_fail_context(MF_EINPUT, "%s", at->file);
+    if (none) return MF_EINPUT;
     if (at && !mf_ini_is_file(at->file))
         return mf_fail_context(MF_EINPUT, "%s: data.%s", at->file, key);
     mf_fail_context(MF_EINPUT, "data.%s%s", key, text ? mf_hint_text(MF_HINT_OTHER_DATA) : "");
     return at ? mf_fail_context(MF_EINPUT, "%s:%d", at->file, at->line) : MF_EINPUT;
+}
+
+/* A model that exists has a table of so many ids: others would be found in the first batch. */
+static int judge_ids(const mf_session *s, const mf_corpus_spec *spec, const mf_model_dims *dims)
+{
+    if (!dims || s->corpus->vocab <= dims->vocab || s->corpus->tokenizer) return MF_OK;
+    return mf_fail(MF_EINPUT,
+                   "%s: the largest id is %d: expected less than %d, the model's vocabulary; "
+                   "the model has no tokenizer, so that the file must hold ids, as 'moefw "
+                   "tokenize encode --bin' writes them",
+                   spec->path, (int)s->corpus->vocab - 1, (int)dims->vocab);
 }
 
 static int load_corpus(mf_session *s, const mf_session_options *o)
@@ -114,6 +134,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
         s->other_data = true;
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
+    if (rc == MF_OK) rc = judge_ids(s, &spec, o->dims);
     if (rc == MF_OK) judge_format(&spec);
     if (rc == MF_ENOTFOUND) rc = name_missing(s->config, &spec, o->data != NULL);
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;

@@ -64,8 +64,9 @@ leaking() {
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/wrong_magic.so"
     [ "$status" -eq 4 ]
     [[ "$output" == '{"plugin":"'*'"pass":false,"checks":[{"name":"descriptor","pass":false,'*"wrong magic"* ]]
-    run "$MOEFW" plugin check nothing
+    run --separate-stderr "$MOEFW" plugin check nothing --json
     [ "$status" -eq 2 ]
+    [[ "$output" == '{"plugin":"nothing","kind":null,"abi":null,"pass":false,"checks":[{"name":"found","pass":false,'*"unknown plugin 'nothing'"*']}' ]]
 }
 
 @test "a wrong gradient, named with its tensor" {

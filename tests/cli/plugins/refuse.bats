@@ -195,6 +195,43 @@ refused() {
     [ "$status" -eq 0 ]
 }
 
+@test "a plugin directly in a folder of MOEFW_PLUGIN_PATH is found by its name" {
+    local folder="$BATS_TEST_TMPDIR/mine"
+    mkdir -p "$folder/regularizers"
+    cp "$BAD/good.so" "$folder/bad.so"
+    cp "$BAD/good.so" "$folder/backend_bad.so"
+    head -c 40 "$BAD/good.so" >"$folder/broken.so"
+    ${CC:-cc} -shared -fPIC -o "$folder/library.so" -x c /dev/null
+    export MOEFW_PLUGIN_PATH="$folder"
+    run "$MOEFW" plugin info bad
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [[ "$output" == *"file     $folder/bad.so"* ]]
+    run --separate-stderr "$MOEFW" plugin list --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"name":"bad","kind":"router","file":"'"$folder/bad.so"'"'*'"error":null'* ]]
+    [[ "$output" == *'"name":"broken","kind":null'*"truncated ELF file"* ]]
+    [[ "$output" != *'"name":"library"'* && "$output" != *'"name":"backend_bad"'* ]]
+    # Its kind is known before it is loaded.
+    run "$MOEFW" config check --set expert.plugin=bad
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"plugin 'bad': expected an expert, found a router"* ]]
+    run "$MOEFW" plugin info broken
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"plugin '$folder/broken.so' refused: truncated ELF file"* ]]
+    # The folders of the kinds come first.
+    mkdir "$folder/routers"
+    cp "$BAD/good.so" "$folder/routers/bad.so"
+    run "$MOEFW" plugin info bad
+    [[ "$output" == *"file     $folder/routers/bad.so"* ]]
+    # Where nothing has the name, the message has the folders.
+    run "$MOEFW" plugin info nosuch
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"looked in drop-ins, in $folder, in "*"/plugins"* ]]
+    run "$MOEFW" plugin info library
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"$folder/library.so exports no 'moefw_plugin'"* ]]
+}
+
 @test "plugin list --json has every plugin" {
     run --separate-stderr "$MOEFW" plugin list --json
     [ "$status" -eq 0 ]

@@ -63,6 +63,9 @@ silent() {
     silent train run --resume -t 1
     run "$MOEFW" eval run -t 1 --plugin ./marks.so
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    [[ "$output" != *"is ignored"* ]] # it permits the file
+    run "$MOEFW" eval run -t 1 --plugin ./marks.so --plugin cosine
+    [[ "$output" == *"--plugin=cosine is ignored: run has its own configuration"* && "$output" != *"marks.so is ignored"* ]]
     run "$MOEFW" report run -o r.html
     run "$MOEFW" eval run -t 1 --allow-config-plugins
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }

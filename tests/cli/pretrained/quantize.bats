@@ -1,5 +1,7 @@
 # moefw quantize: a run in four bits, its folder, what it tells of the cost, and what it refuses.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export OMP_WAIT_POLICY=passive XDG_CONFIG_HOME="$BATS_FILE_TMPDIR"
     cd "$BATS_FILE_TMPDIR" || exit 1
@@ -126,4 +128,32 @@ value() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"new.hf: exists already"* ]]
     [ ! -e new ]
+}
+
+@test "a run without tokenizer has no data: rounding works, the rest says what it wants" {
+    cp -r "$srcdir/tests/golden/pretrained/mixtral/hf" hf
+    chmod -R u+w hf
+    rm hf/tokenizer*
+    "$MOEFW" import hf -o bare -q -t 1
+    run --separate-stderr "$MOEFW" quantize bare -o new --group 32 --json -q -t 1
+    [ "$status" -eq 0 ] || { echo "$stderr"; false; }
+    [[ "$stderr" == *"bare has no data: its weights are rounded, and what this costs is not measured; --calibrate FILE gives data"* ]]
+    [ "$(value quantized)" -gt 8 ]
+    [ "$(value loss_before)" = null ]
+    [ "$(value batches)" = 0 ]
+    "$MOEFW" ckpt verify new
+    run "$MOEFW" quantize bare -o other --group 32 --gptq 2 -q -t 1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"bare has no data, and GPTQ wants inputs: expected --calibrate FILE"* ]]
+    printf 'text is no file of ids, here of two bytes\n' >text.txt
+    run "$MOEFW" quantize bare -o other --group 32 --calibrate text.txt -q -t 1
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"text.txt: the largest id is "*": expected less than 512, the model's vocabulary; the model has no tokenizer"* ]]
+    run "$MOEFW" train bare/config.ini --out other --steps 1 -q -t 1
+    [ "$status" -eq 3 ]
+    [[ "$output" == *": data.path = none: there are no data: --data FILE names some" ]]
+    run "$MOEFW" swap bare --router hash -o other -q -t 1
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"config.ini:"*": data.path = none: there are no data: --data FILE names some" ]]
+    [ ! -e other ]
 }

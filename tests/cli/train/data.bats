@@ -557,3 +557,19 @@ learn() {
     [ "$status" -eq 3 ]
     [[ "$output" == *'no message is of the assistant: nothing to learn'* ]]
 }
+
+@test "too little in a file is bad input of that file" {
+    printf 'ab' >two.txt
+    printf 'a\tb\n' >one.tsv
+    printf '\1\0' >one.bin
+    for file in two.txt one.bin; do
+        run "$MOEFW" train default --data "$file" --set data.format=auto -t 1 --steps 1 --out none
+        [ "$status" -eq 3 ] || { echo "$file: $status: $output"; false; }
+        [[ "$output" == *"$file: "* ]]
+    done
+    run "$MOEFW" train default --data two.txt -t 1 --steps 1 --out none
+    [[ "$output" == *"two.txt: the train split has 1 tokens: windows of "* ]]
+    run "$MOEFW" train default --data one.tsv --set model.task=classify -t 1 --steps 1 --out none
+    [ "$status" -eq 3 ]
+    [ ! -e none ]
+}

@@ -441,19 +441,24 @@ START_TEST(hidden_tokens)
 }
 END_TEST
 
-static void refuse(const mf_corpus *c, const mf_batch_spec *s, const char *says)
+static void refuse_as(const mf_corpus *c, const mf_batch_spec *s, int rc, const char *says)
 {
     mf_batcher *b = (mf_batcher *)&b;
-    ck_assert_int_eq(mf_batcher_new(c, s, &b), MF_ECONFIG);
+    ck_assert_int_eq(mf_batcher_new(c, s, &b), rc);
     ck_assert_ptr_null(b);
     ck_assert_msg(strstr(mf_error_message(), says) != NULL, "%s", mf_error_message());
+}
+
+static void refuse(const mf_corpus *c, const mf_batch_spec *s, const char *says)
+{
+    refuse_as(c, s, MF_ECONFIG, says);
 }
 
 START_TEST(refusals)
 {
     mf_corpus *c = load(file("r.txt", "0123456789"), MF_TASK_LM, 0.8);
     mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_RANDOM, 2, 8);
-    refuse(c, &s, "the train split has 8 tokens: windows of 8 need 9");
+    refuse_as(c, &s, MF_EINPUT, "r.txt: the train split has 8 tokens: windows of 8 need 9");
     s.seq = 7;
     mf_batcher_free(batcher(c, &s));
     s.split = MF_SPLIT_TEST;
