@@ -156,14 +156,47 @@ static void judge_log(mf_config_faults *j, const mf_log_config *l)
                         "expected the name of an experiment");
 }
 
+/* Says where a value is from: "from FILE:LINE", "from --set", "the default". */
+static const char *origin(mf_ini *ini, const char *section, const char *key, char out[256])
+{
+    const mf_ini_entry *e = mf_ini_get(ini, section, key);
+    if (!e)
+        snprintf(out, 256, "the default");
+    else if (mf_ini_is_file(e->file))
+        snprintf(out, 256, "from %s:%d", e->file, e->line);
+    else
+        snprintf(out, 256, "from %s", e->file);
+    return out;
+}
+
+/* The message is about the key that was given last, and says where the other one is from. */
+static void judge_context(mf_config_faults *j, const mf_config *c)
+{
+    const long long seq = c->model.seq, context = c->train.eval_context;
+    const mf_ini_entry *of_seq = mf_ini_get(j->ini, "model", "seq");
+    const mf_ini_entry *of_context = mf_ini_get(j->ini, "train", "eval_context");
+    char from[256];
+    bool last = false; /* model.seq was given last */
+    if (context < seq) return;
+    for (int i = 0; i < mf_ini_count(j->ini); i++) {
+        if (mf_ini_at(j->ini, i) == of_seq) last = true;
+        if (mf_ini_at(j->ini, i) == of_context) last = false;
+    }
+    if (last)
+        mf_config_fault(j, "model", "seq", "train.eval_context", NULL,
+                        "expected more than train.eval_context (%lld, %s), found %lld", context,
+                        origin(j->ini, "train", "eval_context", from), seq);
+    else
+        mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
+                        "expected less than model.seq (%lld, %s), found %lld", seq,
+                        origin(j->ini, "model", "seq", from), context);
+}
+
 static void judge_all(mf_config_faults *j, const mf_config *c)
 {
     const mf_model_settings model = mf_config_model(c);
     mf_model_config_judge(j, &model);
-    if (c->train.eval_context >= c->model.seq)
-        mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
-                        "expected less than model.seq (%lld), found %lld",
-                        (long long)c->model.seq, (long long)c->train.eval_context);
+    judge_context(j, c);
     if (c->data.packing && (c->model.task != MF_TASK_LM || c->model.window > 0))
         mf_config_fault(j, "data", "packing",
                         c->model.window > 0 ? "model.window" : "model.task", "no",

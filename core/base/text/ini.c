@@ -323,15 +323,13 @@ static int split(const char *text, parts *p)
     p->value = skip_blanks(equals + 1, end);
     p->n_value = (size_t)(trim_end(p->value, end) - p->value);
     if (!mf_ini_is_section(p->section, p->n_section))
-        return mf_fail(
-            MF_ECONFIG,
-            "'%s': section '%.*s': expected 1 to %d letters, digits, _ - . and "
-            "single blanks",
-            text, (int)p->n_section, p->section, MF_INI_NAME_MAX);
-    if (!mf_ini_is_key(p->key, p->n_key))
         return mf_fail(MF_ECONFIG,
-                       "'%s': key '%.*s': expected 1 to %d letters, digits, _ -", text,
-                       (int)p->n_key, p->key, MF_INI_NAME_MAX);
+                       "'%s': section '%.*s': expected 1 to %d letters, digits, _ - . and "
+                       "single blanks",
+                       text, (int)p->n_section, p->section, MF_INI_NAME_MAX);
+    if (!mf_ini_is_key(p->key, p->n_key))
+        return mf_fail(MF_ECONFIG, "'%s': key '%.*s': expected 1 to %d letters, digits, _ -",
+                       text, (int)p->n_key, p->key, MF_INI_NAME_MAX);
     if (p->n_key + strlen(" = ") + p->n_value > MF_INI_LINE_MAX)
         return mf_fail(MF_ECONFIG,
                        "%.*s.%.*s: key and value have %zu bytes: expected at most %d",
@@ -376,9 +374,28 @@ int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *va
     return rc;
 }
 
+int mf_ini_put_for(mf_ini *ini, const char *section, const char *key, const char *value,
+                   const mf_ini_entry *from, const char *const *given_keys)
+{
+    const int rc = mf_ini_put(ini, section, key, value, from->file, from->line);
+    if (rc != MF_OK || !*key) return rc;
+    mf_ini_entry *e = mf_ini_at(ini, mf_ini_count(ini) - 1);
+    e->given_section = from->section;
+    e->given_key = from->key;
+    e->given_keys = given_keys;
+    return MF_OK;
+}
+
 bool mf_ini_is_file(const char *file)
 {
     return file && strncmp(file, "--", 2) != 0 && strcmp(file, MF_INI_SET) != 0;
+}
+
+int mf_ini_context(int code, const char *file, int line)
+{
+    if (!file) return code;
+    return mf_ini_is_file(file) ? mf_fail_context(code, "%s:%d", file, line)
+                                : mf_fail_context(code, "%s", file);
 }
 
 int mf_ini_count(const mf_ini *ini)

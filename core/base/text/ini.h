@@ -36,6 +36,10 @@ typedef struct mf_ini_entry {
     bool used; /* the entry was read; entries that were never read have unknown keys */
     /* it is no error if the plugin does not know the key or does not accept the value */
     bool optional;
+    /* If the entry was translated: section and key as the user gave them, and all keys of that
+     * section (NULL: not listed here). They must live as long as the entry. NULL: as above. */
+    const char *given_section, *given_key;
+    const char *const *given_keys;
 } mf_ini_entry;
 
 typedef struct mf_ini mf_ini;
@@ -57,11 +61,18 @@ int mf_ini_set(mf_ini *ini, const char *assignment, int position);
  * are not checked. */
 int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
                const char *file, int line);
+/* The same for an entry that was translated: `from` is the entry that the user gave. */
+int mf_ini_put_for(mf_ini *ini, const char *section, const char *key, const char *value,
+                   const mf_ini_entry *from, const char *const *given_keys);
 /* The `file` of an assignment whose origin is not known. */
 #define MF_INI_SET "(set)"
 /* Whether `file` of an entry names a file. Otherwise it is the origin of an assignment:
  * MF_INI_SET, or an option of a command line ("--steps"). */
 bool mf_ini_is_file(const char *file);
+
+/* Puts "FILE:LINE: " before the recorded message, or only the origin of an assignment; nothing
+ * if file is NULL. Returns code. */
+int mf_ini_context(int code, const char *file, int line);
 
 int mf_ini_count(const mf_ini *ini);
 /* in order of appearance, overridden entries too */
