@@ -19,6 +19,8 @@ const char *mf_alias_word(const char *option, const char *word)
 
 /* ---- keys ---- */
 
+const char *const mf_alias_sections[] = {"lora", "film", NULL};
+
 /* section.key = VALUE becomes to_section.to_key = VALUE. key NULL: every key of the section. */
 static const struct {
     const char *section, *key, *to_section, *to_key;
@@ -116,14 +118,15 @@ static int bad_value(const mf_ini_entry *e, int s)
                       switches[s].means[i].value);
     mf_fail(MF_ECONFIG, "'%s' in [%s]: expected one of %s, found '%s'", e->key, e->section,
             list, e->value);
-    return !mf_ini_is_file(e->file) ? mf_fail_context(MF_ECONFIG, "%s", e->file)
-                                    : mf_fail_context(MF_ECONFIG, "%s:%d", e->file, e->line);
+    return mf_ini_context(MF_ECONFIG, e->file, e->line);
 }
 
 static int put(mf_ini *to, const char *section, const char *key, const char *value,
                const mf_ini_entry *at)
 {
-    return mf_ini_put(to, section, key, value, at->file, at->line);
+    if (strcmp(at->section, section) == 0 || !*at->key)
+        return mf_ini_put(to, section, key, value, at->file, at->line);
+    return mf_ini_put_for(to, section, key, value, at, NULL);
 }
 
 static int put_switch(mf_ini *to, const mf_ini_entry *e, int s)

@@ -23,6 +23,8 @@ void mf_config_translations(mf_ini *from,
 /* The i-th section that old keys switch on and off, and the plugin that it has when it is on;
  * NULL after the last. Its other keys are checked even while it is off. */
 const char *mf_config_switched(int i, const char **ret_plugin);
+/* Sections that stand for others, NULL-terminated. */
+extern const char *const mf_alias_sections[];
 /* Registers the old names of live options. */
 int mf_config_alias_live(mf_plughost *h);
 /* The old name of the flag that switches skips on; and the present name of an old word for an

@@ -222,9 +222,11 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
     int rc = c->arena && c->ini ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK)
         rc = mf_config_sources(c->ini, c->arena, config, n, assignments, &c->given, &c->name);
+    mf_config_faults j = {c->ini, sink, MF_OK};
+    if (rc == MF_OK) mf_config_judge_twins(&j, c->given);
+    if (rc == MF_OK && !sink) rc = j.first;
     if (rc == MF_OK)
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
-    mf_config_faults j = {c->ini, sink, MF_OK};
     if (rc == MF_OK) {
         mf_model_config_settle(&c->model);
         settle_length(c, &j);

@@ -13,6 +13,7 @@
 typedef struct node {
     mf_ini_entry entry; /* the first member: callers hold pointers to it */
     struct node *next;  /* next node in the same bucket */
+    int first_line;     /* of a twin: where its key was given first */
     uint32_t hash;
 } node;
 
@@ -31,6 +32,8 @@ struct mf_ini {
     mf_arena *arena;
     map in_force;
     list entries, sections;
+    list twins; /* entries whose key was already given in their source */
+    bool keeps_twins;
 };
 
 /* FNV-1a. The byte between the two parts occurs in neither of them. */
@@ -128,6 +131,7 @@ void mf_ini_free(mf_ini *ini)
     mf_free(ini->in_force.buckets);
     mf_free(ini->entries.items);
     mf_free(ini->sections.items);
+    mf_free(ini->twins.items);
     mf_arena_free(ini->arena);
     mf_free(ini);
 }
@@ -169,6 +173,19 @@ static int source_section(source *src, const char *name, int line)
     return MF_OK;
 }
 
+/* Puts an entry that its source has twice aside. */
+static int keep_twin(source *src, const node *first, const char *value, int line)
+{
+    mf_ini *ini = src->ini;
+    node *e = new_node(ini, first->entry.section, first->entry.key, value);
+    if (!e || list_reserve(&ini->twins, 1) != MF_OK) return MF_ENOMEM;
+    e->entry.file = src->file;
+    e->entry.line = line;
+    e->first_line = first->entry.line;
+    ini->twins.items[ini->twins.n++] = e;
+    return MF_OK;
+}
+
 static int source_entry(source *src, const char *section, const char *key, const char *value,
                         int line)
 {
@@ -176,6 +193,7 @@ static int source_entry(source *src, const char *section, const char *key, const
     node *e;
     if (map_reserve(&src->names, 1) != MF_OK) return MF_ENOMEM;
     twin = map_find(&src->names, section, key);
+    if (twin && src->ini->keeps_twins) return keep_twin(src, twin, value, line);
     if (twin)
         return mf_fail(MF_ECONFIG, "%s:%d: key '%s' of [%s] is already given on line %d",
                        src->file, line, key, section, twin->entry.line);
@@ -396,6 +414,18 @@ int mf_ini_context(int code, const char *file, int line)
     if (!file) return code;
     return mf_ini_is_file(file) ? mf_fail_context(code, "%s:%d", file, line)
                                 : mf_fail_context(code, "%s", file);
+}
+
+void mf_ini_keep_twins(mf_ini *ini)
+{
+    ini->keeps_twins = true;
+}
+
+const mf_ini_entry *mf_ini_twin(const mf_ini *ini, int i, int *ret_first_line)
+{
+    if (i < 0 || (size_t)i >= ini->twins.n) return NULL;
+    *ret_first_line = ini->twins.items[i]->first_line;
+    return &ini->twins.items[i]->entry;
 }
 
 int mf_ini_count(const mf_ini *ini)

@@ -51,6 +51,12 @@ void mf_ini_free(mf_ini *ini);
  * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
+/* From now on a key that its section has twice in one source is no error of reading: the first
+ * value counts, and the caller must report the others, which are the twins. */
+void mf_ini_keep_twins(mf_ini *ini);
+/* The i-th twin, in order of appearance; *ret_first_line: where its key was given first. NULL
+ * past the end. */
+const mf_ini_entry *mf_ini_twin(const mf_ini *ini, int i, int *ret_first_line);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
  * from 1. Text that could not stand in a file is refused here too, so every configuration can
  * be written to a file and read again. */
