@@ -12,7 +12,7 @@
 /* Copies `from` into the empty `to` with new names for old ones; a section "adapter NAME"
  * becomes "adapter.NAME", and [lora] what it stands for (config/lora_section.h). end
  * [n_sources]: the number of entries of `from` that belong to source i or an earlier one; it
- * becomes that of `to`. MF_ECONFIG with file:line for values that an old key did not accept. */
+ * becomes that of `to`. Values that an old key did not accept are refused in `from`. */
 int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end);
 /* Passes a sentence to `note` for each old key of `from` that is in use, with its present name.
  * file, line: the position of the key. */

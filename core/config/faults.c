@@ -45,13 +45,12 @@ void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char 
     va_end(args);
 }
 
-void mf_config_judge_twins(mf_config_faults *j, const mf_ini *given)
+void mf_config_judge_refused(mf_config_faults *j, const mf_ini *given)
 {
     const mf_ini_entry *e;
-    int first;
-    for (int i = 0; (e = mf_ini_twin(given, i, &first)) != NULL; i++)
-        mf_config_fault_at(j, e, NULL, "key '%s' of [%s] is already given on line %d", e->key,
-                           e->section, first);
+    const char *why;
+    for (int i = 0; (e = mf_ini_refused(given, i, &why)) != NULL; i++)
+        mf_config_fault_at(j, e, NULL, "%s", why);
 }
 
 /* The later one of the entry and that of the key "SECTION.KEY" (NULL: no other key). */

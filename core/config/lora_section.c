@@ -74,10 +74,10 @@ static void add_all(names *l, const char *list)
     }
 }
 
-static int wrong(const mf_ini_entry *e, const char *expected)
+static int wrong(mf_ini *from, const mf_ini_entry *e, const char *expected)
 {
-    mf_fail(MF_ECONFIG, "'%s' in [lora]: expected %s, found '%s'", e->key, expected, e->value);
-    return mf_ini_context(MF_ECONFIG, e->file, e->line);
+    return mf_ini_refuse(from, e, "'%s' in [lora]: expected %s, found '%s'", e->key, expected,
+                         e->value);
 }
 
 /* The last value of targets, and of the two switches, up to entry i. */
@@ -94,12 +94,12 @@ static int put_places(mf_ini *from, int i, mf_ini *to)
         bool *on = strcmp(f->key, "router") == 0    ? &router
                    : strcmp(f->key, "experts") == 0 ? &experts
                                                     : NULL;
-        if (on && !mf_parse_bool(f->value, on)) return wrong(f, "yes or no");
+        if (on && !mf_parse_bool(f->value, on) && j == i) return wrong(from, f, "yes or no");
     }
     add_all(&l, list);
     if (router) add_all(&l, "router");
     if (experts) add_all(&l, "experts");
-    if (l.full) return wrong(e, "at most 160 characters of names");
+    if (l.full) return wrong(from, e, "at most 160 characters of names");
     return mf_ini_put_for(to, into, "at", l.text, e, keys);
 }
 

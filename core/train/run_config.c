@@ -223,7 +223,7 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
     if (rc == MF_OK)
         rc = mf_config_sources(c->ini, c->arena, config, n, assignments, &c->given, &c->name);
     mf_config_faults j = {c->ini, sink, MF_OK};
-    if (rc == MF_OK) mf_config_judge_twins(&j, c->given);
+    if (rc == MF_OK) mf_config_judge_refused(&j, c->given);
     if (rc == MF_OK && !sink) rc = j.first;
     if (rc == MF_OK)
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);

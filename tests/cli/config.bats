@@ -284,6 +284,15 @@ faulty() {
     [[ "$output" == *"bad.ini:10: key 'lr' of [train] is already given on line 9"* ]]
     "$MOEFW" config check bad.ini --json >faults.json || [ $? -eq 2 ]
     grep -q '"file":"bad.ini","line":4,"key":"model.dim"' faults.json
+    # values that [film] and [lora] do not accept hide nothing either
+    printf '[film]\nmode = bogus\n[lora]\nrouter = maybe\ntargets = q\n[train]\nlr = x\n' >short.ini
+    run "$MOEFW" config check short.ini
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 3 ]
+    [ "${lines[0]}" = "moefw: short.ini:2: 'mode' in [film]: expected one of off, per_expert, shared, found 'bogus'" ]
+    [ "${lines[1]}" = "moefw: short.ini:4: 'router' in [lora]: expected yes or no, found 'maybe'" ]
+    "$MOEFW" config check short.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"short.ini","line":4,"key":"lora.router"' faults.json
     run "$MOEFW" train bad.ini
     [ "$status" -eq 2 ]
     [ "$output" = "moefw: bad.ini:4: key 'dim' of [model] is already given on line 2" ]

@@ -7,13 +7,14 @@
 #include "base/mem.h"
 
 #include <ini.h>
+#include <stdarg.h>
 #include <string.h>
 
 /* A key of a section, or the section itself with key "" (a real key is never empty). */
 typedef struct node {
     mf_ini_entry entry; /* the first member: callers hold pointers to it */
     struct node *next;  /* next node in the same bucket */
-    int first_line;     /* of a twin: where its key was given first */
+    const char *why;    /* of an entry that was kept aside */
     uint32_t hash;
 } node;
 
@@ -32,8 +33,8 @@ struct mf_ini {
     mf_arena *arena;
     map in_force;
     list entries, sections;
-    list twins; /* entries whose key was already given in their source */
-    bool keeps_twins;
+    list refused; /* entries that were kept aside, with messages */
+    bool keeps_refused;
 };
 
 /* FNV-1a. The byte between the two parts occurs in neither of them. */
@@ -131,7 +132,7 @@ void mf_ini_free(mf_ini *ini)
     mf_free(ini->in_force.buckets);
     mf_free(ini->entries.items);
     mf_free(ini->sections.items);
-    mf_free(ini->twins.items);
+    mf_free(ini->refused.items);
     mf_arena_free(ini->arena);
     mf_free(ini);
 }
@@ -173,16 +174,21 @@ static int source_section(source *src, const char *name, int line)
     return MF_OK;
 }
 
-/* Puts an entry that its source has twice aside. */
-static int keep_twin(source *src, const node *first, const char *value, int line)
+int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...)
 {
-    mf_ini *ini = src->ini;
-    node *e = new_node(ini, first->entry.section, first->entry.key, value);
-    if (!e || list_reserve(&ini->twins, 1) != MF_OK) return MF_ENOMEM;
-    e->entry.file = src->file;
-    e->entry.line = line;
-    e->first_line = first->entry.line;
-    ini->twins.items[ini->twins.n++] = e;
+    va_list args;
+    va_start(args, fmt);
+    mf_vfail(MF_ECONFIG, fmt, args);
+    va_end(args);
+    if (!ini->keeps_refused) return mf_ini_context(MF_ECONFIG, at->file, at->line);
+    node *e = new_node(ini, at->section, at->key, at->value);
+    if (!e || list_reserve(&ini->refused, 1) != MF_OK) return MF_ENOMEM;
+    e->entry.file = mf_arena_strdup(ini->arena, at->file);
+    e->entry.line = at->line;
+    e->why = mf_arena_strdup(ini->arena, mf_error_message());
+    if (!e->entry.file || !e->why) return MF_ENOMEM;
+    mf_error_clear();
+    ini->refused.items[ini->refused.n++] = e;
     return MF_OK;
 }
 
@@ -193,10 +199,12 @@ static int source_entry(source *src, const char *section, const char *key, const
     node *e;
     if (map_reserve(&src->names, 1) != MF_OK) return MF_ENOMEM;
     twin = map_find(&src->names, section, key);
-    if (twin && src->ini->keeps_twins) return keep_twin(src, twin, value, line);
-    if (twin)
-        return mf_fail(MF_ECONFIG, "%s:%d: key '%s' of [%s] is already given on line %d",
-                       src->file, line, key, section, twin->entry.line);
+    if (twin) {
+        const mf_ini_entry at = {
+            .section = section, .key = key, .value = value, .file = src->file, .line = line};
+        return mf_ini_refuse(src->ini, &at, "key '%s' of [%s] is already given on line %d", key,
+                             section, twin->entry.line);
+    }
     if (strlen(key) + strlen(" = ") + strlen(value) > MF_INI_LINE_MAX)
         return mf_fail(MF_ECONFIG,
                        "%s:%d: key '%s' and its value have %zu bytes: expected at most %d",
@@ -416,16 +424,16 @@ int mf_ini_context(int code, const char *file, int line)
                                 : mf_fail_context(code, "%s", file);
 }
 
-void mf_ini_keep_twins(mf_ini *ini)
+void mf_ini_keep_refused(mf_ini *ini)
 {
-    ini->keeps_twins = true;
+    ini->keeps_refused = true;
 }
 
-const mf_ini_entry *mf_ini_twin(const mf_ini *ini, int i, int *ret_first_line)
+const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why)
 {
-    if (i < 0 || (size_t)i >= ini->twins.n) return NULL;
-    *ret_first_line = ini->twins.items[i]->first_line;
-    return &ini->twins.items[i]->entry;
+    if (i < 0 || (size_t)i >= ini->refused.n) return NULL;
+    *ret_why = ini->refused.items[i]->why;
+    return &ini->refused.items[i]->entry;
 }
 
 int mf_ini_count(const mf_ini *ini)

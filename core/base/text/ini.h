@@ -23,6 +23,7 @@
 #ifndef MF_BASE_INI_H
 #define MF_BASE_INI_H
 
+#include "base/error.h"
 #include "number.h" /* mf_parse_i64, mf_parse_f64, mf_parse_bool read the values */
 
 #include <stdbool.h>
@@ -51,12 +52,15 @@ void mf_ini_free(mf_ini *ini);
  * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
-/* From now on a key that its section has twice in one source is no error of reading: the first
- * value counts, and the caller must report the others, which are the twins. */
-void mf_ini_keep_twins(mf_ini *ini);
-/* The i-th twin, in order of appearance; *ret_first_line: where its key was given first. NULL
- * past the end. */
-const mf_ini_entry *mf_ini_twin(const mf_ini *ini, int i, int *ret_first_line);
+/* From now on an entry that is refused does not end the reading: it is kept aside, without its
+ * value in use, and the caller must report it. So is a key that its section has twice in one
+ * source, of which the first one counts. */
+void mf_ini_keep_refused(mf_ini *ini);
+/* Refuses an entry: MF_ECONFIG with its place and the message, or MF_OK if it is kept aside. */
+int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...) MF_PRINTF(3, 4);
+/* The i-th entry that was kept aside; *ret_why: the message, without the place. NULL past the
+ * end. */
+const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
  * from 1. Text that could not stand in a file is refused here too, so every configuration can
  * be written to a file and read again. */
