@@ -169,27 +169,16 @@ static const char *origin(mf_ini *ini, const char *section, const char *key, cha
     return out;
 }
 
-/* The message is about the key that was given last, and says where the other one is from. */
+/* One of the two is often not the caller's, so the message says where both are from. */
 static void judge_context(mf_config_faults *j, const mf_config *c)
 {
-    const long long seq = c->model.seq, context = c->train.eval_context;
-    const mf_ini_entry *of_seq = mf_ini_get(j->ini, "model", "seq");
-    const mf_ini_entry *of_context = mf_ini_get(j->ini, "train", "eval_context");
-    char from[256];
-    bool last = false; /* model.seq was given last */
-    if (context < seq) return;
-    for (int i = 0; i < mf_ini_count(j->ini); i++) {
-        if (mf_ini_at(j->ini, i) == of_seq) last = true;
-        if (mf_ini_at(j->ini, i) == of_context) last = false;
-    }
-    if (last)
-        mf_config_fault(j, "model", "seq", "train.eval_context", NULL,
-                        "expected more than train.eval_context (%lld, %s), found %lld", context,
-                        origin(j->ini, "train", "eval_context", from), seq);
-    else
-        mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
-                        "expected less than model.seq (%lld, %s), found %lld", seq,
-                        origin(j->ini, "model", "seq", from), context);
+    char of_seq[256], of_context[256];
+    if (c->train.eval_context < c->model.seq) return;
+    mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
+                    "expected less than model.seq (%lld, %s), found %lld (%s)",
+                    (long long)c->model.seq, origin(j->ini, "model", "seq", of_seq),
+                    (long long)c->train.eval_context,
+                    origin(j->ini, "train", "eval_context", of_context));
 }
 
 static void judge_all(mf_config_faults *j, const mf_config *c)

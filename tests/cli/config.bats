@@ -265,13 +265,13 @@ faulty() {
     [ ! -e made ]
 }
 
-@test "model.seq and train.eval_context: the one that was given last, and where the other is from" {
+@test "model.seq and train.eval_context: where both are from" {
     run "$MOEFW" config check default --set model.seq=16
     [ "$status" -eq 2 ]
-    [[ "$output" =~ ^"moefw: --set: 'seq' in [model]: expected more than train.eval_context (64, from "[^\ ]*"default.ini:"[0-9]+"), found 16"$ ]]
+    [[ "$output" =~ ^"moefw: --set: 'eval_context' in [train]: expected less than model.seq (16, from --set), found 64 (from "[^\ ]*"default.ini:"[0-9]+")"$ ]]
     printf '[model]\nseq = 32\n[train]\neval_context = 32\n' >bad.ini
     run "$MOEFW" config check bad.ini
-    [ "$output" = "moefw: bad.ini:4: 'eval_context' in [train]: expected less than model.seq (32, from bad.ini:2), found 32" ]
+    [ "$output" = "moefw: bad.ini:4: 'eval_context' in [train]: expected less than model.seq (32, from bad.ini:2), found 32 (from bad.ini:4)" ]
 }
 
 @test "check tells all faults, keys that are given twice too" {
