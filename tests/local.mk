@@ -45,6 +45,7 @@ UNIT += tests/unit/graph/check_bf16
 UNIT += tests/unit/base/check_number
 UNIT += tests/unit/ops/check_ops
 UNIT += tests/unit/plugin/check_load
+UNIT += tests/unit/plugin/check_live
 UNIT += tests/unit/plugin/check_option
 UNIT += tests/unit/base/check_parallel
 UNIT += tests/unit/ops/check_overflow

@@ -19,6 +19,8 @@ const char *mf_alias_word(const char *option, const char *word)
 
 /* ---- keys ---- */
 
+const char *const mf_alias_sections[] = {"lora", "film", NULL};
+
 /* section.key = VALUE becomes to_section.to_key = VALUE. key NULL: every key of the section. */
 static const struct {
     const char *section, *key, *to_section, *to_key;
@@ -107,29 +109,29 @@ static int meaning_of(int s, const char *value)
     return -1;
 }
 
-static int bad_value(const mf_ini_entry *e, int s)
+static int bad_value(mf_ini *from, const mf_ini_entry *e, int s)
 {
     char list[96];
     int n = 0;
     for (int i = 0; switches[s].means[i].value; i++)
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i > 0 ? ", " : "",
                       switches[s].means[i].value);
-    mf_fail(MF_ECONFIG, "'%s' in [%s]: expected one of %s, found '%s'", e->key, e->section,
-            list, e->value);
-    return !mf_ini_is_file(e->file) ? mf_fail_context(MF_ECONFIG, "%s", e->file)
-                                    : mf_fail_context(MF_ECONFIG, "%s:%d", e->file, e->line);
+    return mf_ini_refuse(from, e, "'%s' in [%s]: expected one of %s, found '%s'", e->key,
+                         e->section, list, e->value);
 }
 
 static int put(mf_ini *to, const char *section, const char *key, const char *value,
                const mf_ini_entry *at)
 {
-    return mf_ini_put(to, section, key, value, at->file, at->line);
+    if (strcmp(at->section, section) == 0 || !*at->key)
+        return mf_ini_put(to, section, key, value, at->file, at->line);
+    return mf_ini_put_for(to, section, key, value, at, NULL);
 }
 
-static int put_switch(mf_ini *to, const mf_ini_entry *e, int s)
+static int put_switch(mf_ini *from, mf_ini *to, const mf_ini_entry *e, int s)
 {
     const int i = meaning_of(s, e->value);
-    if (i < 0) return bad_value(e, s);
+    if (i < 0) return bad_value(from, e, s);
     const char *section = switches[s].to_section, *option = switches[s].means[i].option;
     int rc = put(to, section, "plugin", switches[s].means[i].plugin, e);
     if (rc == MF_OK && option)
@@ -137,11 +139,11 @@ static int put_switch(mf_ini *to, const mf_ini_entry *e, int s)
     return rc;
 }
 
-static int put_entry(mf_ini *to, const mf_ini_entry *e)
+static int put_entry(mf_ini *from, mf_ini *to, const mf_ini_entry *e)
 {
     const int s = switch_of(e), k = moved_of(e);
     char section[64];
-    if (s >= 0) return put_switch(to, e, s);
+    if (s >= 0) return put_switch(from, to, e, s);
     if (k >= 0)
         return put(to, moved[k].to_section, moved[k].to_key ? moved[k].to_key : e->key,
                    e->value, e);
@@ -172,7 +174,7 @@ static int put_sections(mf_ini *from, mf_ini *to)
         if (mf_lora_section(e.section))
             rc = mf_lora_begin(to, &e);
         else if (strcmp(e.section, "film") != 0)
-            rc = put_entry(to, &e);
+            rc = put_entry(from, to, &e);
     }
     return rc;
 }
@@ -184,7 +186,7 @@ int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end)
         while (source < n_sources && i == end[source])
             end[source++] = mf_ini_count(to);
         const mf_ini_entry *e = mf_ini_at(from, i);
-        rc = mf_lora_section(e->section) ? mf_lora_put(from, i, to) : put_entry(to, e);
+        rc = mf_lora_section(e->section) ? mf_lora_put(from, i, to) : put_entry(from, to, e);
     }
     while (source < n_sources)
         end[source++] = mf_ini_count(to);

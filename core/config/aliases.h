@@ -12,7 +12,7 @@
 /* Copies `from` into the empty `to` with new names for old ones; a section "adapter NAME"
  * becomes "adapter.NAME", and [lora] what it stands for (config/lora_section.h). end
  * [n_sources]: the number of entries of `from` that belong to source i or an earlier one; it
- * becomes that of `to`. MF_ECONFIG with file:line for values that an old key did not accept. */
+ * becomes that of `to`. Values that an old key did not accept are refused in `from`. */
 int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end);
 /* Passes a sentence to `note` for each old key of `from` that is in use, with its present name.
  * file, line: the position of the key. */
@@ -23,6 +23,8 @@ void mf_config_translations(mf_ini *from,
 /* The i-th section that old keys switch on and off, and the plugin that it has when it is on;
  * NULL after the last. Its other keys are checked even while it is off. */
 const char *mf_config_switched(int i, const char **ret_plugin);
+/* Sections that stand for others, NULL-terminated. */
+extern const char *const mf_alias_sections[];
 /* Registers the old names of live options. */
 int mf_config_alias_live(mf_plughost *h);
 /* The old name of the flag that switches skips on; and the present name of an old word for an

@@ -45,6 +45,14 @@ void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char 
     va_end(args);
 }
 
+void mf_config_judge_refused(mf_config_faults *j, const mf_ini *given)
+{
+    const mf_ini_entry *e;
+    const char *why;
+    for (int i = 0; (e = mf_ini_refused(given, i, &why)) != NULL; i++)
+        mf_config_fault_at(j, e, NULL, "%s", why);
+}
+
 /* The later one of the entry and that of the key "SECTION.KEY" (NULL: no other key). */
 static const mf_ini_entry *later_of(mf_ini *ini, const mf_ini_entry *at, const char *other)
 {

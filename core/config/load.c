@@ -1,11 +1,14 @@
 /* config/load.c: fills the structs of all sections from the sources. Every key and every
  * section is checked at its line; this file knows them only from the tables. */
 #include "base/error.h"
+#include "config/aliases.h"
 #include "config/section.h"
 #include "config/sources.h"
 
 #include <stdarg.h>
 #include <string.h>
+
+enum { SECTIONS = 40 }; /* at most, with those that stand for others, and the end */
 
 const char *const mf_section_auto[] = {"auto", NULL};
 
@@ -33,6 +36,7 @@ typedef struct loader {
     mf_ini *ini;
     mf_arena *arena;
     mf_config_faults judge;
+    bool translated; /* the configuration of a run, whose sources may have other sections */
 } loader;
 
 /* Records an error. Returns the status for the caller: MF_OK if reading continues. */
@@ -62,33 +66,48 @@ static bool good_label(const char *label)
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(label);
 }
 
-/* Writes a list of all sections: "model, task.NAME, moe, ... or trace". */
-static void list_sections(const mf_section_at *all, char *out, size_t size)
+/* Writes a list of all sections: "model, task.NAME, moe, ..., trace, lora or include". */
+static void list_sections(const char *const *names, char *out, size_t size)
 {
     size_t n = 0;
-    for (const mf_section_at *a = all; a->section && n < size; a++) {
-        const char *before = a == all ? "" : a[1].section ? ", " : " or ";
-        n += (size_t)snprintf(out + n, size - n, "%s%s%s", before, a->section->name,
-                              mf_section_named(a->section) ? "NAME" : "");
+    for (int i = 0; names[i] && n < size; i++) {
+        const char *before = i == 0 ? "" : names[i + 1] ? ", " : " or ";
+        const bool any = names[i][strlen(names[i]) - 1] == '.';
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s", before, names[i], any ? "NAME" : "");
     }
+}
+
+/* All sections, those that stand for others too; [include] is for files that are included. */
+static void name_sections(const loader *l, const char *names[SECTIONS])
+{
+    int n = 0;
+    for (const char *const *a = mf_alias_sections; *a && l->translated; a++)
+        names[n++] = *a;
+    for (const mf_section_at *a = l->all; a->section && n < SECTIONS - 2; a++)
+        names[n++] = a->section->name;
+    if (l->translated) names[n++] = "include";
+    names[n] = NULL;
 }
 
 static int unknown_section(loader *l, const mf_ini_entry *at)
 {
-    const char *names[32];
-    char word[64], hint[256], list[224];
-    int n = 0;
-    for (const mf_section_at *a = l->all; a->section && n < 30; a++)
-        names[n++] = a->section->name;
-    names[n++] = "include";
-    names[n] = NULL;
-    /* [regularizer] and [regulariser.x] probably mean [regularizer.NAME] */
-    size_t stem = strcspn(at->section, ".");
+    const char *names[SECTIONS];
+    char word[64], hint[512], list[400], label[96];
+    name_sections(l, names);
+    /* [regularizer], [regulariser.x] and [regularizer x] probably mean [regularizer.NAME] */
+    const size_t stem = strcspn(at->section, ". ");
     snprintf(word, sizeof word, "%.*s.", (int)(stem < 60 ? stem : 60), at->section);
     const char *nearest = mf_nearest(word, names);
-    if (!nearest || strlen(nearest) <= stem || nearest[stem] != '.')
+    const bool labelled = at->section[stem] != '\0';
+    const size_t end = !nearest ? 0 : labelled ? strlen(nearest) - 1 : stem;
+    if (!nearest || strlen(nearest) <= end || nearest[end] != '.')
         nearest = mf_nearest(at->section, names);
-    list_sections(l->all, list, sizeof list);
+    if (nearest && nearest[strlen(nearest) - 1] == '.' && at->section[stem] == ' ' &&
+        good_label(at->section + stem + 1)) {
+        snprintf(label, sizeof label, "%s%s", nearest, at->section + stem + 1);
+        nearest = label;
+    }
+    list_sections(names, list, sizeof list);
     if (nearest && nearest[strlen(nearest) - 1] == '.')
         snprintf(hint, sizeof hint, "; did you mean [%sNAME]?", nearest);
     else if (nearest)
@@ -254,7 +273,9 @@ static int default_plugins(loader *l)
 int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
                      const mf_problem_sink *sink, int *ret_first)
 {
-    loader l = {all, conf, ini, arena, {ini, sink, MF_OK}};
+    loader l = {all, conf, ini, arena, {ini, sink, MF_OK}, false};
+    for (const mf_section_at *a = all; a->section; a++)
+        l.translated = l.translated || a->section->plugin;
     int rc = judge_sections(&l);
     for (const mf_section_at *a = all; rc == MF_OK && a->section; a++) {
         const mf_section *s = a->section;

@@ -9,6 +9,10 @@
 
 static const char into[] = "adapter.lora";
 
+/* The keys of [lora]; the others of the adapter are set in its own section. */
+static const char *const keys[] = {"rank",   "alpha",   "dropout", "targets", "rslora",
+                                   "router", "experts", "layers",  "lr",      NULL};
+
 /* Words for targets; others are names or patterns of linear layers. */
 static const struct {
     const char *word, *layers;
@@ -70,11 +74,10 @@ static void add_all(names *l, const char *list)
     }
 }
 
-static int wrong(const mf_ini_entry *e, const char *expected)
+static int wrong(mf_ini *from, const mf_ini_entry *e, const char *expected)
 {
-    mf_fail(MF_ECONFIG, "'%s' in [lora]: expected %s, found '%s'", e->key, expected, e->value);
-    return !mf_ini_is_file(e->file) ? mf_fail_context(MF_ECONFIG, "%s", e->file)
-                                    : mf_fail_context(MF_ECONFIG, "%s:%d", e->file, e->line);
+    return mf_ini_refuse(from, e, "'%s' in [lora]: expected %s, found '%s'", e->key, expected,
+                         e->value);
 }
 
 /* The last value of targets, and of the two switches, up to entry i. */
@@ -91,13 +94,13 @@ static int put_places(mf_ini *from, int i, mf_ini *to)
         bool *on = strcmp(f->key, "router") == 0    ? &router
                    : strcmp(f->key, "experts") == 0 ? &experts
                                                     : NULL;
-        if (on && !mf_parse_bool(f->value, on)) return wrong(f, "yes or no");
+        if (on && !mf_parse_bool(f->value, on) && j == i) return wrong(from, f, "yes or no");
     }
     add_all(&l, list);
     if (router) add_all(&l, "router");
     if (experts) add_all(&l, "experts");
-    if (l.full) return wrong(e, "at most 160 characters of names");
-    return mf_ini_put(to, into, "at", l.text, e->file, e->line);
+    if (l.full) return wrong(from, e, "at most 160 characters of names");
+    return mf_ini_put_for(to, into, "at", l.text, e, keys);
 }
 
 int mf_lora_put(mf_ini *from, int i, mf_ini *to)
@@ -106,5 +109,5 @@ int mf_lora_put(mf_ini *from, int i, mf_ini *to)
     if (strcmp(e->key, "targets") == 0 || strcmp(e->key, "router") == 0 ||
         strcmp(e->key, "experts") == 0)
         return put_places(from, i, to);
-    return mf_ini_put(to, into, e->key, e->value, e->file, e->line);
+    return mf_ini_put_for(to, into, e->key, e->value, e, keys);
 }

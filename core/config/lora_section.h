@@ -17,8 +17,8 @@
 bool mf_lora_section(const char *section);
 /* Begins what the section stands for; at: where the section is first named. */
 int mf_lora_begin(mf_ini *to, const mf_ini_entry *at);
-/* Adds what the i-th entry of `from`, of this section, stands for. MF_ECONFIG with its
- * position: router or experts is neither yes nor no, or there are too many targets. */
+/* Adds what the i-th entry of `from`, of this section, stands for. It is refused if
+ * router or experts is neither yes nor no, or there are too many targets. */
 int mf_lora_put(mf_ini *from, int i, mf_ini *to);
 
 #endif

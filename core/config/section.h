@@ -127,6 +127,8 @@ void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char 
                         const char *fmt, ...);
 void mf_config_vfault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
                          const char *fmt, va_list args);
+/* Reports the entries that were refused when the sources were read. */
+void mf_config_judge_refused(mf_config_faults *j, const mf_ini *given);
 /* Reports a broken rule between keys, with the key. other: "SECTION.KEY" of the other key of
  * the rule, or NULL. The line of the message is that of the one that was given last; there is
  * none if neither was given. */

@@ -164,6 +164,7 @@ static int included(sources *s, const char *path, const mf_ini_entry **ret)
     *ret = NULL;
     mf_ini *alone = mf_ini_new();
     if (!alone) return MF_ENOMEM;
+    mf_ini_keep_refused(alone); /* reported when the file is read as a whole */
     int rc = mf_ini_load(alone, path);
     mf_ini_entry *e = rc == MF_OK ? mf_ini_get(alone, "include", "preset") : NULL;
     if (e) {
@@ -313,6 +314,7 @@ int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
     sources s = {.ini = mf_ini_new(), .arena = arena};
     const char *path;
     *ret_given = s.ini;
+    if (s.ini) mf_ini_keep_refused(s.ini);
     int rc = s.ini ? find_config(&s, config, &path) : MF_ENOMEM;
     if (rc == MF_OK) rc = load_settings(&s);
     if (rc == MF_OK) rc = load_chain(&s, path);

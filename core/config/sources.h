@@ -15,9 +15,10 @@ typedef struct mf_assignment {
 /* Loads the sources, from weak to strong: system INI, user INI, the preset that CONFIG
  * includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the default
  * preset), then the assignments in their order. Old keys get their new names
- * (config/aliases.h). *ret_given: the unchanged sources, which the caller frees even after a
- * failure. *ret_name, from the arena: the name of runs, without a number. If a later source
- * names another plugin for a section, the section's earlier entries are marked optional. */
+ * (config/aliases.h). *ret_given: the unchanged sources, with the entries that were refused,
+ * which are no error here; the caller frees it even after a failure. *ret_name, from the arena:
+ * the name of runs, without a number. If a later source names another plugin for a section, the
+ * section's earlier entries are marked optional. */
 int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
                       const mf_assignment *assignments, mf_ini **ret_given,
                       const char **ret_name);

@@ -118,11 +118,14 @@ static int judge_routers(const mf_model_settings *c)
     for (int i = 0; i < c->n_routers; i++) {
         const mf_plugin_section *s = &c->routers[i];
         mf_model_in_layers(s->layers, 0, &bad);
-        if (bad)
-            return mf_fail(MF_ECONFIG,
-                           "%s.layers: expected all, or numbers of blocks from 0 as 2-5 or "
-                           "0,3, found '%s'",
-                           s->section, s->layers);
+        if (bad) {
+            const mf_ini_entry *at = mf_ini_get(c->ini, s->section, "layers");
+            mf_fail(MF_ECONFIG,
+                    "%s.layers: expected all, or numbers of blocks from 0 as 2-5 or 0,3, "
+                    "found '%s'",
+                    s->section, s->layers);
+            return mf_ini_context(MF_ECONFIG, at ? at->file : NULL, at ? at->line : 0);
+        }
         if (c->model.share_layers)
             return mf_fail(MF_ECONFIG, "%s: expected one router with model.share_layers = yes",
                            s->section);
@@ -276,8 +279,7 @@ static const char *unshared(const mf_model *m, int n)
         m->n_moe > 0 ? mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert)) : NULL;
     if (!table) return "a model with experts";
     if (n & (n - 1)) return "1, 2, 4 or 8 ranks";
-    if (c->moe.experts % n != 0)
-        return "a number of experts that the ranks can share evenly";
+    if (c->moe.experts % n != 0) return "a number of experts that the ranks can share evenly";
     if (table->flags & MF_EXPERT_SEQUENCE) return "experts that look at single tokens";
     if (c->n_adapters > 0) return "no adapters";
     if (c->model.share_layers) return "model.share_layers = no";
@@ -363,20 +365,42 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     return MF_OK;
 }
 
+/* The name behind "layers.N."; NULL: the name does not begin so. */
+static const char *without_layer(const char *name)
+{
+    const char *dot = strncmp(name, "layers.", 7) == 0 ? strchr(name + 7, '.') : NULL;
+    return dot ? dot + 1 : NULL;
+}
+
+static int nothing_to_freeze(mf_model *m, const char *pattern)
+{
+    const int n = mf_store_count(m->store);
+    const char **names = mf_arena_alloc(m->arena, (2 * (size_t)n + 1) * sizeof *names);
+    char hint[256];
+    int count = 0;
+    if (!names) return MF_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        if (p->buffer || p->adapter) continue;
+        names[count++] = p->name;
+        if (without_layer(p->name)) names[count++] = without_layer(p->name);
+    }
+    return mf_fail(MF_ECONFIG, "train.freeze: no parameter is called '%s'%s", pattern,
+                   mf_did_you_mean(pattern, names, hint, sizeof hint));
+}
+
 static int freeze(mf_model *m, const char *pattern)
 {
     int found = 0;
     for (int i = 0; i < mf_store_count(m->store); i++) {
         mf_param *p = mf_store_at(m->store, i);
-        const char *dot = strncmp(p->name, "layers.", 7) == 0 ? strchr(p->name + 7, '.') : NULL;
+        const char *part = without_layer(p->name);
         if (p->buffer || p->adapter) continue;
-        if (!mf_match(pattern, p->name) && !(dot && mf_match(pattern, dot + 1))) continue;
+        if (!mf_match(pattern, p->name) && !(part && mf_match(pattern, part))) continue;
         p->frozen = true;
         found++;
     }
-    return found > 0
-               ? MF_OK
-               : mf_fail(MF_ECONFIG, "train.freeze: no parameter is called '%s'", pattern);
+    return found > 0 ? MF_OK : nothing_to_freeze(m, pattern);
 }
 
 int mf_model_freeze(mf_model *m, const char *patterns)

@@ -257,6 +257,12 @@ static int host_set_live(mf_ctx *ctx, const char *option, double value, const ch
                        : mf_fail_context(rc, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
 
+static int host_want_live(mf_ctx *ctx, const char *option)
+{
+    int rc = demand(ctx, MF_PHASE_DECLARE, "want_live");
+    return rc == MF_OK ? mf_live_want(ctx->host, option ? option : "", ctx->path) : rc;
+}
+
 static int host_get_live(mf_ctx *ctx, const char *option, double *ret_value)
 {
     int rc = demand(ctx, MF_PHASE_STEP, "get_live");
@@ -560,6 +566,7 @@ static const mf_host table = {
     .head_gates = host_head_gates,
     .at = host_at,
     .print = host_print,
+    .want_live = host_want_live,
 };
 
 /* What plugins get: the table, and behind it functions that report that they are missing. */

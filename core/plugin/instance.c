@@ -33,6 +33,7 @@ void mf_plughost_free(mf_plughost *h)
 {
     if (!h) return;
     mf_free(h->live);
+    mf_free(h->needs);
     mf_free(h->turns);
     mf_free(h->turn_list);
     mf_free(h->metrics);

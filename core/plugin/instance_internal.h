@@ -28,6 +28,11 @@ typedef struct mf_kept_change {
     char reason[96];
 } mf_kept_change;
 
+/* A live option that an instance declared that it needs. */
+typedef struct mf_live_need {
+    const char *option, *by; /* by: path of the instance */
+} mf_live_need;
+
 #define MF_LIVE_ALIASES 8
 typedef struct mf_live_alias_of {
     const char *name, *means;
@@ -48,6 +53,8 @@ struct mf_plughost {
     int n_aliases;
     const char **live_names; /* distinct, NULL-terminated */
     int n_live_names, room_live_names;
+    mf_live_need *needs;
+    int n_needs, room_needs;
     mf_kept_change *turns;
     mf_change *turn_list; /* the list that mf_changes returns */
     int n_turns, room_turns;

@@ -142,10 +142,8 @@ const char *mf_live_name(const mf_plughost *h, int i)
     return i >= 0 && i < h->n_live_names ? h->live_names[i] : NULL;
 }
 
-static int unknown(const mf_plughost *h, const char *name)
+static int unknown_among(const char *name, const char *const *names)
 {
-    static const char *const none[] = {NULL};
-    const char *const *names = h->n_live_names > 0 ? h->live_names : none;
     char hint[256], list[768] = "";
     for (int i = 0; names[i] != NULL; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
@@ -153,6 +151,53 @@ static int unknown(const mf_plughost *h, const char *name)
     mf_did_you_mean(name, names, hint, sizeof hint);
     return mf_fail(MF_ENOTFOUND, "no live option '%s'%s live here: %s", name,
                    hint[0] != '\0' ? hint : ";", list[0] != '\0' ? list : "none");
+}
+
+static int unknown(const mf_plughost *h, const char *name)
+{
+    static const char *const none[] = {NULL};
+    return unknown_among(name, h->n_live_names > 0 ? h->live_names : none);
+}
+
+int mf_live_want(mf_plughost *h, const char *name, const char *by)
+{
+    if (!mf_plughost_grow((void **)&h->needs, h->n_needs, &h->room_needs, sizeof *h->needs))
+        return MF_ENOMEM;
+    const mf_live_need need = {mf_arena_strdup(h->arena, name), mf_arena_strdup(h->arena, by)};
+    if (!need.option || !need.by) return MF_ENOMEM;
+    h->needs[h->n_needs++] = need;
+    return MF_OK;
+}
+
+static bool listed(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+int mf_live_judge(const mf_plughost *h, const char *const *later, const char **ret_option,
+                  const char **ret_by)
+{
+    const mf_live_need *need = NULL;
+    for (int i = 0; i < h->n_needs && !need; i++)
+        if (!find(h, h->needs[i].option) && !listed(later, h->needs[i].option))
+            need = &h->needs[i];
+    if (!need) return MF_OK;
+    *ret_option = need->option;
+    *ret_by = need->by;
+    int n = 0;
+    while (later[n])
+        n++;
+    const char **names = mf_alloc((size_t)(h->n_live_names + n) + 1, sizeof *names);
+    if (!names) return MF_ENOMEM;
+    for (int i = 0; i < h->n_live_names; i++)
+        names[i] = h->live_names[i];
+    for (int i = 0; i < n; i++)
+        names[h->n_live_names + i] = later[i];
+    const int rc = unknown_among(need->option, names);
+    mf_free(names);
+    return rc;
 }
 
 int mf_live_get(const mf_plughost *h, const char *name, double *ret)

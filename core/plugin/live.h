@@ -57,6 +57,14 @@ bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);
 int mf_live_get(const mf_plughost *h, const char *name, double *ret);
+/* Records that the instance with the path `by` needs a live option, which may be registered
+ * later. Both texts are copied. */
+int mf_live_want(mf_plughost *h, const char *name, const char *by);
+/* Checks that all options that instances need are registered, or are in the NULL-terminated
+ * list `later` of those that will be. MF_ENOTFOUND: the message has the nearest option;
+ * *ret_option, *ret_by: the missing option and who needs it, valid as long as h. */
+int mf_live_judge(const mf_plughost *h, const char *const *later, const char **ret_option,
+                  const char **ret_by);
 int mf_live_count(const mf_plughost *h); /* number of distinct names */
 const char *mf_live_name(const mf_plughost *h, int i);
 

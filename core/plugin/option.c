@@ -115,9 +115,12 @@ static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ..
     return p.code;
 }
 
+/* at: the entry, whose section and key as the user gave them replace the others. */
 static mf_problem problem_at(const mf_ini_entry *at, const char *section, const char *key)
 {
     mf_problem p = {.section = section, .key = key};
+    if (at && at->given_section) p.section = at->given_section;
+    if (at && at->given_key) p.key = at->given_key;
     if (at) {
         p.file = at->file;
         p.line = at->line;
@@ -224,8 +227,8 @@ int mf_option_set(const mf_schema *s, const mf_option *o, void *conf, mf_arena *
     double v;
     bool out_of_range = (o->type == MF_OPT_INT || o->type == MF_OPT_REAL) &&
                         mf_parse_f64(text, &v) && !within(o, v);
-    return report(sink, p, "%s'%s' in [%s]%s%s%s: %sexpected %s, found '%s'%s", where, o->name,
-                  section ? section : "", s->owner ? " (" : "", s->owner ? s->owner : "",
+    return report(sink, p, "%s'%s' in [%s]%s%s%s: %sexpected %s, found '%s'%s", where, p.key,
+                  p.section ? p.section : "", s->owner ? " (" : "", s->owner ? s->owner : "",
                   s->owner ? ")" : "", out_of_range ? "out of range: " : "", expected, text,
                   hint);
 }
@@ -268,36 +271,47 @@ static const char **valid_keys(const mf_schema *s, const char *const *reserved, 
 static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *const *reserved,
                        mf_arena *arena, const mf_problem_sink *sink)
 {
-    const char **names = valid_keys(s, reserved, arena);
+    const char *const *names =
+        e->given_keys ? e->given_keys : (const char *const *)valid_keys(s, reserved, arena);
     if (!names) return MF_ENOMEM;
     char where[TEXT], hint[TEXT], valid[4 * TEXT] = "";
     mf_problem p = problem_at(e, e->section, e->key);
-    p.nearest = mf_nearest(e->key, names);
+    p.nearest = mf_nearest(p.key, names);
     where_text(e, where, sizeof where);
-    mf_did_you_mean(e->key, names, hint, sizeof hint);
-    const char *other = mf_other_name(e->key);
+    mf_did_you_mean(p.key, names, hint, sizeof hint);
+    const char *other = mf_other_name(p.key);
     if (other) {
-        const size_t n = strlen(e->section);
-        const bool here = strncmp(other, e->section, n) == 0 && other[n] == '.';
+        const size_t n = strlen(p.section);
+        const bool here = strncmp(other, p.section, n) == 0 && other[n] == '.';
         if (here) p.nearest = other + n + 1;
         snprintf(hint, sizeof hint, "; did you mean '%s'?", here ? p.nearest : other);
     }
     append_list(valid, sizeof valid, names);
-    return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, e->key, e->section,
+    return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, p.key, p.section,
                   s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",
                   hint[0] != '\0' ? hint : ";",
                   names[0] ? "valid keys: " : "no key is valid here", valid);
 }
 
-static int missing_key(const mf_schema *s, const mf_option *o, const char *section,
-                       const mf_problem_sink *sink)
+/* Where the section begins; NULL: nowhere. */
+static const mf_ini_entry *section_entry(const mf_ini *ini, const char *section)
 {
-    char expected[TEXT];
+    const mf_ini_entry *e;
+    for (int i = 0; (e = mf_ini_section_entry(ini, i)) != NULL; i++)
+        if (strcmp(e->section, section) == 0) return e;
+    return NULL;
+}
+
+static int missing_key(const mf_schema *s, const mf_option *o, const char *section,
+                       const mf_ini_entry *at, const mf_problem_sink *sink)
+{
+    char where[TEXT], expected[TEXT];
+    where_text(at, where, sizeof where);
     mf_option_expected(o, expected, sizeof expected);
-    return report(sink, problem_at(NULL, section, o->name),
-                  "[%s]%s%s%s: key '%s' is missing and has no default: expected %s (%s)",
-                  section, s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",
-                  o->name, expected, o->help);
+    return report(sink, problem_at(at, section, o->name),
+                  "%s[%s]%s%s%s: key '%s' is missing and has no default: expected %s (%s)",
+                  where, section, s->owner ? " (" : "", s->owner ? s->owner : "",
+                  s->owner ? ")" : "", o->name, expected, o->help);
 }
 
 int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini,
@@ -320,7 +334,7 @@ int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini
     for (int i = 0; i < s->count; i++) {
         const mf_option *o = &s->options[i];
         if (o->value || mf_ini_get(ini, section, o->name) != NULL) continue;
-        int rc = missing_key(s, o, section, sink);
+        int rc = missing_key(s, o, section, section_entry(ini, section), sink);
         if (!sink) return rc;
         first = first != MF_OK ? first : rc;
     }

@@ -156,14 +156,36 @@ static void judge_log(mf_config_faults *j, const mf_log_config *l)
                         "expected the name of an experiment");
 }
 
+/* Says where a value is from: "from FILE:LINE", "from --set", "the default". */
+static const char *origin(mf_ini *ini, const char *section, const char *key, char out[256])
+{
+    const mf_ini_entry *e = mf_ini_get(ini, section, key);
+    if (!e)
+        snprintf(out, 256, "the default");
+    else if (mf_ini_is_file(e->file))
+        snprintf(out, 256, "from %s:%d", e->file, e->line);
+    else
+        snprintf(out, 256, "from %s", e->file);
+    return out;
+}
+
+/* One of the two is often not the caller's, so the message says where both are from. */
+static void judge_context(mf_config_faults *j, const mf_config *c)
+{
+    char of_seq[256], of_context[256];
+    if (c->train.eval_context < c->model.seq) return;
+    mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
+                    "expected less than model.seq (%lld, %s), found %lld (%s)",
+                    (long long)c->model.seq, origin(j->ini, "model", "seq", of_seq),
+                    (long long)c->train.eval_context,
+                    origin(j->ini, "train", "eval_context", of_context));
+}
+
 static void judge_all(mf_config_faults *j, const mf_config *c)
 {
     const mf_model_settings model = mf_config_model(c);
     mf_model_config_judge(j, &model);
-    if (c->train.eval_context >= c->model.seq)
-        mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
-                        "expected less than model.seq (%lld), found %lld",
-                        (long long)c->model.seq, (long long)c->train.eval_context);
+    judge_context(j, c);
     if (c->data.packing && (c->model.task != MF_TASK_LM || c->model.window > 0))
         mf_config_fault(j, "data", "packing",
                         c->model.window > 0 ? "model.window" : "model.task", "no",
@@ -189,9 +211,11 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
     int rc = c->arena && c->ini ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK)
         rc = mf_config_sources(c->ini, c->arena, config, n, assignments, &c->given, &c->name);
+    mf_config_faults j = {c->ini, sink, MF_OK};
+    if (rc == MF_OK) mf_config_judge_refused(&j, c->given);
+    if (rc == MF_OK && !sink) rc = j.first;
     if (rc == MF_OK)
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
-    mf_config_faults j = {c->ini, sink, MF_OK};
     if (rc == MF_OK) {
         mf_model_config_settle(&c->model);
         settle_length(c, &j);

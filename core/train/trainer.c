@@ -56,10 +56,13 @@ static int register_live(mf_trainer *t)
     t->lr = c->lr;
     t->weight_decay = c->weight_decay;
     t->clip = c->clip;
-    int rc = mf_live_register_real(h, "train.lr", &t->lr, 0, 1e3);
-    if (rc == MF_OK)
-        rc = mf_live_register_real(h, "train.weight_decay", &t->weight_decay, 0, 1e3);
-    return rc == MF_OK ? mf_live_register_real(h, "train.clip", &t->clip, 0, 1e9) : rc;
+    const struct {
+        double *value, hi;
+    } live[] = {{&t->lr, 1e3}, {&t->weight_decay, 1e3}, {&t->clip, 1e9}};
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && mf_session_live[i]; i++)
+        rc = mf_live_register_real(h, mf_session_live[i], live[i].value, 0, live[i].hi);
+    return rc;
 }
 
 static int name_regularizers(mf_trainer *t)

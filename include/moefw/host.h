@@ -123,6 +123,12 @@ typedef struct mf_host {
     /* Writes shape, range and first elements of the value to the log in each run of the graph:
      * use mf_print of moefw/ops.h. */
     void (*print)(mf_graph *g, mf_tensor *t, const char *name);
+
+    /* ---- since 0.2: live options that a plugin will need [init] ---- */
+    /* Declares that on_step or after_step will read or set the live option: a run without an
+     * option of this name is refused before any of its files is written. core copies the
+     * name. Options of plugins that are set up later, and those of training, may be named. */
+    int (*want_live)(mf_ctx *ctx, const char *option);
 } mf_host;
 
 /* The functions in their order. Plugins carry this text, so that a moefw that is older than the
@@ -130,7 +136,7 @@ typedef struct mf_host {
 #define MF_HOST_NAMES                                                                          \
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \
-    "head_importance want tap site head_gates at print"
+    "head_importance want tap site head_gates at print want_live"
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     if (self->c->lo > self->c->hi)
         return mf->fail(ctx, MF_ECONFIG, "lo = %g is above hi = %g", self->c->lo, self->c->hi);
-    return mf->buffer(ctx, "state", mf_shape1(KEPT), MF_ZEROS);
+    const int rc = mf->want_live(ctx, option);
+    return rc == MF_OK ? mf->buffer(ctx, "state", mf_shape1(KEPT), MF_ZEROS) : rc;
 }
 
 /* The measurement that the rule uses, in the worst layer. */

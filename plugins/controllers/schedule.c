@@ -37,7 +37,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     if (c->shape == EXPONENTIAL && c->from * c->to <= 0)
         return mf->fail(ctx, MF_ECONFIG,
                         "shape = exponential needs from and to of one sign and not 0");
-    return MF_OK;
+    return mf->want_live(ctx, c->target);
 }
 
 static double value_at(const controller *self, int64_t step)

@@ -100,7 +100,7 @@ refused() {
     printf '[lora]\nrnak = 4\n' >wrong.ini
     run "$MOEFW" config check wrong.ini
     [ "$status" -eq 2 ]
-    [[ "$output" == "moefw: wrong.ini:2: unknown key 'rnak' in [adapter.lora] (plugin lora); did you mean 'rank'?"* ]]
+    [[ "$output" == "moefw: wrong.ini:2: unknown key 'rnak' in [lora] (plugin lora); did you mean 'rank'?"* ]]
     run "$MOEFW" config check default --set "lora.targets=$(printf 'layer%d,' $(seq 20))"
     [ "$status" -eq 2 ]
     [[ "$output" == *"'targets' in [lora]: expected at most 160 characters of names"* ]]
@@ -156,4 +156,144 @@ refused() {
     run "$MOEFW" config show mine.ini
     [ "$status" -eq 2 ]
     [[ "$output" == *"moefw/moefw.ini:2:"* ]]
+}
+
+@test "a controller whose live option is missing: refused before the run has any file" {
+    printf '[data]\npath = builtin:topics\n[controller.capacity]\nevery = 2\n' >capacity.ini
+    run "$MOEFW" train capacity.ini --steps 1 --out made
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: capacity.ini:3: [controller.capacity]: live option 'moe.capacity_factor': expected a value above 0; moe.capacity_factor is 0 here" ]
+    printf '[controller.c]\nplugin = schedule\ntarget = router.temperatur\nfrom = 0\nto = 1\n' >target.ini
+    run "$MOEFW" train target.ini --steps 1 --out made
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: target.ini:3: [controller.c]: no live option 'router.temperatur'; did you mean 'router.temperature'? live here: "*train.clip ]]
+    run "$MOEFW" config check target.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: target.ini:3: [controller.c]: no live option"* ]]
+    "$MOEFW" config check target.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"target.ini","line":3,' faults.json
+    grep -q '"nearest":"router.temperature"' faults.json
+    run "$MOEFW" train target.ini --set controller.c.target=train.lrr --steps 1 --out made
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: --set: [controller.c]: no live option 'train.lrr'; did you mean 'train.lr'?"* ]]
+    # those of training and of a later section are known
+    printf '[controller.late]\nplugin = sentinel\n' >>target.ini
+    "$MOEFW" config check target.ini --set controller.c.target=train.lr
+    "$MOEFW" config check target.ini --set controller.c.target=controller.late.rate
+    [ ! -e made ] && [ ! -e runs ]
+}
+
+@test "a missing key of a plugin is refused where its section begins" {
+    printf '[model]\ndim = 32\n[controller.c]\nplugin = schedule\nfrom = 0\nto = 1\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: bad.ini:3: [controller.c] (plugin schedule): key 'target' is missing"* ]]
+    run "$MOEFW" config check default --set controller.c.plugin=schedule --set controller.c.from=1 --set controller.c.to=1
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: --set: [controller.c] (plugin schedule): key 'target' is missing"* ]]
+}
+
+# faulty TEXT WORDS...: as refused, by `config check`, which loads plugins too; one line
+faulty() {
+    printf '%b' "$1" >bad.ini
+    shift
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] || { echo "status $status: $output"; return 1; }
+    for word; do
+        [[ "$output" == *"$word"* ]] || { echo "lacks '$word': $output"; return 1; }
+    done
+}
+
+@test "messages about [lora] and [film] name the section that was given, and its keys" {
+    faulty '[lora]\ntarget = q\n' "bad.ini:2: unknown key 'target' in [lora] (plugin lora); did you mean 'targets'?" \
+        "valid keys: rank, alpha, dropout, targets, rslora, router, experts, layers, lr"
+    faulty '[lora]\nrank = 0\n' "bad.ini:2: 'rank' in [lora] (plugin lora): out of range"
+    "$MOEFW" config check bad.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"bad.ini","line":2,"key":"lora.rank"' faults.json
+    printf '[lora]\ntarget = q\n' >bad.ini
+    "$MOEFW" config check bad.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"key":"lora.target".*"nearest":"targets"' faults.json
+    faulty '[film]\nenabled = yes\n' "bad.ini:2: unknown key 'enabled' in [film] (plugin film);"
+    faulty '[film]\nmod = shared\n' "bad.ini:2: unknown key 'mod' in [film] (plugin film); did you mean 'mode'?"
+    printf '[film]\nmode = shared\n' >good.ini
+    run "$MOEFW" config check good.ini
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"note: good.ini:2: film.mode = shared is now [adapter.film] plugin = film, mode = shared"* ]]
+    # old keys of [model] keep their names in messages
+    run "$MOEFW" config check default --set model.skip=unet --set model.skip_form=ad
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: --set: 'skip_form' in [model] (plugin unet_skip): expected one of "* ]]
+}
+
+@test "unknown sections: short forms, names behind a blank, and the whole list" {
+    refused '[lroa]\nrank = 4\n' "did you mean [lora]?"
+    refused '[lor]\nrank = 4\n' "did you mean [lora]?"
+    refused '[flm]\nmode = shared\n' "did you mean [film]?"
+    refused '[regularizer load_balance]\nweight = 1\n' "did you mean [regularizer.load_balance]?"
+    refused '[regulariser load_balance]\nweight = 1\n' "did you mean [regularizer.load_balance]?"
+    refused '[router z]\nlayers = 0\n' "did you mean [router.z]?"
+    refused '[controler.x]\nplugin = capacity\n' "did you mean [controller.NAME]?"
+    refused '[routr]\nplugin = linear\n' "did you mean [router]?"
+    refused '[nothing_near_this]\na = 1\n' "expected lora, film, model, task.NAME, moe," "trace, parallel, plugin or include"
+}
+
+@test "messages of a file name its line: freeze, tokenizer, train.from, cluster" {
+    printf 'a text of some words, and some more of them\n%.0s' $(seq 200) >text.txt
+    printf '[data]\npath = text.txt\n[train]\nfreeze = embed.weigth\n' >f.ini
+    run "$MOEFW" train f.ini --out made
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: f.ini:4: train.freeze: no parameter is called 'embed.weigth'; did you mean 'embed.weight'?" ]
+    "$MOEFW" config check f.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"f.ini","line":4,.*"nearest":"embed.weight"' faults.json
+    printf '[data]\npath = text.txt\ntokenizer = bype\n' >f.ini
+    run "$MOEFW" train f.ini --out made
+    [ "$status" -eq 2 ]
+    [[ "$output" == 'moefw: f.ini:3: data.tokenizer: unknown tokenizer "bype": '*"did you mean byte?" ]]
+    printf '[data]\npath = text.txt\n[train]\nfrom = r9\n' >f.ini
+    run "$MOEFW" train f.ini --out made
+    [ "$status" -eq 3 ]
+    [[ "$output" == "moefw: f.ini:4: train.from: r9: there is no such run"* ]]
+    run "$MOEFW" train default --set train.from=r9 --out made
+    [[ "$output" == "moefw: --set: train.from: r9: there is no such run"* ]]
+    printf '[rank]\ntflops = 1\n' >c.ini
+    run "$MOEFW" plan default --cluster c.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: c.ini: [cluster]: key 'ranks' is missing"* ]]
+    printf '[rank]\ntflops = 1\n[cluster]\n' >c.ini
+    run "$MOEFW" plan default --cluster c.ini
+    [[ "$output" == "moefw: c.ini:3: [cluster]: key 'ranks' is missing"* ]]
+    [ ! -e made ]
+}
+
+@test "model.seq and train.eval_context: where both are from" {
+    run "$MOEFW" config check default --set model.seq=16
+    [ "$status" -eq 2 ]
+    [[ "$output" =~ ^"moefw: --set: 'eval_context' in [train]: expected less than model.seq (16, from --set), found 64 (from "[^\ ]*"default.ini:"[0-9]+")"$ ]]
+    printf '[model]\nseq = 32\n[train]\neval_context = 32\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$output" = "moefw: bad.ini:4: 'eval_context' in [train]: expected less than model.seq (32, from bad.ini:2), found 32 (from bad.ini:4)" ]
+}
+
+@test "check tells all faults, keys that are given twice too" {
+    printf '[model]\ndim = 32\nlayrs = 2\ndim = 64\nheads = 0\nseq = x\ndim = 16\n[train]\nlr = -1\nlr = 2\nsteps = 0x\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 8 ]
+    [[ "$output" == *"bad.ini:4: key 'dim' of [model] is already given on line 2"* ]]
+    [[ "$output" == *"bad.ini:7: key 'dim' of [model] is already given on line 2"* ]]
+    [[ "$output" == *"bad.ini:10: key 'lr' of [train] is already given on line 9"* ]]
+    "$MOEFW" config check bad.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"bad.ini","line":4,"key":"model.dim"' faults.json
+    # values that [film] and [lora] do not accept hide nothing either
+    printf '[film]\nmode = bogus\n[lora]\nrouter = maybe\ntargets = q\n[train]\nlr = x\n' >short.ini
+    run "$MOEFW" config check short.ini
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 3 ]
+    [ "${lines[0]}" = "moefw: short.ini:2: 'mode' in [film]: expected one of off, per_expert, shared, found 'bogus'" ]
+    [ "${lines[1]}" = "moefw: short.ini:4: 'router' in [lora]: expected yes or no, found 'maybe'" ]
+    "$MOEFW" config check short.ini --json >faults.json || [ $? -eq 2 ]
+    grep -q '"file":"short.ini","line":4,"key":"lora.router"' faults.json
+    run "$MOEFW" train bad.ini
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: bad.ini:4: key 'dim' of [model] is already given on line 2" ]
 }

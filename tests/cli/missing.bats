@@ -50,7 +50,7 @@ trace record nothere
 train nothere --resume
 train --resume --out nothere
 END
-    table 3 "train.from: nothere: there is no such run" <<<"train --set train.from=nothere"
+    table 3 "--set: train.from: nothere: there is no such run" <<<"train --set train.from=nothere"
     table 3 "a/b: there is no such run" <<'END'
 eval a/b
 generate a/b

@@ -7,12 +7,14 @@
 #include "base/mem.h"
 
 #include <ini.h>
+#include <stdarg.h>
 #include <string.h>
 
 /* A key of a section, or the section itself with key "" (a real key is never empty). */
 typedef struct node {
     mf_ini_entry entry; /* the first member: callers hold pointers to it */
     struct node *next;  /* next node in the same bucket */
+    const char *why;    /* of an entry that was kept aside */
     uint32_t hash;
 } node;
 
@@ -31,6 +33,8 @@ struct mf_ini {
     mf_arena *arena;
     map in_force;
     list entries, sections;
+    list refused; /* entries that were kept aside, with messages */
+    bool keeps_refused;
 };
 
 /* FNV-1a. The byte between the two parts occurs in neither of them. */
@@ -128,6 +132,7 @@ void mf_ini_free(mf_ini *ini)
     mf_free(ini->in_force.buckets);
     mf_free(ini->entries.items);
     mf_free(ini->sections.items);
+    mf_free(ini->refused.items);
     mf_arena_free(ini->arena);
     mf_free(ini);
 }
@@ -169,6 +174,24 @@ static int source_section(source *src, const char *name, int line)
     return MF_OK;
 }
 
+int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    mf_vfail(MF_ECONFIG, fmt, args);
+    va_end(args);
+    if (!ini->keeps_refused) return mf_ini_context(MF_ECONFIG, at->file, at->line);
+    node *e = new_node(ini, at->section, at->key, at->value);
+    if (!e || list_reserve(&ini->refused, 1) != MF_OK) return MF_ENOMEM;
+    e->entry.file = mf_arena_strdup(ini->arena, at->file);
+    e->entry.line = at->line;
+    e->why = mf_arena_strdup(ini->arena, mf_error_message());
+    if (!e->entry.file || !e->why) return MF_ENOMEM;
+    mf_error_clear();
+    ini->refused.items[ini->refused.n++] = e;
+    return MF_OK;
+}
+
 static int source_entry(source *src, const char *section, const char *key, const char *value,
                         int line)
 {
@@ -176,9 +199,12 @@ static int source_entry(source *src, const char *section, const char *key, const
     node *e;
     if (map_reserve(&src->names, 1) != MF_OK) return MF_ENOMEM;
     twin = map_find(&src->names, section, key);
-    if (twin)
-        return mf_fail(MF_ECONFIG, "%s:%d: key '%s' of [%s] is already given on line %d",
-                       src->file, line, key, section, twin->entry.line);
+    if (twin) {
+        const mf_ini_entry at = {
+            .section = section, .key = key, .value = value, .file = src->file, .line = line};
+        return mf_ini_refuse(src->ini, &at, "key '%s' of [%s] is already given on line %d", key,
+                             section, twin->entry.line);
+    }
     if (strlen(key) + strlen(" = ") + strlen(value) > MF_INI_LINE_MAX)
         return mf_fail(MF_ECONFIG,
                        "%s:%d: key '%s' and its value have %zu bytes: expected at most %d",
@@ -323,15 +349,13 @@ static int split(const char *text, parts *p)
     p->value = skip_blanks(equals + 1, end);
     p->n_value = (size_t)(trim_end(p->value, end) - p->value);
     if (!mf_ini_is_section(p->section, p->n_section))
-        return mf_fail(
-            MF_ECONFIG,
-            "'%s': section '%.*s': expected 1 to %d letters, digits, _ - . and "
-            "single blanks",
-            text, (int)p->n_section, p->section, MF_INI_NAME_MAX);
-    if (!mf_ini_is_key(p->key, p->n_key))
         return mf_fail(MF_ECONFIG,
-                       "'%s': key '%.*s': expected 1 to %d letters, digits, _ -", text,
-                       (int)p->n_key, p->key, MF_INI_NAME_MAX);
+                       "'%s': section '%.*s': expected 1 to %d letters, digits, _ - . and "
+                       "single blanks",
+                       text, (int)p->n_section, p->section, MF_INI_NAME_MAX);
+    if (!mf_ini_is_key(p->key, p->n_key))
+        return mf_fail(MF_ECONFIG, "'%s': key '%.*s': expected 1 to %d letters, digits, _ -",
+                       text, (int)p->n_key, p->key, MF_INI_NAME_MAX);
     if (p->n_key + strlen(" = ") + p->n_value > MF_INI_LINE_MAX)
         return mf_fail(MF_ECONFIG,
                        "%.*s.%.*s: key and value have %zu bytes: expected at most %d",
@@ -376,9 +400,40 @@ int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *va
     return rc;
 }
 
+int mf_ini_put_for(mf_ini *ini, const char *section, const char *key, const char *value,
+                   const mf_ini_entry *from, const char *const *given_keys)
+{
+    const int rc = mf_ini_put(ini, section, key, value, from->file, from->line);
+    if (rc != MF_OK || !*key) return rc;
+    mf_ini_entry *e = mf_ini_at(ini, mf_ini_count(ini) - 1);
+    e->given_section = from->section;
+    e->given_key = from->key;
+    e->given_keys = given_keys;
+    return MF_OK;
+}
+
 bool mf_ini_is_file(const char *file)
 {
     return file && strncmp(file, "--", 2) != 0 && strcmp(file, MF_INI_SET) != 0;
+}
+
+int mf_ini_context(int code, const char *file, int line)
+{
+    if (!file) return code;
+    return mf_ini_is_file(file) ? mf_fail_context(code, "%s:%d", file, line)
+                                : mf_fail_context(code, "%s", file);
+}
+
+void mf_ini_keep_refused(mf_ini *ini)
+{
+    ini->keeps_refused = true;
+}
+
+const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why)
+{
+    if (i < 0 || (size_t)i >= ini->refused.n) return NULL;
+    *ret_why = ini->refused.items[i]->why;
+    return &ini->refused.items[i]->entry;
 }
 
 int mf_ini_count(const mf_ini *ini)

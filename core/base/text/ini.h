@@ -23,6 +23,7 @@
 #ifndef MF_BASE_INI_H
 #define MF_BASE_INI_H
 
+#include "base/error.h"
 #include "number.h" /* mf_parse_i64, mf_parse_f64, mf_parse_bool read the values */
 
 #include <stdbool.h>
@@ -36,6 +37,10 @@ typedef struct mf_ini_entry {
     bool used; /* the entry was read; entries that were never read have unknown keys */
     /* it is no error if the plugin does not know the key or does not accept the value */
     bool optional;
+    /* If the entry was translated: section and key as the user gave them, and all keys of that
+     * section (NULL: not listed here). They must live as long as the entry. NULL: as above. */
+    const char *given_section, *given_key;
+    const char *const *given_keys;
 } mf_ini_entry;
 
 typedef struct mf_ini mf_ini;
@@ -47,6 +52,14 @@ void mf_ini_free(mf_ini *ini);
  * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
+/* From now on an entry that is refused does not end the reading: it is kept aside, without its
+ * value in use, and the caller must report it. So is a key that its section has twice in one
+ * source, of which the first one counts. */
+void mf_ini_keep_refused(mf_ini *ini);
+/* Refuses an entry: MF_ECONFIG with its place and the message, or MF_OK if it is kept aside. */
+int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...) MF_PRINTF(3, 4);
+/* The i-th entry that was kept aside, NULL past the last; *ret_why: the message without place. */
+const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
  * from 1. Text that could not stand in a file is refused here too, so every configuration can
  * be written to a file and read again. */
@@ -57,11 +70,18 @@ int mf_ini_set(mf_ini *ini, const char *assignment, int position);
  * are not checked. */
 int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
                const char *file, int line);
+/* The same for an entry that was translated: `from` is the entry that the user gave. */
+int mf_ini_put_for(mf_ini *ini, const char *section, const char *key, const char *value,
+                   const mf_ini_entry *from, const char *const *given_keys);
 /* The `file` of an assignment whose origin is not known. */
 #define MF_INI_SET "(set)"
 /* Whether `file` of an entry names a file. Otherwise it is the origin of an assignment:
  * MF_INI_SET, or an option of a command line ("--steps"). */
 bool mf_ini_is_file(const char *file);
+
+/* Puts "FILE:LINE: " before the recorded message, or only the origin of an assignment; nothing
+ * if file is NULL. Returns code. */
+int mf_ini_context(int code, const char *file, int line);
 
 int mf_ini_count(const mf_ini *ini);
 /* in order of appearance, overridden entries too */

@@ -55,12 +55,33 @@ typedef struct findings {
     mf_jw *json; /* NULL: as text */
     int n, n_notes;
     char *note[MAX_NOTES]; /* for JSON */
+    struct {
+        char file[256];
+        int line;
+    } at[MAX_NOTES]; /* where the first errors are */
 } findings;
+
+/* Remembers where an error is: a wrong entry gets no note about its present name. */
+static void keep_place(findings *f, const mf_problem *p)
+{
+    const int i = f->n - 1;
+    if (i >= MAX_NOTES) return;
+    snprintf(f->at[i].file, sizeof f->at[i].file, "%s", p->file ? p->file : "");
+    f->at[i].line = p->line;
+}
+
+static bool is_wrong(const findings *f, const char *file, int line)
+{
+    for (int i = 0; i < f->n && i < MAX_NOTES; i++)
+        if (f->at[i].line == line && strcmp(f->at[i].file, file) == 0) return true;
+    return false;
+}
 
 static void on_problem(void *arg, const mf_problem *p)
 {
     findings *f = arg;
     f->n++;
+    keep_place(f, p);
     if (!f->json) {
         fprintf(stderr, "moefw: %s\n", mf_shown(p->message));
         return;
@@ -83,17 +104,32 @@ static void on_problem(void *arg, const mf_problem *p)
     mf_jw_end(f->json);
 }
 
+/* The name that the message suggests: "did you mean 'x'?". NULL: it suggests none. */
+static const char *suggested(const char *message, char *out, size_t size)
+{
+    static const char words[] = "did you mean ";
+    const char *at = strstr(message, words);
+    if (!at) return NULL;
+    at += strlen(words);
+    at += strspn(at, "'[");
+    const size_t n = strcspn(at, "'?]");
+    if (n == 0 || n >= size) return NULL;
+    snprintf(out, size, "%.*s", (int)n, at);
+    return out;
+}
+
 /* Reports the last error. If its message begins with "FILE:LINE:", as for a file that is no
  * valid INI, file and line are taken from there. */
 static void on_error(findings *f)
 {
-    char file[1024] = "";
+    char file[1024] = "", nearest[256];
     const char *message = mf_error_message();
     int line = 0, at = 0;
     if (sscanf(message, "%1023[^:]:%d:%n", file, &line, &at) < 2 || at == 0) file[0] = '\0';
     mf_problem p = {.code = mf_error_code(),
                     .file = file[0] != '\0' ? file : NULL,
                     .line = line,
+                    .nearest = suggested(message, nearest, sizeof nearest),
                     .message = message};
     on_problem(f, &p);
 }
@@ -180,6 +216,7 @@ static void print_cost(const mf_cost *cost, int ranks)
 static void on_old_key(void *arg, const char *file, int line, const char *words)
 {
     findings *f = arg;
+    if (is_wrong(f, file, line)) return;
     if (f->json != NULL) {
         if (f->n_notes < MAX_NOTES) f->note[f->n_notes++] = mf_strf("%s", words);
         return;

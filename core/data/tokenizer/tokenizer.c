@@ -60,11 +60,11 @@ static int unknown_kind(int code, const char *where, const char *name)
 {
     const char *nearest = mf_nearest(name, trained_kinds);
     return mf_fail(code,
-                   "%s: unknown tokenizer \"%.60s\": expected byte, char, bpe, "
+                   "%s%sunknown tokenizer \"%.60s\": expected byte, char, bpe, "
                    "bpe_bytes, wordpiece, or a file "
                    "(a name with . or /)%s%s%s",
-                   where, name, nearest ? "; did you mean " : "", nearest ? nearest : "",
-                   nearest ? "?" : "");
+                   where, where[0] ? ": " : "", name, nearest ? "; did you mean " : "",
+                   nearest ? nearest : "", nearest ? "?" : "");
 }
 
 static void add_specials(mf_tokenizer *t, uint32_t specials)
@@ -80,7 +80,7 @@ int mf_tokenizer_train(const char *kind, const char *source, const char *text, s
 {
     *ret = NULL;
     const mf_tokenizer_ops *ops = find_kind(kind);
-    if (!ops || !ops->train) return unknown_kind(MF_ECONFIG, "tokenizer", kind);
+    if (!ops || !ops->train) return unknown_kind(MF_ECONFIG, "", kind);
     static const mf_tokenizer_options none;
     if (!options) options = &none;
     int rc = ops->train(source, text, n, options, ret);

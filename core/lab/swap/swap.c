@@ -72,8 +72,16 @@ static int open_after(swap *s)
 {
     const mf_swap_options *o = s->options;
     /* only routers are fitted */
-    const mf_session_options session = {.training = true, .no_data = true, .bind = MF_BIND_ALL};
+    const mf_session_options session = {
+        .training = true, .no_data = true, .no_controllers = true, .bind = MF_BIND_ALL};
     const char *section = NULL, *layers = o->layers ? o->layers : "all";
+    bool bad;
+    mf_model_in_layers(layers, 0, &bad);
+    if (bad)
+        return mf_fail(MF_EUSAGE,
+                       "--layers: expected all, or numbers of blocks from 0 as 2-5 or 0,3, "
+                       "found '%s'",
+                       layers);
     int rc = section_of(s, &section);
     mf_assignment *set = mf_arena_alloc(s->arena, ((size_t)o->n_set + 1) * sizeof *set);
     if (rc != MF_OK || !set) return MF_ENOMEM;

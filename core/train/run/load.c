@@ -34,7 +34,7 @@ static int router_assignments(mf_arena *arena, const mf_load_change *change, mf_
     }
     *ret_n = n;
     for (int i = 0; i < n; i++) {
-        set[i].origin = "--set";
+        set[i].origin = "--router";
         if (!set[i].text) return MF_ENOMEM;
     }
     return MF_OK;

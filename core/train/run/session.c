@@ -79,6 +79,18 @@ static void judge_format(const mf_corpus_spec *spec)
                spec->path, names[found], names[found]);
 }
 
+/* Puts where a key was given before the message. */
+static int at_key(const mf_config *c, const char *section, const char *key, int rc)
+{
+    const mf_ini_entry *e = rc == MF_OK ? NULL : mf_ini_get(c->ini, section, key);
+    return e ? mf_ini_context(rc, e->file, e->line) : rc;
+}
+
+static int wrong_from(const mf_config *c, int rc)
+{
+    return at_key(c, "train", "from", mf_fail_context(rc, "train.from"));
+}
+
 /* Adds to the message about a missing file which key, or option, names it, and where. given: a
  * caller named the file. */
 static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool given)
@@ -137,6 +149,8 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     if (rc == MF_OK) rc = judge_ids(s, &spec, o->dims);
     if (rc == MF_OK) judge_format(&spec);
     if (rc == MF_ENOTFOUND) rc = name_missing(s->config, &spec, o->data != NULL);
+    if (rc == MF_ECONFIG && strncmp(mf_error_message(), "unknown tokenizer", 17) == 0)
+        rc = at_key(s->config, "data", "tokenizer", mf_fail_context(rc, "data.tokenizer"));
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
 }
@@ -240,7 +254,7 @@ static int open_tokenizer(mf_session *s, const mf_session_options *o)
     int rc = MF_OK;
     if (!file && from[0] != '\0' && o->training) {
         rc = mf_rundir_read(from, &dir);
-        if (rc != MF_OK) return mf_fail_context(rc, "train.from");
+        if (rc != MF_OK) return wrong_from(s->config, rc);
         if (mf_exists(dir->tokenizer)) file = dir->tokenizer;
     }
     if (file) rc = mf_tokenizer_load(file, &s->own_tokenizer);
@@ -267,7 +281,7 @@ static int open_stored(mf_session *s, const mf_session_options *o)
     if (rc == MF_OK && mf_exists(dir->stored))
         rc = mf_stored_files_read(dir->stored, &s->stored);
     mf_rundir_close(dir);
-    return rc == MF_OK ? rc : mf_fail_context(rc, "train.from");
+    return rc == MF_OK ? rc : wrong_from(s->config, rc);
 }
 
 /* What `bind` needs to know. */
@@ -276,12 +290,18 @@ typedef struct binding {
     const mf_session_options *options;
 } binding;
 
+static int freeze(const mf_config *c, mf_model *m)
+{
+    const int rc = mf_model_freeze(m, c->train.freeze);
+    return rc == MF_ECONFIG ? at_key(c, "train", "freeze", rc) : rc;
+}
+
 static int bind(void *arg, mf_model *m)
 {
     const binding *b = arg;
     const mf_session_options *o = b->options;
     const bool frozen_only = o->bind == MF_BIND_FITTING && (o->training || o->gradients);
-    const int rc = mf_model_freeze(m, b->session->config->train.freeze);
+    const int rc = freeze(b->session->config, m);
     if (rc != MF_OK || o->bind == MF_BIND_NONE) return rc;
     return mf_stored_files_bind(b->session->stored, m->store, frozen_only, o->bind_but);
 }
@@ -302,7 +322,7 @@ static int new_model(mf_session *s, const mf_session_options *o, const mf_model_
     if (s->stored) options.bind = bind;
     options.bind_arg = &b;
     int rc = mf_model_new(&settings, dims, &options, &s->model);
-    if (rc == MF_OK) rc = mf_model_freeze(s->model, s->config->train.freeze);
+    if (rc == MF_OK) rc = freeze(s->config, s->model);
     if (rc == MF_OK && s->stored && !o->bare)
         rc = mf_stored_files_fill(s->stored, s->model->store);
     return rc;
@@ -349,6 +369,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     rc = dims_of(s, o, &dims);
     dims.bare = o->bare;
     if (rc == MF_OK) rc = new_model(s, o, &dims);
+    if (rc == MF_OK && o->training && !o->no_controllers) rc = mf_session_judge_live(s);
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 

@@ -48,8 +48,9 @@ typedef struct mf_session_options {
     /* allocate gradients and moments, make training batches; without data (no_data) the trainer
      * takes only batches of its caller */
     bool training;
-    bool gradients; /* allocate gradients, but no moments, and make no training batches */
-    bool bare;      /* sizes only (model.h); graphs cannot run */
+    bool no_controllers; /* they do not run: what they need may be missing */
+    bool gradients;      /* allocate gradients, but no moments, and make no training batches */
+    bool bare;           /* sizes only (model.h); graphs cannot run */
     /* model and tokenizer only: to generate, or to train with batches of the caller */
     bool no_data;
     /* Dimensions for a session without data, if the data cannot be read; NULL: then
@@ -81,6 +82,12 @@ void mf_session_model_options(const mf_config *config, bool training, mf_model_o
  * call fails. */
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
+
+/* Names of the live options that a trainer registers, NULL-terminated, in its order. */
+extern const char *const mf_session_live[];
+/* Checks that the live options exist which plugins of the model need. MF_ECONFIG, with the
+ * nearest option and the place of the section that needs it. */
+int mf_session_judge_live(const mf_session *s);
 
 /* Whether batches of training hold several documents in a sequence (data.packing). */
 bool mf_session_packed(const mf_session *s);

@@ -165,7 +165,7 @@ tenfold() {
     "$MOEFW" swap run --router linear --fresh -o same "${small[@]}"
     cmp three/ckpt/step-0/model.safetensors same/ckpt/step-0/model.safetensors
     refused 2 "--layers 7: none of them has a router" run --router mlp --layers 7
-    refused 2 "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found 'x'" run --router mlp --layers x
+    refused 2 "--layers: expected all, or numbers of blocks from 0 as 2-5 or 0,3, found 'x'" run --router mlp --layers x
 }
 
 @test "import --upcycle makes experts of dense blocks, with the same predictions" {
@@ -218,8 +218,8 @@ refused() {
 
 @test "what cannot be swapped or fitted is refused, and leaves no run" {
     refused 2 "swap wants --router PLUGIN" run
-    refused 2 "unknown router plugin 'mpl'; did you mean 'mlp'?" run --router mpl
-    refused 2 "unknown key 'hide' in [router] (plugin mlp); did you mean 'hidden'?" run --router mlp:hide=3
+    refused 2 "--router: unknown router plugin 'mpl'; did you mean 'mlp'?" run --router mpl
+    refused 2 "--router: unknown key 'hide' in [router] (plugin mlp); did you mean 'hidden'?" run --router mlp:hide=3
     refused 2 "the new router has no parameters that could be fitted" run --router hash --match 1
     refused 2 "looking at the whole sequence" run --router expert_choice
     refused 3 "there is no such run" nothing --router mlp
