@@ -25,6 +25,13 @@ const mf_section *mf_section_find(const mf_section_at *all, const char *name)
     return NULL;
 }
 
+bool mf_section_local(const mf_section *s, const char *key)
+{
+    for (const char *const *k = s->local; k && *k; k++)
+        if (strcmp(*k, "*") == 0 || strcmp(*k, key) == 0) return true;
+    return false;
+}
+
 /* With a sink, wrong values are passed to it and reading continues; without one, the first
  * error ends reading. */
 typedef struct loader {
