@@ -37,6 +37,9 @@ typedef struct mf_section {
      * are; "*": all; NULL: none. Only these are read from moefw.ini files beside a
      * configuration that is complete (config/sources.h). */
     const char *const *local;
+    /* Keys that a run keeps when it is resumed, because weights or moments would mean something
+     * else; "*": all; NULL: none. */
+    const char *const *fixed;
 } mf_section;
 
 /* The first fields of the struct of a [PREFIX.NAME] that belongs to no plugin. */
@@ -100,6 +103,9 @@ int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena
 const mf_section *mf_section_find(const mf_section_at *all, const char *name);
 /* Whether a key of the section is in its list `local`. */
 bool mf_section_local(const mf_section *s, const char *key);
+/* Whether a key of the section is in its list `fixed`. */
+bool mf_section_fixed(const mf_section *s, const char *key);
+extern const char *const mf_section_all_keys[]; /* {"*", NULL} */
 /* Whether the section stands for any number of sections, [regularizer.NAME]. */
 bool mf_section_named(const mf_section *s);
 

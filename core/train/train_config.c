@@ -182,31 +182,32 @@ static const mf_option calls_options[] = {
     MF_END_OPTIONS};
 
 static const char *const files[] = {"from", NULL};
-static const char *const all_keys[] = {"*", NULL};
 /* Those of the machine, of its queue, and of what a user wants to see. */
 static const char *const local_train[] = {"device", "threads", "time_limit", "on_usr1", NULL};
+static const char *const fixed_train[] = {"optimizer", NULL};
 static const char *const local_parallel[] = {"comm", "patience", "bucket", NULL};
 const mf_section mf_train_section = {.name = "train",
                                      .help = "the training loop",
                                      .options = train_options,
                                      .size = sizeof(mf_train_config),
                                      .paths = files,
-                                     .local = local_train};
+                                     .local = local_train,
+                                     .fixed = fixed_train};
 const mf_section mf_device_section = {.name = "device",
                                       .help = "how train.device is used",
                                       .options = device_options,
                                       .size = sizeof(mf_device_config),
-                                      .local = all_keys};
+                                      .local = mf_section_all_keys};
 const mf_section mf_report_section = {.name = "report",
                                       .help = "the page written at the end",
                                       .options = report_options,
                                       .size = sizeof(mf_report_config),
-                                      .local = all_keys};
+                                      .local = mf_section_all_keys};
 const mf_section mf_log_section = {.name = "log",
                                    .help = "the metrics, for programs that show them",
                                    .options = log_options,
                                    .size = sizeof(mf_log_config),
-                                   .local = all_keys};
+                                   .local = mf_section_all_keys};
 const mf_section mf_parallel_section = {.name = "parallel",
                                         .help = "runs of several processes: "
                                                 "moefw-parallel(7)",
@@ -221,4 +222,4 @@ const mf_section mf_calls_section = {.name = "plugin",
                                      .help = "calls of plugins",
                                      .options = calls_options,
                                      .size = sizeof(mf_calls_config),
-                                     .local = all_keys};
+                                     .local = mf_section_all_keys};

@@ -151,9 +151,10 @@ MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
  * stopped. In a new handle it uses the run's own configuration; in a handle that was configured
- * with dir, also the options set since. MF_EINPUT: no run; MF_ECHECKPOINT: no checkpoint that
- * verifies; MF_ERUN: another handle or process writes to dir. After a failure the handle is
- * new, or configured if it has read a configuration. */
+ * with dir, also the options set since, which are written to the run's config.ini; those that
+ * would change the model or the optimizer are refused (MF_ECONFIG). MF_EINPUT: no run;
+ * MF_ECHECKPOINT: no checkpoint that verifies; MF_ERUN: another handle or process writes to
+ * dir. After a failure the handle is new, or configured if it has read a configuration. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 
 /* A batch of the caller, for language models: rows = train.batch examples of width = model.seq
