@@ -28,6 +28,25 @@ const mf_section *mf_section_find(const mf_section_at *all, const char *name)
     return NULL;
 }
 
+const char *const mf_section_all_keys[] = {"*", NULL};
+
+static bool lists(const char *const *keys, const char *key)
+{
+    for (const char *const *k = keys; k && *k; k++)
+        if (strcmp(*k, "*") == 0 || strcmp(*k, key) == 0) return true;
+    return false;
+}
+
+bool mf_section_local(const mf_section *s, const char *key)
+{
+    return lists(s->local, key);
+}
+
+bool mf_section_fixed(const mf_section *s, const char *key)
+{
+    return lists(s->fixed, key);
+}
+
 /* With a sink, wrong values are passed to it and reading continues; without one, the first
  * error ends reading. */
 typedef struct loader {

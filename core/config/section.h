@@ -33,6 +33,13 @@ typedef struct mf_section {
     int (*complete)(void *one, const char *section, const char *label, mf_arena *arena,
                     bool *ret_keep);
     int most; /* greatest number of such sections; 0: any number */
+    /* Keys that say how a machine or a user runs things and leave model and results as they
+     * are; "*": all; NULL: none. Only these are read from moefw.ini files beside a
+     * configuration that is complete (config/sources.h). */
+    const char *const *local;
+    /* Keys that a run keeps when it is resumed, because weights or moments would mean something
+     * else; "*": all; NULL: none. */
+    const char *const *fixed;
 } mf_section;
 
 /* The first fields of the struct of a [PREFIX.NAME] that belongs to no plugin. */
@@ -94,6 +101,11 @@ int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena
                      const mf_problem_sink *sink, int *ret_first);
 /* Finds the description of a section: "regularizer." for "regularizer.x". NULL: none has it. */
 const mf_section *mf_section_find(const mf_section_at *all, const char *name);
+/* Whether a key of the section is in its list `local`. */
+bool mf_section_local(const mf_section *s, const char *key);
+/* Whether a key of the section is in its list `fixed`. */
+bool mf_section_fixed(const mf_section *s, const char *key);
+extern const char *const mf_section_all_keys[]; /* {"*", NULL} */
 /* Whether the section stands for any number of sections, [regularizer.NAME]. */
 bool mf_section_named(const mf_section *s);
 

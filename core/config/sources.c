@@ -18,6 +18,7 @@
 #define PRESET_MAX     (1 << 20) /* bytes of a file; the reader of INI files takes no more */
 
 typedef struct sources {
+    const mf_section_at *all;
     mf_ini *ini;
     mf_arena *arena;
     int end[MAX_SOURCES]; /* entries before this belong to source i or an earlier one */
@@ -135,27 +136,76 @@ int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret)
     return MF_OK;
 }
 
-/* Loads a file that may be missing. */
-static int load_if_there(sources *s, const char *path)
+/* Loads the local keys of a file. What is not there is as if the file did not have it, so old
+ * keys need no new names here: none of them is local. */
+static int load_local(sources *s, const char *path)
+{
+    mf_ini *alone = mf_ini_new();
+    int rc = alone ? mf_ini_load(alone, path) : MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < mf_ini_count(alone); i++) {
+        const mf_ini_entry *e = mf_ini_at(alone, i);
+        const mf_section *section = mf_section_find(s->all, e->section);
+        if (section && mf_section_local(section, e->key))
+            rc = mf_ini_put(s->ini, e->section, e->key, e->value, e->file, e->line);
+    }
+    mf_ini_free(alone);
+    return rc;
+}
+
+/* Loads a file that may be missing; of one beside a complete configuration the local keys. */
+static int load_if_there(sources *s, const char *path, bool complete)
 {
     if (!path) return MF_ENOMEM;
     if (!mf_exists(path)) return MF_OK;
-    int rc = mf_ini_load(s->ini, path);
+    int rc = complete ? load_local(s, path) : mf_ini_load(s->ini, path);
     end_source(s);
     return rc;
 }
 
-static int load_settings(sources *s)
+static int load_settings(sources *s, bool complete)
 {
     const char *home = secure_getenv("XDG_CONFIG_HOME"), *below = "";
     if (!home || home[0] != '/') {
         home = secure_getenv("HOME");
         below = "/.config";
     }
-    int rc = load_if_there(s, mf_arena_strf(s->arena, "%s/moefw.ini", mf_paths_settings()));
+    int rc = load_if_there(s, mf_arena_strf(s->arena, "%s/moefw.ini", mf_paths_settings()),
+                           complete);
     if (rc == MF_OK && home && home[0] == '/')
-        rc = load_if_there(s, mf_arena_strf(s->arena, "%s%s/moefw/moefw.ini", home, below));
+        rc = load_if_there(s, mf_arena_strf(s->arena, "%s%s/moefw/moefw.ini", home, below),
+                           complete);
     return rc;
+}
+
+/* Whether the file is the config.ini of a run. */
+static bool is_of_run(sources *s, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash + 1 - path) : 0;
+    if (strcmp(path + n, "config.ini") != 0) return false;
+    const char *manifest = mf_arena_strf(s->arena, "%.*smanifest.json", n, path);
+    return manifest && mf_exists(manifest);
+}
+
+/* Whether the file is complete (config/sources.h). A file that cannot be read is not; its
+ * loader gives the reason. The first line is that of every version, so runs of all of them are
+ * known by it. */
+static int judge_complete(sources *s, const char *path, bool *ret)
+{
+    char *text;
+    size_t size;
+    *ret = is_of_run(s, path);
+    if (*ret) return MF_OK;
+    const int rc = mf_read_input(path, PRESET_MAX, &text, &size);
+    if (rc == MF_ENOMEM) return rc;
+    if (rc != MF_OK) {
+        mf_error_clear();
+        return MF_OK;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    *ret = text[0] == ';' && strstr(text, MF_CONFIG_COMPLETE) != NULL;
+    mf_free(text);
+    return MF_OK;
 }
 
 /* Finds the preset in the file's [include]; NULL if there is none. */
@@ -307,16 +357,18 @@ static void mark_optional(const sources *s)
     }
 }
 
-int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
-                      const mf_assignment *assignments, mf_ini **ret_given,
-                      const char **ret_name)
+int mf_config_sources(const mf_section_at *all, mf_ini *ini, mf_arena *arena,
+                      const char *config, int n, const mf_assignment *assignments,
+                      mf_ini **ret_given, const char **ret_name)
 {
-    sources s = {.ini = mf_ini_new(), .arena = arena};
+    sources s = {.all = all, .ini = mf_ini_new(), .arena = arena};
     const char *path;
+    bool complete = false;
     *ret_given = s.ini;
     if (s.ini) mf_ini_keep_refused(s.ini);
     int rc = s.ini ? find_config(&s, config, &path) : MF_ENOMEM;
-    if (rc == MF_OK) rc = load_settings(&s);
+    if (rc == MF_OK) rc = judge_complete(&s, path, &complete);
+    if (rc == MF_OK) rc = load_settings(&s, complete);
     if (rc == MF_OK) rc = load_chain(&s, path);
     if (rc == MF_OK) rc = load_assignments(&s, n, assignments);
     if (rc == MF_OK) rc = mf_config_translate(s.ini, ini, s.n, s.end);

@@ -4,6 +4,7 @@
 #define MF_CONFIG_SOURCES_H
 
 #include "base/text/ini.h"
+#include "config/section.h"
 #include "plugin/option.h"
 
 /* One value from the command line. */
@@ -12,16 +13,25 @@ typedef struct mf_assignment {
     const char *origin; /* for messages: "--set", "--steps", "--plugin" */
 } mf_assignment;
 
+/* The end of the first line, a comment, of a text that mf_config_write has written. Such a text
+ * is complete. */
+#define MF_CONFIG_COMPLETE ": every key resolved."
+
 /* Loads the sources, from weak to strong: system INI, user INI, the preset that CONFIG
  * includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the default
  * preset), then the assignments in their order. Old keys get their new names
  * (config/aliases.h). *ret_given: the unchanged sources, with the entries that were refused,
  * which are no error here; the caller frees it even after a failure. *ret_name, from the arena:
  * the name of runs, without a number. If a later source names another plugin for a section, the
- * section's earlier entries are marked optional. */
-int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
-                      const mf_assignment *assignments, mf_ini **ret_given,
-                      const char **ret_name);
+ * section's earlier entries are marked optional.
+ *
+ * If CONFIG is complete, it is the description of a run, to which no system or user may add a
+ * key or a section: of their files only the keys that `all` calls local are taken. Complete are
+ * the config.ini of a run, which lies beside manifest.json, and a file whose first line ends
+ * with MF_CONFIG_COMPLETE. */
+int mf_config_sources(const mf_section_at *all, mf_ini *ini, mf_arena *arena,
+                      const char *config, int n, const mf_assignment *assignments,
+                      mf_ini **ret_given, const char **ret_name);
 
 /* Finds a preset; *ret_path is the path of its file, from the arena. at: the entry that names
  * the preset; may be NULL. MF_ENOTFOUND, or MF_ECONFIG if `at` is given; the message names the

@@ -78,11 +78,13 @@ static const mf_option data_options[] = {
     MF_END_OPTIONS};
 
 static const char *const files[] = {"path", "val_path", "tokenizer", NULL};
+static const char *const local[] = {"cache", NULL};
 const mf_section mf_data_section = {.name = "data",
                                     .help = "what is read",
                                     .options = data_options,
                                     .size = sizeof(mf_data_config),
-                                    .paths = files};
+                                    .paths = files,
+                                    .local = local};
 
 void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d)
 {

@@ -265,7 +265,8 @@ static int complete_task(void *one, const char *section, const char *label, mf_a
 const mf_section mf_model_section = {.name = "model",
                                      .help = "the shape of the transformer",
                                      .options = model_options,
-                                     .size = sizeof(mf_model_config)};
+                                     .size = sizeof(mf_model_config),
+                                     .fixed = mf_section_all_keys};
 const mf_section mf_task_sections = {
     .name = "task.",
     .help =
@@ -274,33 +275,36 @@ const mf_section mf_task_sections = {
     .options = task_options,
     .size = sizeof(mf_task_section),
     .complete = complete_task,
-    .most = MF_TASKS_MAX};
+    .most = MF_TASKS_MAX,
+    .fixed = mf_section_all_keys};
 const mf_section mf_moe_section = {.name = "moe",
                                    .help = "experts and how rows are dealt to them",
                                    .options = moe_options,
-                                   .size = sizeof(mf_moe_config)};
+                                   .size = sizeof(mf_moe_config),
+                                   .fixed = mf_section_all_keys};
 
 #define PLUGINS_MAX 256 /* of sections of one kind: each costs time to load */
-#define PLUGIN_SECTION(prefix, what, table, text)                                              \
+#define PLUGIN_SECTION(prefix, what, table, keys, text)                                        \
     {                                                                                          \
         .name = prefix, .help = text, .options = table, .size = sizeof(mf_plugin_section),     \
-        .plugin = true, .kind = what, .most = PLUGINS_MAX                                      \
+        .plugin = true, .kind = what, .most = PLUGINS_MAX, .fixed = keys                       \
     }
 const mf_section mf_router_section =
-    PLUGIN_SECTION("router", MF_ROUTER, router_options, "which experts, with what weight");
+    PLUGIN_SECTION("router", MF_ROUTER, router_options, mf_section_all_keys,
+                   "which experts, with what weight");
 const mf_section mf_router_sections =
-    PLUGIN_SECTION("router.", MF_ROUTER, own_router_options,
+    PLUGIN_SECTION("router.", MF_ROUTER, own_router_options, mf_section_all_keys,
                    "another router for some blocks; the last one that names a block counts");
-const mf_section mf_expert_section =
-    PLUGIN_SECTION("expert", MF_EXPERT, router_options, "what an expert computes");
+const mf_section mf_expert_section = PLUGIN_SECTION(
+    "expert", MF_EXPERT, router_options, mf_section_all_keys, "what an expert computes");
 const mf_section mf_adapter_sections =
-    PLUGIN_SECTION("adapter.", MF_ADAPTER, adapter_options,
+    PLUGIN_SECTION("adapter.", MF_ADAPTER, adapter_options, mf_section_all_keys,
                    "changes values inside blocks; up to 256 sections, in their order");
 const mf_section mf_regularizer_sections =
-    PLUGIN_SECTION("regularizer.", MF_REGULARIZER, regularizer_options,
+    PLUGIN_SECTION("regularizer.", MF_REGULARIZER, regularizer_options, NULL,
                    "a term added to the loss; up to 256 sections");
 const mf_section mf_controller_sections =
-    PLUGIN_SECTION("controller.", MF_CONTROLLER, controller_options,
+    PLUGIN_SECTION("controller.", MF_CONTROLLER, controller_options, NULL,
                    "looks after each step and turns live options; up to 256 sections");
 
 /* ---- rules ---- */

@@ -209,7 +209,8 @@ static int read_values(import *im)
 
 static int make_dir(import *im, const char *run)
 {
-    static const char seed[] = "; replaced at the end of the import\n";
+    /* Replaced at the end. What config.json says is all of the model: settings add nothing. */
+    static const char seed[] = "; import" MF_CONFIG_COMPLETE "\n";
     const char *name = base_name(im->folder->arena, im->folder->path);
     int rc = name ? MF_OK : MF_ENOMEM;
     im->made = rc == MF_OK && (!run || !mf_exists(run));
@@ -310,7 +311,7 @@ static int upcycle(import *im, const char *text)
 static int import_as(const char *folder, const char *text, bool copy, const char *run,
                      mf_import_report *ret)
 {
-    import im = {.copy = copy || text};
+import im = {.copy = copy || text };
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);

@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "report/report.h"
 #include "train/parallel/launch_check.h"
+#include "train/run/changes.h"
 #include "train/run/load.h"
 
 /* ---- records ---- */
@@ -164,25 +165,6 @@ int moefw_run_start(moefw_run *run, const char *dir)
     return mf_run_leave(run, &scope, start(run, dir));
 }
 
-/* Live options continue with the checkpoint's values; a value that the caller gave for one of
- * them is not taken, which must be said. */
-static void tell_ignored(const moefw_run *run, int n, const mf_assignment *assignments)
-{
-    const mf_plughost *h = run->session->model->plugins;
-    for (int i = 0; i < n; i++) {
-        const char *text = assignments[i].text, *equal = strchr(text, '=');
-        char name[256], *end;
-        double now;
-        if (!equal || (size_t)(equal - text) >= sizeof name) continue;
-        snprintf(name, sizeof name, "%.*s", (int)(equal - text), text);
-        const double given = strtod(equal + 1, &end);
-        if (end == equal + 1 || mf_live_get(h, name, &now) != MF_OK || now == given) continue;
-        mf_log(MF_LOG_WARN, "%s has no effect: the run continues with the checkpoint's %s = %g",
-               text, name, now);
-    }
-    mf_error_clear();
-}
-
 /* Of several processes only rank 0 locks the directory. Which one that is, is known when they
  * have joined; until then all of them read. */
 static int open_first(moefw_run *run, const char *dir)
@@ -202,19 +184,25 @@ static int lock_dir(moefw_run *run, const char *dir)
 
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
+    mf_run_changes *changes = NULL;
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
     if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = open_first(run, dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
+    if (rc == MF_OK) rc = mf_run_changes_find(run->dir, run->config, &changes);
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,
                           run->dir->stored);
     rc = mf_run_join(run, rc);
     if (rc == MF_OK) rc = mf_run_share_dir(run, lock_dir(run, dir));
-    if (rc == MF_OK) rc = open_trainer(run, true);
-    if (rc == MF_OK) tell_ignored(run, n, assignments);
+    if (rc == MF_OK) rc = mf_run_changes_judge(changes, open_trainer(run, true));
+    if (rc == MF_OK) {
+        rc = mf_run_changes_keep(changes, run->dir, run->trainer, writes(run));
+        rc = mf_world_agree(run->world, rc);
+    }
+    mf_run_changes_free(changes);
     if (rc != MF_OK) mf_run_close(run);
     return rc;
 }

@@ -210,7 +210,8 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
     c->ini = mf_ini_new();
     int rc = c->arena && c->ini ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK)
-        rc = mf_config_sources(c->ini, c->arena, config, n, assignments, &c->given, &c->name);
+        rc = mf_config_sources(mf_config_sections, c->ini, c->arena, config, n, assignments,
+                               &c->given, &c->name);
     mf_config_faults j = {c->ini, sink, MF_OK};
     if (rc == MF_OK) mf_config_judge_refused(&j, c->given);
     if (rc == MF_OK && !sink) rc = j.first;
@@ -253,7 +254,7 @@ void mf_config_free(mf_config *c)
 
 int mf_config_write(const mf_config *c, FILE *out)
 {
-    fprintf(out, "; %s: every key resolved. To repeat: moefw train config.ini\n", c->name);
+    fprintf(out, "; %s" MF_CONFIG_COMPLETE " To repeat: moefw train config.ini\n", c->name);
     mf_sections_write(mf_config_sections, c, c->ini, out);
     return ferror(out) ? mf_fail_errno(MF_EIO, "cannot write the configuration") : MF_OK;
 }

@@ -19,7 +19,7 @@ typedef struct mf_config {
     mf_log_config log;
     mf_trace_config trace;
     mf_parallel_config parallel;
-    mf_calls_config calls; /* [plugin] */
+    mf_calls_config calls;  /* [plugin] */
     mf_task_section *tasks; /* in order of appearance, without those of task = none */
     int n_tasks;
     mf_plugin_section router, expert;
@@ -40,8 +40,9 @@ extern const mf_section_at mf_config_sections[];
 /* Loads a configuration; the caller frees it. Sources, from weak to strong: built-in defaults,
  * system INI, user INI, the preset that CONFIG includes, CONFIG (a file, a folder with
  * config.ini, or the name of a preset; NULL: the default preset), the assignments in their
- * order. Every key is checked; plugins' own keys are checked by mf_config_open_plugins or when
- * the model is built.
+ * order. If CONFIG is complete, as a run's config.ini is, only local keys of the INI of system
+ * and user are taken (config/sources.h). Every key is checked; plugins' own keys are checked by
+ * mf_config_open_plugins or when the model is built.
  *
  * If a source names another plugin for a section than an earlier source, keys of the earlier
  * source that the new plugin does not know are ignored.

@@ -9,7 +9,7 @@ const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
 static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
                                     "pearson", "spearman", NULL};
-static const char *const on_usr1[] = {"save", "stop", NULL};              /* mf_on_usr1 */
+static const char *const on_usr1[] = {"save", "stop", NULL}; /* mf_on_usr1 */
 static const char *const parallel_optimizers[] = {"sharded", "whole", NULL};
 /* mf_parallel_gradient */
 static const char *const parallel_gradients[] = {"f32", "bf16", NULL};
@@ -182,28 +182,38 @@ static const mf_option calls_options[] = {
     MF_END_OPTIONS};
 
 static const char *const files[] = {"from", NULL};
+/* Those of the machine, of its queue, and of what a user wants to see. */
+static const char *const local_train[] = {"device", "threads", "time_limit", "on_usr1", NULL};
+static const char *const fixed_train[] = {"optimizer", NULL};
+static const char *const local_parallel[] = {"comm", "patience", "bucket", NULL};
 const mf_section mf_train_section = {.name = "train",
                                      .help = "the training loop",
                                      .options = train_options,
                                      .size = sizeof(mf_train_config),
-                                     .paths = files};
+                                     .paths = files,
+                                     .local = local_train,
+                                     .fixed = fixed_train};
 const mf_section mf_device_section = {.name = "device",
                                       .help = "how train.device is used",
                                       .options = device_options,
-                                      .size = sizeof(mf_device_config)};
+                                      .size = sizeof(mf_device_config),
+                                      .local = mf_section_all_keys};
 const mf_section mf_report_section = {.name = "report",
                                       .help = "the page written at the end",
                                       .options = report_options,
-                                      .size = sizeof(mf_report_config)};
+                                      .size = sizeof(mf_report_config),
+                                      .local = mf_section_all_keys};
 const mf_section mf_log_section = {.name = "log",
                                    .help = "the metrics, for programs that show them",
                                    .options = log_options,
-                                   .size = sizeof(mf_log_config)};
+                                   .size = sizeof(mf_log_config),
+                                   .local = mf_section_all_keys};
 const mf_section mf_parallel_section = {.name = "parallel",
                                         .help = "runs of several processes: "
                                                 "moefw-parallel(7)",
                                         .options = parallel_options,
-                                        .size = sizeof(mf_parallel_config)};
+                                        .size = sizeof(mf_parallel_config),
+                                        .local = local_parallel};
 const mf_section mf_trace_section = {.name = "trace",
                                      .help = "recorded routing",
                                      .options = trace_options,
@@ -211,4 +221,5 @@ const mf_section mf_trace_section = {.name = "trace",
 const mf_section mf_calls_section = {.name = "plugin",
                                      .help = "calls of plugins",
                                      .options = calls_options,
-                                     .size = sizeof(mf_calls_config)};
+                                     .size = sizeof(mf_calls_config),
+                                     .local = mf_section_all_keys};

@@ -93,7 +93,8 @@ MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, 
 
 /* Reads a configuration: the name of a preset, an INI file, or a run directory; NULL: the
  * preset `default`. moefw.ini(5) explains the keys. Settings of system and user are read first,
- * as by the program. MF_ENOTFOUND, MF_ECONFIG. After a failure the handle is new. */
+ * as by the program; of a run directory only those of the machine. MF_ENOTFOUND, MF_ECONFIG.
+ * After a failure the handle is new. */
 MOEFW_API int moefw_run_configure(moefw_run *run, const char *config);
 
 /* Sets an option by its name, SECTION.KEY as in the INI file: ("train.lr", "3e-4"). In a
@@ -150,9 +151,10 @@ MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
  * stopped. In a new handle it uses the run's own configuration; in a handle that was configured
- * with dir, also the options set since. MF_EINPUT: no run; MF_ECHECKPOINT: no checkpoint that
- * verifies; MF_ERUN: another handle or process writes to dir. After a failure the handle is
- * new, or configured if it has read a configuration. */
+ * with dir, also the options set since, which are written to the run's config.ini; those that
+ * would change the model or the optimizer are refused (MF_ECONFIG). MF_EINPUT: no run;
+ * MF_ECHECKPOINT: no checkpoint that verifies; MF_ERUN: another handle or process writes to
+ * dir. After a failure the handle is new, or configured if it has read a configuration. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 
 /* A batch of the caller, for language models: rows = train.batch examples of width = model.seq

@@ -297,3 +297,59 @@ faulty() {
     [ "$status" -eq 2 ]
     [ "$output" = "moefw: bad.ini:4: key 'dim' of [model] is already given on line 2" ]
 }
+
+# A tiny model, and data for it.
+tiny_ini() {
+    export OMP_NUM_THREADS=1
+    head -c 3000 "$srcdir/README.md" >text.txt
+    printf '%s\n' '[model]' dim=16 layers=1 heads=2 seq=16 '[moe]' experts=4 '[data]' path=text.txt \
+        '[train]' batch=2 steps=4 warmup=1 eval_batches=2 >t.ini
+}
+
+@test "a run's config.ini is complete: settings of the user add nothing to the run" {
+    tiny_ini
+    mkdir moefw
+    "$MOEFW" train t.ini -q --out run
+    "$MOEFW" eval run -q --json | sed 's/"\(wall_s\|tokens_per_s\)":[^,}]*//g' >before
+    for setting in '[adapter.lora]\nrank = 2' '[lora]\nrank = 2' '[model]\nhead_gates = yes' '[film]\nmode = shared' \
+        '[router.x]\nplugin = hash\nlayers = 0' '[model]\nskip = unet' '[task.more]\ntask = regress' \
+        '[regularizer.load_balance]' '[controller.zz]\nplugin = capacity' '[model]\ndmi = 3'; do
+        printf "$setting\n" >moefw/moefw.ini
+        "$MOEFW" eval run -q --json | sed 's/"\(wall_s\|tokens_per_s\)":[^,}]*//g' | cmp - before
+        "$MOEFW" generate run -n 2 -q >/dev/null
+        "$MOEFW" train --resume run -q >/dev/null
+        rm -rf again
+        "$MOEFW" train run/config.ini -q --out again >/dev/null
+        diff <(tail -n +2 run/config.ini) <(tail -n +2 again/config.ini)
+        cmp {run,again}/ckpt/step-4/model.safetensors
+    done
+    printf '[adapter.lora]\nrank = 2\n' >moefw/moefw.ini
+    "$MOEFW" swap run --router hash -o other -q >/dev/null
+    "$MOEFW" bench generate run >/dev/null
+    "$MOEFW" trace record run -q >/dev/null
+    # copies and standard input are known by the first line, other folders of runs by the manifest
+    cp run/config.ini copy.ini
+    [ -z "$("$MOEFW" config show copy.ini | grep adapter)" ]
+    [ -z "$("$MOEFW" config show - <copy.ini | grep adapter)" ]
+    sed -i 1d run/config.ini
+    [ -z "$("$MOEFW" config show run | grep adapter)" ]
+    # a configuration of the user's own still gets what is set
+    "$MOEFW" config show t.ini | grep -qx '\[adapter.lora\]'
+}
+
+@test "settings about the machine act on runs whose config.ini lacks them" {
+    tiny_ini
+    mkdir moefw
+    "$MOEFW" train t.ini -q --out run
+    sed -i '/^\(mlflow_experiment\|threads\|cache\|lr\) = /d' run/config.ini
+    printf '[log]\nmlflow_experiment = zz\n[train]\nthreads = 3\nlr = 0.7\n[data]\ncache = no\n' >moefw/moefw.ini
+    "$MOEFW" config show run >shown
+    grep -qx 'mlflow_experiment = zz' shown
+    grep -qx 'threads = 3' shown
+    grep -qx 'cache = no' shown
+    grep -qx 'lr = 0.001' shown
+    printf '[device]\nstrickt = 1\n' >moefw/moefw.ini
+    run "$MOEFW" eval run
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"moefw/moefw.ini:2:"*"strickt"* ]]
+}

@@ -100,3 +100,92 @@ begin() {
     wait "$pid" || status=$?
     [ "$status" -eq 143 ]
 }
+
+# key NAME: its value in run/config.ini
+key() {
+    sed -n "s/^$1 = //p" run/config.ini
+}
+
+@test "what a resumed run does otherwise is in its files, and told with the old value" {
+    "$MOEFW" train tiny.ini -q --out run
+    was=$("$MOEFW" export mlflow run -o before | tail -n 1 && ls before/*)
+    run "$MOEFW" train run --resume --steps 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"after step 3 train.steps = 5 (before: 3); config.ini says so now"* ]]
+    [ "$(key steps)" = 5 ]
+    grep -q '"steps":5,' run/manifest.json
+    "$MOEFW" train run/config.ini -q --out again
+    [ -d again/ckpt/step-5 ]
+    run "$MOEFW" train run --resume -q --steps 7 --seed 77 --set train.batch=3 --set train.clip=7 --set train.from=again
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"after step 5 train.seed = 77 (before: 1), for the order of data and dropout"* ]]
+    [[ "$output" == *"after step 5 train.batch = 3 (before: 2)"* ]]
+    [[ "$output" == *"train.clip=7 has no effect: the run continues with the checkpoint's train.clip = 1"* ]]
+    [[ "$output" == *"train.from=$PWD/again has no effect: the run has weights of its own"* ]]
+    [[ "$output" == *"run/config.ini now describes how the run goes on"* ]]
+    [ "$(key steps) $(key seed) $(key batch) $(key clip)" = "7 77 3 1" ]
+    [ "$(key from)" = '""' ]
+    grep -q '"seed":77,"steps":7,' run/manifest.json
+    grep -qF '{"step":5,"option":"train.batch","from":"2","to":"3"}' run/manifest.json
+    grep -qF '{"step":3,"option":"train.steps","from":"3","to":"5"}' run/manifest.json
+    # the name of the run stays: it can be resumed, and exported under the id that it had
+    "$MOEFW" train run --resume -q --steps 8
+    [ "$(ls run/ckpt | tail -n 1)" = step-8 ]
+    [ "$("$MOEFW" export mlflow run -o after | tail -n 1 && ls after/*)" = "${was//before/after}" ]
+}
+
+@test "a resume that changes nothing leaves the files as they are" {
+    "$MOEFW" train tiny.ini -q --out run
+    rm -r run/ckpt/step-3
+    echo step-2 >run/ckpt/latest
+    cp run/config.ini run/manifest.json .
+    run "$MOEFW" train run --resume --steps 3 --set train.batch=2 --set expert.plugin=swiglu
+    [ "$status" -eq 0 ]
+    [[ "$output" != *before* ]]
+    cmp config.ini run/config.ini
+    cmp manifest.json run/manifest.json
+    # all steps are done: batches of another size are no part of the run
+    run "$MOEFW" train run --resume -q --set train.batch=4
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"train.batch=4 has no effect: all steps of the run are done"* ]]
+    cmp config.ini run/config.ini
+}
+
+@test "a resumed run keeps its model: other keys of it are refused, and nothing is touched" {
+    "$MOEFW" train tiny.ini -q --out run
+    cp -r run copy
+    for set in moe.top_k=1 moe.capacity_factor=1.5 model.dim=32 model.rope_theta=500 router.plugin=hash \
+        router.noise=normal expert.hidden=64 adapter.lora.rank=2 model.head_gates=yes task.more.task=regress train.optimizer=adam; do
+        run "$MOEFW" train run --resume --steps 5 --set "$set"
+        [ "$status" -eq 2 ] || { echo "$set: $status: $output"; return 1; }
+        diff -r -x .lock run copy
+    done
+    run "$MOEFW" train run --resume --set moe.top_k=1
+    [[ "$output" == *"--set: moe.top_k: found 1, expected 2: a run that is resumed keeps the model"*"train.from = run"* ]]
+    # what is added to training alone is allowed, if it has no state that the checkpoint lacks
+    "$MOEFW" train run --resume -q --steps 4 --set regularizer.z.plugin=z_loss
+    grep -qx '\[regularizer.z\]' run/config.ini
+    grep -qF '"option":"regularizer.z.plugin"' run/manifest.json
+    "$MOEFW" train run --resume -q --steps 5 --set regularizer.z.plugin=none
+    run grep -x '\[regularizer.z\]' run/config.ini
+    [ "$status" -eq 1 ]
+    run "$MOEFW" train run --resume --steps 6 --set controller.c.plugin=capacity
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"the run is resumed with a new section [controller.c]: "*"no tensor controller.c.state"* ]]
+    [ "$(key steps)" = 5 ]
+}
+
+@test "a plugin that has moved is the same plugin" {
+    mkdir p q
+    cp "$builddir/plugins/routers/hash.so" p/
+    "$MOEFW" train tiny.ini -q --out run --plugin "$PWD/p/hash.so"
+    mv p/hash.so q/
+    run "$MOEFW" train run --resume -q --steps 4
+    [ "$status" -ne 0 ]
+    run "$MOEFW" train run --resume --plugin "$PWD/q/hash.so"
+    [ "$status" -eq 0 ]
+    [[ "$output" != *warning* ]]
+    [[ "$output" == *"after step 3 router.plugin = $PWD/q/hash.so (before: $PWD/p/hash.so)"* ]]
+    grep -qx "plugin = $PWD/q/hash.so" run/config.ini
+    "$MOEFW" train run --resume -q --steps 4 --plugin "$PWD/q/hash.so"
+}

@@ -13,6 +13,7 @@
 #include "base/text/number.h"
 #include "report/export/flat.h"
 #include "report/export/mlflow_store.h"
+#include "train/run/changes.h"
 #include "train/run/describe.h"
 #include "train/run/rundir.h"
 
@@ -93,17 +94,30 @@ static int64_t time_at(const work *w, const mf_flat_line *l)
     return w->began + (int64_t)llround(1000 * l->wall_s);
 }
 
-/* Sets the run's id, a hash of manifest.json and config.ini, and its times. Neither file
- * changes if the run is resumed. */
-static int identify(work *w)
+/* The run's id: a hash of manifest.json and config.ini as the run began with them. */
+static int identify_files(work *w)
 {
+    const char *first = mf_json_string(mf_json_get(w->manifest, MF_RUN_FIRST_FILES), NULL);
     const size_t n = w->manifest_size + w->config_size;
+    if (first && strlen(first) == sizeof w->id - 1 &&
+        strspn(first, "0123456789abcdef") == sizeof w->id - 1) {
+        snprintf(w->id, sizeof w->id, "%s", first);
+        return MF_OK;
+    }
     char *both = mf_alloc_raw(n + 1);
     if (!both) return MF_ENOMEM;
     memcpy(both, w->manifest_text, w->manifest_size);
     memcpy(both + w->manifest_size, w->config_text, w->config_size);
     mf_hash_bytes(both, n, w->id);
     mf_free(both);
+    return MF_OK;
+}
+
+/* Sets the run's id and its times. */
+static int identify(work *w)
+{
+    const int rc = identify_files(w);
+    if (rc != MF_OK) return rc;
     w->began = time_of(mf_json_string(mf_json_get(w->manifest, "began"), NULL));
     w->ended = time_at(w, &w->flat.lines[w->flat.n_lines - 1]);
     return MF_OK;

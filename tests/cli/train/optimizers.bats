@@ -61,6 +61,10 @@ losses() {
 @test "a checkpoint of another optimizer is refused" {
     "$MOEFW" train default "${set_of[@]}" -q --out a
     run "$MOEFW" train --resume a --set train.optimizer=lion --steps 12
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"train.optimizer: found lion, expected adamw"* ]]
+    sed -i 's/^optimizer = adamw/optimizer = lion/' a/config.ini
+    run "$MOEFW" train --resume a --steps 12
     echo "$output"
     [ "$status" -eq 3 ]
     [[ "$output" == *"moment2/"*"of another optimizer or model"* ]]

@@ -182,8 +182,11 @@ holds() { awk "BEGIN { exit !($1) }"; }
 @test "a checkpoint records the tasks of its heads" {
     tiny --set train.epochs=1 --set model.task=regress
     printf 'sentence\tlabel\nso so\tonly\nvery fine\tonly\n' >one.tsv
-    run "$MOEFW" train -q -t 1 --resume run --set model.task=classify --set train.epochs=2 \
-        --set data.path=one.tsv --set data.val_path=one.tsv
+    run "$MOEFW" train -q -t 1 --resume run --set model.task=classify
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"model.task: found classify, expected regress"* ]]
+    sed -i 's/^task = regress/task = classify/' run/config.ini
+    run "$MOEFW" train -q -t 1 --resume run --set train.epochs=2 --set data.path=one.tsv --set data.val_path=one.tsv
     [ "$status" -eq 3 ]
     [[ "$output" == *"the checkpoint's head main is one to regress; expected one to classify"* ]]
 }

@@ -507,6 +507,37 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
+/* Options that are set before a resume are the run's from then on; those of its model stay. */
+START_TEST(a_run_goes_on_otherwise)
+{
+    char dir[] = "/tmp/moefw-library-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/run", dir);
+    moefw_run *run = configured("linear", "2");
+    ok(run, moefw_run_start(run, path));
+    take_step(run, 0);
+    take_step(run, 1);
+    ok(run, moefw_run_finish(run));
+    moefw_run_free(run);
+    run = moefw_run_new();
+    ok(run, moefw_run_configure(run, path));
+    ok(run, moefw_run_set(run, "moe.top_k", "1"));
+    ck_assert_int_eq(moefw_run_resume(run, path), MF_ECONFIG);
+    ck_assert_ptr_nonnull(strstr(moefw_run_message(run), "moe.top_k"));
+    ok(run, moefw_run_configure(run, path));
+    ok(run, moefw_run_set(run, "train.steps", "3"));
+    ok(run, moefw_run_resume(run, path));
+    take_step(run, 2);
+    ok(run, moefw_run_finish(run));
+    moefw_run_free(run);
+    run = moefw_run_new();
+    ok(run, moefw_run_configure(run, path));
+    ck_assert_str_eq(moefw_run_get(run, "train.steps"), "3");
+    moefw_run_free(run);
+    ck_assert_int_eq(mf_remove_tree(dir), MF_OK);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("library");
@@ -524,6 +555,7 @@ static Suite *suite(void)
     tcase_add_test(c, evaluations_have_their_floor);
     tcase_add_test(c, generators_only_generate);
     tcase_add_test(c, a_run_goes_on);
+    tcase_add_test(c, a_run_goes_on_otherwise);
     suite_add_tcase(s, c);
     return s;
 }
