@@ -180,7 +180,8 @@ refused() {
     printf '[controller.late]\nplugin = sentinel\n' >>target.ini
     "$MOEFW" config check target.ini --set controller.c.target=train.lr
     "$MOEFW" config check target.ini --set controller.c.target=controller.late.rate
-    [ ! -e made ] && [ ! -e runs ]
+    [ ! -e made ]
+    [ ! -e runs ]
 }
 
 @test "a missing key of a plugin is refused where its section begins" {

@@ -58,7 +58,7 @@ int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t siz
 void mf_ini_keep_refused(mf_ini *ini);
 /* Refuses an entry: MF_ECONFIG with its place and the message, or MF_OK if it is kept aside. */
 int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...) MF_PRINTF(3, 4);
-/* The i-th entry that was kept aside, NULL past the last; *ret_why: the message without place. */
+/* The i-th entry kept aside, NULL past the last; *ret_why: the message without its place. */
 const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
  * from 1. Text that could not stand in a file is refused here too, so every configuration can

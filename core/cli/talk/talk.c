@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/text/number.h"
 #include "cli/talk/line_edit.h"
-#include "cli/look.h"
+#include "cli/talk/look.h"
 #include "cli/talk/talker.h"
 
 #define MAX_WORDS 4

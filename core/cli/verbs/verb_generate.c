@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/talk/look.h"
 #include "cli/samples.h"
 #include "cli/talk/talker.h"
 #include "run/run_internal.h"

@@ -1,6 +1,6 @@
-/* cli/look.c: shows and sets gates of heads and switches of adapters. After a change the
+/* cli/talk/look.c: shows and sets gates of heads and switches of adapters. After a change the
  * generator rebuilds its graphs and drops its cached keys. */
-#include "cli/look.h"
+#include "cli/talk/look.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
