@@ -1,4 +1,4 @@
-/* cli/talk/look.c: shows and sets gates of heads and switches of adapters. After a change the
+/* look.c: shows and sets gates of heads and switches of adapters. After a change the
  * generator rebuilds its graphs and drops its cached keys. */
 #include "cli/talk/look.h"
 #include <math.h>

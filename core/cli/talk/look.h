@@ -1,4 +1,4 @@
-/* cli/talk/look.h: shows and sets heads and skips of a run that generates text, for conversations
+/* look.h: shows and sets heads and skips of a run that generates text, for conversations
  * and for single commands. */
 #ifndef MF_CLI_LOOK_H
 #define MF_CLI_LOOK_H
