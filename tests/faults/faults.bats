@@ -16,8 +16,8 @@ loop() { # STRIDE VERB...
     grep -q '^ok ' <<<"$output"
 }
 
-@test "train and resume: each 17th call fails" {
-    loop 17 train resume
+@test "train and resume, with another option too: each 17th call fails" {
+    loop 17 train resume change
 }
 
 @test "eval, generate, report, export, swap, import: each 17th call fails" {

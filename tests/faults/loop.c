@@ -177,6 +177,7 @@ typedef struct verb {
 static const verb verbs[] = {
     {"train", NULL, TRAIN " --set train.keep_best=yes", "run", false, true},
     {"resume", TRAIN, "train --resume run -q", "run", true, true},
+    {"change", TRAIN, "train --resume run -q --set train.time_limit=9000", "run", true, true},
     {"eval", TRAIN, "eval run --batches 1 --json", NULL, false, true},
     {"generate", TRAIN, "generate run -p Some -n 12 --seed 3", NULL, false, false},
     {"report", TRAIN, "report run -o page.html", NULL, false, false},

@@ -1,6 +1,6 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
  * executed. All segments of an accepted file that are to be loaded lie inside the file, and its
- * symbols are read without a read outside of it. */
+ * symbols, its kind and its names of the host's functions are read without a read outside. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -49,6 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(mf_plugin_file_read(path, fd, &st, &bytes) == MF_OK);
         rc = mf_plugin_symbols(bytes, size);
         FUZZ_REQUIRE(rc == MF_OK || (rc == MF_EPLUGIN && strlen(mf_error_message()) > 0));
+        uint32_t kind;
+        FUZZ_REQUIRE(mf_plugin_symbols_kind(bytes, size, &kind) || (rc != MF_OK && kind == 0));
+        mf_arena *arena = mf_arena_new();
+        const char *names = arena ? mf_plugin_host_names(bytes, size, arena) : NULL;
+        FUZZ_REQUIRE(!names || strlen(names) < size);
+        mf_arena_free(arena);
         mf_free(bytes);
         mf_file_close(fd);
         return 0;
