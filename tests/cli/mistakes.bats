@@ -162,7 +162,7 @@ answered() {
         --set train.eval_context=0 --set 'data.path=builtin:topics?bytes=20000' --set data.tokenizer=byte \
         --set report.enabled=no
     answered 2 "--set: unknown section [trian]; did you mean [train]?" -- eval run --set trian.lr=3
-    answered 2 "--set: unknown section [bogus]; expected model, " -- eval run --set bogus.key=3
+    answered 2 "--set: unknown section [bogus]; expected lora, film, model, " -- eval run --set bogus.key=3
     answered 2 "--set: 'nodot': expected SECTION.KEY=VALUE" -- generate run -n 2 --set nodot
     answered 2 "unknown key 'lrr' in [train]; did you mean 'lr'?" -- bench infer run --set train.lrr=1
     answered 2 "unknown key 'temperatur' in [router] (plugin linear); did you mean 'temperature'?" -- \

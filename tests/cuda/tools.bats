@@ -76,8 +76,9 @@ near() {
 }
 
 @test "bench gemm, layer, train, generate, prompt and infer run, and say nothing of the CPU" {
-    run -0 --separate-stderr on cuda bench gemm --most 0.1 --repetitions 1 --json
+    run -2 --separate-stderr on cuda bench gemm --most 0.1 --repetitions 1 --json
     [ -z "$output" ] # no gemm is as small
+    [[ "$stderr" == *"smallest"* ]]
     run -0 --separate-stderr on cuda bench gemm --most 2 --repetitions 1 --json
     [ "$(grep -c '"what":"gemm".*"by":"cuda"' <<<"$output")" -eq 2 ]
     [[ "$output" != *'"isa"'* ]]
