@@ -169,9 +169,9 @@ key() {
     "$MOEFW" train run --resume -q --steps 5 --set regularizer.z.plugin=none
     run grep -x '\[regularizer.z\]' run/config.ini
     [ "$status" -eq 1 ]
-    run "$MOEFW" train run --resume --steps 6 --set controller.c.plugin=capacity
+    run "$MOEFW" train run --resume --steps 6 --set controller.c.plugin=sentinel
     [ "$status" -eq 2 ]
-    [[ "$output" == *"the run is resumed with a new section [controller.c]: "*"no tensor controller.c.state"* ]]
+    [[ "$output" == *"the run is resumed with a new section [controller.c]: "*"no tensor controller.c.entropy"* ]]
     [ "$(key steps)" = 5 ]
 }
 
