@@ -293,15 +293,6 @@ static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *co
                   names[0] ? "valid keys: " : "no key is valid here", valid);
 }
 
-/* Where the section begins; NULL: nowhere. */
-static const mf_ini_entry *section_entry(const mf_ini *ini, const char *section)
-{
-    const mf_ini_entry *e;
-    for (int i = 0; (e = mf_ini_section_entry(ini, i)) != NULL; i++)
-        if (strcmp(e->section, section) == 0) return e;
-    return NULL;
-}
-
 static int missing_key(const mf_schema *s, const mf_option *o, const char *section,
                        const mf_ini_entry *at, const mf_problem_sink *sink)
 {
@@ -334,7 +325,7 @@ int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini
     for (int i = 0; i < s->count; i++) {
         const mf_option *o = &s->options[i];
         if (o->value || mf_ini_get(ini, section, o->name) != NULL) continue;
-        int rc = missing_key(s, o, section, section_entry(ini, section), sink);
+        int rc = missing_key(s, o, section, mf_ini_section_begin(ini, section), sink);
         if (!sink) return rc;
         first = first != MF_OK ? first : rc;
     }

@@ -311,7 +311,7 @@ static int upcycle(import *im, const char *text)
 static int import_as(const char *folder, const char *text, bool copy, const char *run,
                      mf_import_report *ret)
 {
-import im = {.copy = copy || text };
+    import im = {.copy = copy || text};
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);

@@ -118,6 +118,9 @@ on_host() {
     train cuda new/fat.so -v --out cuda 2>log
     close_to cpu cuda 2
     on_host log 'fat_cap.*has no code for device cuda: nothing in its image is for compute capability 8.0'
+    MOEFW_FAKE_LATE=1 train cuda new/fat.so -v --out late 2>log # CUDA may load a kernel when it is first used
+    close_to cpu late 2
+    on_host log 'fat_cap.*has no code for device cuda: nothing in its image is for compute capability 8.0'
     run -6 train cuda new/fat.so --set device.strict=yes --out strict
     [[ "$output" == *"fat_cap"*"has no code for device cuda: nothing in its image"*"device.strict = no"* ]]
     MOEFW_PLUGIN_PATH=$fake run -0 "$MOEFW" plugin check new/fat.so
@@ -250,6 +253,12 @@ emulated() {
     sed -i 's/^    ret->block\[0\] = THREADS;/&\n    ret->shared_bytes = 65536;/; s/THREADS = 256/THREADS = 32/' copy/mine.c
     run -0 make -C copy emulate CC="$CC" CXX="${CXX:-g++}"
     runs "$PWD/copy/emulated/mine.so"
+    # Static memory counts for the 48 KiB that need no permission.
+    sed -i 's/room + 15000/room + 9000/' copy/mine.cu
+    sed -i 's/shared_bytes = 65536/shared_bytes = 40960/' copy/mine.c
+    run -0 make -C copy emulate CC="$CC" CXX="${CXX:-g++}"
+    rm -r cpu cuda
+    MOEFW_FAKE_STATIC_SHARED=20480 runs "$PWD/copy/emulated/mine.so"
 }
 
 # failing CALL PLUGIN: this call fails once; the command ends with 1 or 6 and a message, or with the

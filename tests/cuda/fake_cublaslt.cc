@@ -235,9 +235,10 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
     const preference *p = in<preference>(opaque);
     const layout *const all[4] = {in<layout>(a), in<layout>(b), in<layout>(c), in<layout>(out)};
     if (fake::fails()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    /* Schemes that add parts in the type of c would be worse than the sums of f32 promised. */
+    /* Other schemes add parts in the type of c, which is worse than the sums in f32 promised. An
+     * error, since without an algorithm the backend would go on with its own kernels. */
     if (p->reduction & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+        return CUBLAS_STATUS_INVALID_VALUE;
     memset(r, 0, sizeof *r * (size_t)n);
     r->workspaceSize = WORKSPACE; /* so that a missing workspace is noticed */
     r->algo.data[0] = hash_of(*in<desc>(d), all);

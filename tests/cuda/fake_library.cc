@@ -7,7 +7,9 @@
  *                                 kernels are those of the file beside the plugin that has
  *                                 `.twin` for `.so`
  *
- * Where there is no such file, nothing in the image is for this GPU. */
+ * Where there is no such file, nothing in the image is for this GPU.
+ *   MOEFW_FAKE_LATE          that is said when a kernel is asked for, as CUDA does that loads late
+ *   MOEFW_FAKE_STATIC_SHARED bytes of static shared memory that each kernel has */
 #include <cuda_runtime_api.h>
 
 #include "emu.hh"
@@ -139,7 +141,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *ret, const void *image, enum cuda
     *ret = nullptr;
     if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorMemoryAllocation);
     CUlib_st *l = new CUlib_st;
-    const int rc = look(l, image, arch && *arch ? atoi(arch) : 80);
+    int rc = look(l, image, arch && *arch ? atoi(arch) : 80);
+    if (rc == cudaErrorNoKernelImageForDevice && getenv("MOEFW_FAKE_LATE")) rc = cudaSuccess;
     if (rc != cudaSuccess) {
         drop(l);
         return (cudaError_t)fake::give(rc);
@@ -152,10 +155,11 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *ret, cudaLibrary_t l, const char 
     *ret = nullptr;
     if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorInvalidValue);
     if (!libraries.count(l)) return (cudaError_t)fake::give(cudaErrorInvalidResourceHandle);
-    void *fn = dlsym(l->twins, name);
-    if (!fn) return (cudaError_t)fake::give(cudaErrorSymbolNotFound);
+    const char *fixed = getenv("MOEFW_FAKE_STATIC_SHARED");
+    void *fn = l->twins ? dlsym(l->twins, name) : nullptr;
+    if (!fn && l->twins) return (cudaError_t)fake::give(cudaErrorSymbolNotFound);
     CUkern_st &k = l->kernels[name];
-    k = {name, (twin_fn)fn, 48 << 10};
+    k = {name, (twin_fn)fn, (size_t)((48 << 10) - (fixed ? atoi(fixed) : 0))};
     known[&k] = *ret = &k;
     return cudaSuccess;
 }
@@ -172,8 +176,9 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t l)
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *kernel)
 {
     if (fake::fails("library")) return (cudaError_t)fake::give(cudaErrorInvalidValue);
-    return (cudaError_t)fake::give(fake::has_kernel(kernel) ? cudaSuccess
-                                                            : cudaErrorInvalidValue);
+    if (!fake::has_kernel(kernel)) return (cudaError_t)fake::give(cudaErrorInvalidValue);
+    return (cudaError_t)fake::give(known[kernel]->fn ? cudaSuccess
+                                                     : cudaErrorInvalidDeviceFunction);
 }
 /* Images that nvcc has linked: their kernels are registered by name (fake_cudart.cc). */
 void **__cudaRegisterFatBinary(void *)

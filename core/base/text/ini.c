@@ -460,6 +460,12 @@ bool mf_ini_has_section(const mf_ini *ini, const char *section)
     return map_find(&ini->in_force, section, "") != NULL;
 }
 
+const mf_ini_entry *mf_ini_section_begin(const mf_ini *ini, const char *section)
+{
+    const node *e = map_find(&ini->in_force, section, "");
+    return e ? &e->entry : NULL;
+}
+
 const char *mf_ini_section_at(const mf_ini *ini, int i)
 {
     const mf_ini_entry *e = mf_ini_section_entry(ini, i);

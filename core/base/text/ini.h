@@ -93,5 +93,7 @@ bool mf_ini_has_section(const mf_ini *ini, const char *section);
 const char *mf_ini_section_at(const mf_ini *ini, int i);
 /* The file and line where that section was first named; key and value are "". */
 const mf_ini_entry *mf_ini_section_entry(const mf_ini *ini, int i);
+/* the same by name; NULL: no source has the section */
+const mf_ini_entry *mf_ini_section_begin(const mf_ini *ini, const char *section);
 
 #endif

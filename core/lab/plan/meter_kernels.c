@@ -75,7 +75,7 @@ static void meter_gemm(const mf_kctx *x, const mf_gemm *g)
     const double groups = g->groups > 1 ? (double)g->groups : 1;
     const double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     const bool own = g->by != MF_BY_BATCH || g->a.row || g->b.row;
-    /* Of two types is for the general kernel, which multiplies in f32. */
+    /* A gemm of two types is for the general kernel, which multiplies in f32. */
     const bool bf16 = g->as_bf16 || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
     const double each = g->by == MF_BY_BATCH ? groups : 1;
     const double of_b = g->by == MF_BY_ROWS ? groups : each;

@@ -10,15 +10,12 @@ const char *const mf_session_live[] = {"train.lr", "train.weight_decay", "train.
 /* The entry of the section that names the option, or where the section begins; or NULL. */
 static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char *option)
 {
-    const mf_ini_entry *e;
     for (int i = 0; i < mf_ini_count(ini); i++) {
-        e = mf_ini_at(ini, i);
+        const mf_ini_entry *e = mf_ini_at(ini, i);
         if (!e->overridden && strcmp(e->section, section) == 0 && strcmp(e->value, option) == 0)
             return e;
     }
-    for (int i = 0; (e = mf_ini_section_entry(ini, i)) != NULL; i++)
-        if (strcmp(e->section, section) == 0) return e;
-    return NULL;
+    return mf_ini_section_begin(ini, section);
 }
 
 /* The present value of a key whose option is live only if it is above 0; NULL: no such key. */

@@ -28,8 +28,7 @@ typedef struct mf_rundir {
  * does a '.' at the beginning; "" becomes "run". MF_EIO. */
 int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
 /* Creates path, or uses it if it is an empty directory, and locks it. MF_EUSAGE if it contains
- * files or is no directory; MF_ERUN if another process
- * writes there. */
+ * files or is no directory; MF_ERUN if another process writes there. */
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
 /* Opens an existing run to continue it. MF_EINPUT if it is no run, MF_ERUN if another process
  * writes there. */

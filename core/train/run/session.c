@@ -106,11 +106,7 @@ static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool giv
     if (none)
         mf_fail(MF_EINPUT, "data.path = " MF_DATA_NONE ": there are no data%s",
                 mf_hint_text(MF_HINT_SOME_DATA));
-    if (none && at)
-        return mf_ini_is_file(at->file)
-                   ? mf_fail_context(MF_EINPUT, "%s:%d", at->file, at->line)
-                   : mf_fail_context(MF_EINPUT, "%s", at->file);
-    if (none) return MF_EINPUT;
+    if (none) return at ? mf_ini_context(MF_EINPUT, at->file, at->line) : MF_EINPUT;
     if (at && !mf_ini_is_file(at->file))
         return mf_fail_context(MF_EINPUT, "%s: data.%s", at->file, key);
     mf_fail_context(MF_EINPUT, "data.%s%s", key, text ? mf_hint_text(MF_HINT_OTHER_DATA) : "");
@@ -149,7 +145,8 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     if (rc == MF_OK) rc = judge_ids(s, &spec, o->dims);
     if (rc == MF_OK) judge_format(&spec);
     if (rc == MF_ENOTFOUND) rc = name_missing(s->config, &spec, o->data != NULL);
-    if (rc == MF_ECONFIG && strncmp(mf_error_message(), "unknown tokenizer", 17) == 0)
+    const char *kind = s->config->data.tokenizer;
+    if (rc == MF_ECONFIG && kind[0] && !strpbrk(kind, "./") && !mf_tokenizer_is_kind(kind))
         rc = at_key(s->config, "data", "tokenizer", mf_fail_context(rc, "data.tokenizer"));
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
