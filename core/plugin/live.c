@@ -161,6 +161,9 @@ static int unknown(const mf_plughost *h, const char *name)
 
 int mf_live_want(mf_plughost *h, const char *name, const char *by)
 {
+    for (int i = 0; i < h->n_needs; i++)
+        if (strcmp(h->needs[i].option, name) == 0 && strcmp(h->needs[i].by, by) == 0)
+            return MF_OK;
     if (!mf_plughost_grow((void **)&h->needs, h->n_needs, &h->room_needs, sizeof *h->needs))
         return MF_ENOMEM;
     const mf_live_need need = {mf_arena_strdup(h->arena, name), mf_arena_strdup(h->arena, by)};

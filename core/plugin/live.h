@@ -58,7 +58,7 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);
 int mf_live_get(const mf_plughost *h, const char *name, double *ret);
 /* Records that the instance with the path `by` needs a live option, which may be registered
- * later. Both texts are copied. */
+ * later. Both texts are copied; the same pair again adds nothing. */
 int mf_live_want(mf_plughost *h, const char *name, const char *by);
 /* Checks that all options that instances need are registered, or are in the NULL-terminated
  * list `later` of those that will be. MF_ENOTFOUND: the message has the nearest option;

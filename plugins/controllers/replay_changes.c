@@ -87,6 +87,8 @@ static bool wanted(const conf *c, const entry *e)
 static int keep(controller *s, mf_ctx *ctx, const entry *e)
 {
     if (!wanted(s->c, e)) return MF_OK;
+    const int rc = mf->want_live(ctx, e->option);
+    if (rc != MF_OK) return rc;
     if (s->n == s->room) {
         const size_t room = s->room ? 2 * s->room : 64;
         entry *more = realloc(s->list, room * sizeof *more);

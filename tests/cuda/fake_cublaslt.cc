@@ -235,8 +235,8 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
     const preference *p = in<preference>(opaque);
     const layout *const all[4] = {in<layout>(a), in<layout>(b), in<layout>(c), in<layout>(out)};
     if (fake::fails()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    /* Other schemes add parts in the type of c, which is worse than the sums in f32 promised. An
-     * error, since without an algorithm the backend would go on with its own kernels. */
+    /* Other schemes add parts in the type of c, which is worse than the sums in f32 promised.
+     * An error, since without an algorithm the backend would go on with its own kernels. */
     if (p->reduction & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
         return CUBLAS_STATUS_INVALID_VALUE;
     memset(r, 0, sizeof *r * (size_t)n);

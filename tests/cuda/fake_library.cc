@@ -8,7 +8,7 @@
  *                                 `.twin` for `.so`
  *
  * Where there is no such file, nothing in the image is for this GPU.
- *   MOEFW_FAKE_LATE          that is said when a kernel is asked for, as CUDA does that loads late
+ *   MOEFW_FAKE_LATE          that is said only when a kernel is asked for, by lazy loading
  *   MOEFW_FAKE_STATIC_SHARED bytes of static shared memory that each kernel has */
 #include <cuda_runtime_api.h>
 

@@ -36,7 +36,7 @@ typedef struct work {
     size_t manifest_size, config_size;
     mf_ini *config;
     int64_t began, ended; /* ms since 1970 */
-    char id[33], experiment[MF_MLFLOW_ID];
+    char id[MF_RUN_HASH], experiment[MF_MLFLOW_ID];
     bool experiment_there;
     char *store;                     /* absolute path */
     char *beside, *folder, *made;    /* STORE/.moefw-N; in it EXPERIMENT_ID; in that RUN_ID */
@@ -98,19 +98,13 @@ static int64_t time_at(const work *w, const mf_flat_line *l)
 static int identify_files(work *w)
 {
     const char *first = mf_json_string(mf_json_get(w->manifest, MF_RUN_FIRST_FILES), NULL);
-    const size_t n = w->manifest_size + w->config_size;
     if (first && strlen(first) == sizeof w->id - 1 &&
         strspn(first, "0123456789abcdef") == sizeof w->id - 1) {
         snprintf(w->id, sizeof w->id, "%s", first);
         return MF_OK;
     }
-    char *both = mf_alloc_raw(n + 1);
-    if (!both) return MF_ENOMEM;
-    memcpy(both, w->manifest_text, w->manifest_size);
-    memcpy(both + w->manifest_size, w->config_text, w->config_size);
-    mf_hash_bytes(both, n, w->id);
-    mf_free(both);
-    return MF_OK;
+    return mf_run_files_hash(w->manifest_text, w->manifest_size, w->config_text, w->config_size,
+                             w->id);
 }
 
 /* Sets the run's id and its times. */

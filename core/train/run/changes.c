@@ -1,6 +1,6 @@
 /* train/run/changes.c: compares two configurations key by key, in the form in which config.ini
  * is written, so that every key has a value and old names have become new ones. */
-#include "train/run/changes.h"
+#include "train/run/changes_parts.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -9,22 +9,6 @@
 #include "base/mem.h"
 #include "base/text/json.h"
 #include "plugin/live.h"
-
-enum { MANIFEST_MAX = 1 << 20, HASH = 33 };
-
-typedef struct change {
-    const char *section, *key;
-    const char *from, *to; /* from NULL: there was no such key; to NULL: the section is gone */
-    bool added;            /* the section was not there */
-    bool local;            /* see mf_section */
-    bool none;             /* without effect */
-} change;
-
-struct mf_run_changes {
-    mf_arena *arena;
-    change *list;
-    int n, room;
-};
 
 void mf_run_changes_free(mf_run_changes *c)
 {
@@ -59,20 +43,20 @@ static int add(mf_run_changes *c, const char *section, const char *key, const ch
 {
     if (c->n == c->room) {
         const int room = 2 * c->room + 16;
-        change *more =
+        mf_run_change *more =
             mf_realloc(c->list, (size_t)c->room * sizeof *more, (size_t)room * sizeof *more);
         if (!more) return MF_ENOMEM;
         c->list = more;
         c->room = room;
     }
     const mf_section *s = mf_section_find(mf_config_sections, section);
-    change *one = &c->list[c->n];
-    *one = (change){.section = mf_arena_strdup(c->arena, section),
-                    .key = mf_arena_strdup(c->arena, key),
-                    .from = from ? mf_arena_strdup(c->arena, from) : NULL,
-                    .to = to ? mf_arena_strdup(c->arena, to) : NULL,
-                    .added = added,
-                    .local = s && mf_section_local(s, key)};
+    mf_run_change *one = &c->list[c->n];
+    *one = (mf_run_change){.section = mf_arena_strdup(c->arena, section),
+                           .key = mf_arena_strdup(c->arena, key),
+                           .from = from ? mf_arena_strdup(c->arena, from) : NULL,
+                           .to = to ? mf_arena_strdup(c->arena, to) : NULL,
+                           .added = added,
+                           .local = s && mf_section_local(s, key)};
     if (!one->section || !one->key || (from && !one->from) || (to && !one->to))
         return MF_ENOMEM;
     c->n++;
@@ -100,7 +84,7 @@ static int compare(mf_run_changes *c, mf_ini *old, mf_ini *now)
 /* ---- the model stays ---- */
 
 /* Whether both values of a key `plugin` mean the same one: its file may lie elsewhere now. */
-static bool same_plugin(const change *one)
+static bool same_plugin(const mf_run_change *one)
 {
     const mf_loaded *plugin;
     if (!one->from || !one->to) return false;
@@ -113,7 +97,7 @@ static bool same_plugin(const change *one)
     return strlen(plugin->name) == m && strncmp(plugin->name, name, m) == 0;
 }
 
-static bool is_fixed(const change *one)
+static bool is_fixed(const mf_run_change *one)
 {
     const mf_section *s = mf_section_find(mf_config_sections, one->section);
     return s && mf_section_fixed(s, one->key);
@@ -122,7 +106,7 @@ static bool is_fixed(const change *one)
 /* Whether the change would give the weights or moments of the checkpoint another meaning. A key
  * that only the new configuration has, in an old section, is one of a plugin that could not be
  * loaded from its old path. */
-static bool touches_model(const change *one)
+static bool touches_model(const mf_run_change *one)
 {
     const mf_section *s = mf_section_find(mf_config_sections, one->section);
     if (!is_fixed(one)) return false;
@@ -132,7 +116,7 @@ static bool touches_model(const change *one)
     return !(s->plugin && strcmp(one->key, "file") == 0);
 }
 
-static int refuse(const change *one, const mf_rundir *dir, const mf_config *now)
+static int refuse(const mf_run_change *one, const mf_rundir *dir, const mf_config *now)
 {
     const mf_ini_entry *e = mf_ini_get(now->ini, one->section, one->key);
     char what[512];
@@ -162,7 +146,7 @@ int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_chang
     if (rc == MF_OK) rc = keys_of(now, &new);
     if (rc == MF_OK) rc = compare(c, old, new);
     for (int i = 0; rc == MF_OK && i < c->n; i++) {
-        change *one = &c->list[i];
+        mf_run_change *one = &c->list[i];
         if (touches_model(one)) rc = refuse(one, dir, now);
         if (is_fixed(one)) one->local = true; /* only the path of a file is another */
     }
@@ -179,7 +163,7 @@ int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_chang
 
 /* ---- what has no effect ---- */
 
-static bool is(const change *one, const char *section, const char *key)
+static bool is(const mf_run_change *one, const char *section, const char *key)
 {
     return strcmp(one->section, section) == 0 && strcmp(one->key, key) == 0;
 }
@@ -195,7 +179,7 @@ static bool number_of(const char *text, double *ret)
 
 /* A live option continues with the checkpoint's value. Keys of a new section are those that the
  * checkpoint cannot know. */
-static bool keeps_live(const change *one, const mf_trainer *t)
+static bool keeps_live(const mf_run_change *one, const mf_trainer *t)
 {
     const mf_plughost *h = mf_trainer_session(t)->model->plugins;
     char name[256];
@@ -212,7 +196,7 @@ static bool keeps_live(const change *one, const mf_trainer *t)
     return true;
 }
 
-static bool has_no_effect(const change *one, const mf_rundir *dir, const mf_trainer *t)
+static bool has_no_effect(const mf_run_change *one, const mf_rundir *dir, const mf_trainer *t)
 {
     const char *why = NULL;
     if (keeps_live(one, t)) return true;
@@ -233,7 +217,7 @@ int mf_run_changes_judge(const mf_run_changes *c, int rc)
     char why[1024];
     if (rc != MF_ECHECKPOINT) return rc;
     for (int i = 0; i < c->n; i++) {
-        const change *one = &c->list[i];
+        const mf_run_change *one = &c->list[i];
         if (!one->added && strcmp(one->key, "plugin") != 0) continue;
         snprintf(why, sizeof why, "%s", mf_error_message());
         return mf_fail(MF_ECONFIG, "the run is resumed %s [%s]: %s",
@@ -248,14 +232,14 @@ int mf_run_changes_judge(const mf_run_changes *c, int rc)
 /* ---- telling ---- */
 
 /* Whether a run from step 0 with the new value ends like one that got it on the way. */
-static bool repeats(const change *one, const mf_config *c)
+static bool repeats(const mf_run_change *one, const mf_config *c)
 {
     const bool length = is(one, "train", "steps") || is(one, "train", "epochs");
     const int64_t by = c->train.schedule;
     return one->local || (length && (by == MF_SCHEDULE_CONSTANT || by == MF_SCHEDULE_STEP));
 }
 
-static void tell(const change *one, bool first, bool warn, int64_t step)
+static void tell(const mf_run_change *one, bool first, bool warn, int64_t step)
 {
     char what[512] = "";
     if (!one->to)
@@ -271,173 +255,6 @@ static void tell(const change *one, bool first, bool warn, int64_t step)
                (long long)step, what);
 }
 
-/* ---- config.ini ---- */
-
-static int write_config(const mf_run_changes *c, const mf_rundir *dir)
-{
-    mf_assignment *set = mf_arena_alloc(c->arena, ((size_t)c->n + 1) * sizeof *set);
-    mf_config *config = NULL;
-    char *text = NULL;
-    size_t size;
-    int n = 0, rc = set ? MF_OK : MF_ENOMEM;
-    for (int i = 0; rc == MF_OK && i < c->n; i++) {
-        const change *one = &c->list[i];
-        if (one->none) continue;
-        set[n++] = (mf_assignment){mf_arena_strf(c->arena, "%s.%s=%s", one->section, one->key,
-                                                 one->to ? one->to : "none"),
-                                   MF_INI_SET};
-        if (!set[n - 1].text) rc = MF_ENOMEM;
-    }
-    if (rc == MF_OK) rc = mf_config_load_from(dir->config, n, set, NULL, &config);
-    if (rc == MF_OK) rc = mf_config_text(config, dir->config, &text, &size);
-    if (rc == MF_OK) rc = mf_write_file_atomic(dir->config, text, size);
-    mf_free(text);
-    mf_config_free(config);
-    return rc;
-}
-
-/* ---- manifest.json ---- */
-
-/* The hash by which `moefw export mlflow` names a run: of both files, before they change. */
-static int hash_files(const mf_rundir *dir, const char *manifest, size_t n, char hash[HASH])
-{
-    char *config = NULL;
-    size_t m = 0;
-    int rc = mf_read_file(dir->config, MANIFEST_MAX, &config, &m);
-    char *both = rc == MF_OK ? mf_alloc_raw(n + m + 1) : NULL;
-    if (both) {
-        memcpy(both, manifest, n);
-        memcpy(both + n, config, m);
-        mf_hash_bytes(both, n + m, hash);
-    } else if (rc == MF_OK) {
-        rc = MF_ENOMEM;
-    }
-    mf_free(both);
-    mf_free(config);
-    return rc;
-}
-
-static void put_value(mf_jw *w, const mf_json *v)
-{
-    const mf_json *value;
-    const char *key;
-    int64_t whole;
-    double real;
-    bool on;
-    switch (mf_json_typeof(v)) {
-    case MF_JSON_OBJECT:
-        mf_jw_object(w);
-        for (size_t i = 0; mf_json_member(v, i, &key, &value); i++) {
-            mf_jw_key(w, key);
-            put_value(w, value);
-        }
-        mf_jw_end(w);
-        break;
-    case MF_JSON_ARRAY:
-        mf_jw_array(w);
-        for (size_t i = 0; i < mf_json_size(v); i++)
-            put_value(w, mf_json_at(v, i));
-        mf_jw_end(w);
-        break;
-    default:
-        if (mf_json_string(v, NULL))
-            mf_jw_string(w, mf_json_string(v, NULL));
-        else if (mf_json_int(v, &whole))
-            mf_jw_int(w, whole);
-        else if (mf_json_real(v, &real))
-            mf_jw_real(w, real);
-        else if (mf_json_bool(v, &on))
-            mf_jw_bool(w, on);
-        else
-            mf_jw_null(w);
-    }
-}
-
-static void put_changes(mf_jw *w, const mf_run_changes *c, const mf_json *before, int64_t step)
-{
-    mf_jw_key(w, MF_RUN_CHANGES);
-    mf_jw_array(w);
-    for (size_t i = 0; before && i < mf_json_size(before); i++)
-        put_value(w, mf_json_at(before, i));
-    for (int i = 0; i < c->n; i++) {
-        const change *one = &c->list[i];
-        char name[128];
-        if (one->none) continue;
-        snprintf(name, sizeof name, "%s.%s", one->section, one->key);
-        mf_jw_object(w);
-        mf_jw_kv_int(w, "step", step);
-        mf_jw_kv_string(w, "option", name);
-        if (one->from) mf_jw_kv_string(w, "from", one->from);
-        mf_jw_kv_string(w, "to", one->to ? one->to : "none");
-        mf_jw_end(w);
-    }
-    mf_jw_end(w);
-}
-
-/* Copies the manifest, with the steps and the seed of the session, and more changes. */
-static void put_manifest(mf_jw *w, const mf_json *doc, const mf_run_changes *c,
-                         const mf_trainer *t, const char hash[HASH])
-{
-    const mf_session *s = mf_trainer_session(t);
-    const mf_json *value;
-    const char *key;
-    mf_jw_object(w);
-    for (size_t i = 0; mf_json_member(doc, i, &key, &value); i++) {
-        if (strcmp(key, MF_RUN_CHANGES) == 0) continue;
-        mf_jw_key(w, key);
-        if (strcmp(key, "steps") == 0)
-            mf_jw_int(w, s->steps);
-        else if (strcmp(key, "seed") == 0)
-            mf_jw_int(w, s->config->train.seed);
-        else
-            put_value(w, value);
-    }
-    if (!mf_json_get(doc, MF_RUN_FIRST_FILES)) mf_jw_kv_string(w, MF_RUN_FIRST_FILES, hash);
-    put_changes(w, c, mf_json_get(doc, MF_RUN_CHANGES), mf_trainer_steps(t));
-    mf_jw_end(w);
-}
-
-/* *ret: the new text; NULL if there is no manifest, as in runs of early versions. */
-static int manifest_text(const mf_run_changes *c, const mf_rundir *dir, const mf_trainer *t,
-                         char **ret)
-{
-    char *text = NULL, hash[HASH];
-    size_t n;
-    mf_json *doc = NULL;
-    mf_jw *w = NULL;
-    *ret = NULL;
-    int rc = mf_read_file(dir->manifest, MANIFEST_MAX, &text, &n);
-    if (rc == MF_ENOTFOUND) {
-        mf_error_clear();
-        return MF_OK;
-    }
-    if (rc == MF_OK) rc = hash_files(dir, text, n, hash);
-    if (rc == MF_OK) rc = mf_json_parse(dir->manifest, text, n, &doc);
-    if (rc == MF_OK && !(w = mf_jw_new())) rc = MF_ENOMEM;
-    if (rc == MF_OK) {
-        put_manifest(w, doc, c, t, hash);
-        const char *made = mf_jw_text(w, &n);
-        if (!made || !(*ret = mf_strndup(made, n))) rc = MF_ENOMEM;
-    }
-    mf_jw_free(w);
-    mf_json_free(doc);
-    mf_free(text);
-    return rc;
-}
-
-/* Both texts are made before one is written. A process that is killed in between leaves a
- * config.ini that holds, and a manifest without these changes. */
-static int write_files(const mf_run_changes *c, const mf_rundir *dir, const mf_trainer *t)
-{
-    char *manifest;
-    int rc = manifest_text(c, dir, t, &manifest);
-    if (rc == MF_OK) rc = write_config(c, dir);
-    if (rc == MF_OK && manifest)
-        rc = mf_write_file_atomic(dir->manifest, manifest, strlen(manifest));
-    mf_free(manifest);
-    return rc;
-}
-
 int mf_run_changes_keep(mf_run_changes *c, const mf_rundir *dir, const mf_trainer *t,
                         bool writes)
 {
@@ -447,7 +264,7 @@ int mf_run_changes_keep(mf_run_changes *c, const mf_rundir *dir, const mf_traine
     for (int i = 0; i < c->n; i++)
         c->list[i].none = has_no_effect(&c->list[i], dir, t);
     for (int i = 0; i < c->n; i++) {
-        const change *one = &c->list[i];
+        const mf_run_change *one = &c->list[i];
         if (one->none) continue;
         const bool alike = repeats(one, mf_trainer_session(t)->config);
         tell(one, strcmp(section, one->section) != 0, !alike, mf_trainer_steps(t));
@@ -460,5 +277,5 @@ int mf_run_changes_keep(mf_run_changes *c, const mf_rundir *dir, const mf_traine
                "%s now describes how the run goes on: repeated from its start it may end with "
                "other weights (manifest.json lists the changes)",
                dir->config);
-    return n > 0 && writes ? write_files(c, dir, t) : MF_OK;
+    return n > 0 && writes ? mf_run_changes_write(c, dir, t) : MF_OK;
 }

@@ -15,6 +15,12 @@
 #define MF_RUN_CHANGES     "changes"
 #define MF_RUN_FIRST_FILES "first_files"
 
+#define MF_RUN_HASH        33
+
+/* The hash by which `moefw export mlflow` names a run: of both texts, one behind the other. */
+int mf_run_files_hash(const char *manifest, size_t n, const char *config, size_t m,
+                      char hash[MF_RUN_HASH]);
+
 typedef struct mf_run_changes mf_run_changes;
 
 /* Compares the run's config.ini with the configuration with which it is to go on. MF_ECONFIG if

@@ -111,6 +111,22 @@ small() {
     [ ! -e runs ]
 }
 
+@test "a live option that is not there: refused early if the plugin says what it needs, else in the step" {
+    "$MOEFW" plugin new controller halve -q
+    sed -i 's/^    const double now = step->loss;/&\n    double v;\n    const int got = mf->get_live(ctx, c->target, \&v);\n    if (got != MF_OK) return got;/' halve/halve.c
+    make -C halve CC="$CC" >/dev/null
+    run small --set controller.c.plugin="$PWD/halve/halve.so" --set controller.c.target=train.lrr
+    [ "$status" -eq 2 ] || { echo "$output"; false; }
+    [[ "$output" == *"--set: [controller.c]: no live option 'train.lrr'; did you mean 'train.lr'?"* ]]
+    [ ! -e runs ]
+    sed -i 's/mf->want_live(ctx, self->c->target)/MF_OK/' halve/halve.c
+    make -C halve CC="$CC" >/dev/null
+    run small --set controller.c.plugin="$PWD/halve/halve.so" --set controller.c.target=train.lrr
+    [ "$status" -eq 1 ] || { echo "$output"; false; }
+    [[ "$output" == *"no live option 'train.lrr'"* ]]
+    [[ "$output" != *"missing or damaged"* ]]
+}
+
 @test "installed plugins are found by name and by path, and train" {
     run small --plugin routers/hash.so
     [ "$status" -eq 0 ] || { echo "$output"; false; }

@@ -504,3 +504,13 @@ END
     [ "$status" -eq 3 ]
     [ ! -e none ]
 }
+
+@test "settings of the user add nothing to an imported model" {
+    mkdir moefw
+    printf '[adapter.lora]\nrank = 2\n' >moefw/moefw.ini
+    "$MOEFW" import folder -o new -q -t 1
+    grep -q '^\[router\]' new/config.ini
+    run grep '^\[adapter' new/config.ini
+    [ "$status" -eq 1 ]
+    "$MOEFW" eval new --tokens "$MOE/golden.safetensors" --save values -q -t 1
+}

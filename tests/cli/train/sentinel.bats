@@ -185,6 +185,12 @@ KEYS
     run "$MOEFW" ckpt diff first again
     ! grep -v 'controller\.\|differ in' <<<"$output" || { echo "$output"; return 1; }
     grep -q '"by":"controller.r","reason":"as controller.s did"' again/metrics.jsonl
+    # an option that is not there is refused before the first step
+    sed -E '/"turns"/s/"option":"[^"]*"/"option":"no.such"/g' first/metrics.jsonl >other.jsonl
+    run small fourth --set controller.r.plugin=replay_changes --set controller.r.file=other.jsonl
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"[controller.r]: no live option 'no.such'; live here: "* ]]
+    [ ! -e fourth ]
     # its old name still works
     run small third --set controller.r.plugin=replay_turns --set controller.r.file=nowhere.jsonl
     [ "$status" -eq 2 ]
