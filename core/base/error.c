@@ -133,6 +133,12 @@ int mf_fail_context(int code, const char *fmt, ...)
     return mf_fail(code, "%s: %s", prefix, message);
 }
 
+int mf_fail_in(int code, const char *file)
+{
+    if (strncmp(message, file, strlen(file)) == 0) return code;
+    return mf_fail_context(code, "%s", file);
+}
+
 const char *mf_error_message(void)
 {
     return message;

@@ -31,6 +31,10 @@ int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * its result. */
 int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
+/* The same with the name of a file, unless the message begins with it: what a file holds is
+ * judged by functions that name it and by others that do not know it. */
+int mf_fail_in(int code, const char *file);
+
 /* Text of this thread's last error, "" if there is none. Valid until this thread records or
  * clears an error. */
 const char *mf_error_message(void);

@@ -1,7 +1,6 @@
 /* lab/plan/cluster.c: the INI file of a cluster. Its tables are the only list of its keys; the
  * defaults of [fit] are the fitted constants of predict.c. */
 #include "lab/plan/plan.h"
-#include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
 #include "config/section.h"
@@ -91,8 +90,7 @@ int mf_plan_cluster_read(const char *path, mf_plan_cluster *ret)
     *ret = (mf_plan_cluster){0};
     if (rc == MF_OK) rc = mf_sections_load(all, ret, ini, arena, NULL, &first);
     /* A section that is not in the file has no line. */
-    if (rc == MF_ECONFIG && strncmp(mf_error_message(), path, strlen(path)) != 0)
-        mf_fail_context(rc, "%s", path);
+    if (rc == MF_ECONFIG) rc = mf_fail_in(rc, path);
     if (rc == MF_OK && ret->rank.tflops <= 0 && ret->rank.measured_gflops <= 0)
         rc = mf_fail(MF_ECONFIG,
                      "%s: [rank] has no speed; expected tflops, or measured_gflops from "

@@ -302,12 +302,14 @@ int mf_listed_runs_best(const mf_listed_runs *list, const char *key)
 
 /* ---- choice and order ---- */
 
+/* What most runs have beside the keys of their configuration. */
+static const char *const usual[] = {"run",    "router", "step", "val_loss", "bits_per_byte",
+                                    "params", "tokens", "seed", "finished"};
+enum { USUAL = sizeof usual / sizeof *usual };
+
 /* "; did you mean 'train.lr'?", from the usual keys and those of the first configuration. */
 static void near_key(const mf_listed_runs *list, const char *key, char *out, size_t size)
 {
-    static const char *const usual[] = {"run",    "router", "step", "val_loss", "bits_per_byte",
-                                        "params", "tokens", "seed", "finished"};
-    enum { USUAL = sizeof usual / sizeof *usual };
     mf_ini *ini = list->n > 0 ? list->run[0].config : NULL;
     const int n = ini ? mf_ini_count(ini) : 0;
     mf_arena *arena = mf_arena_new();
@@ -331,15 +333,16 @@ static void near_key(const mf_listed_runs *list, const char *key, char *out, siz
 
 static int judge_key(const mf_listed_runs *list, const char *key)
 {
-    char buf[64], hint[256];
+    char buf[64], hint[256], keys[128] = "";
     for (int i = 0; i < list->n; i++)
         if (mf_listed_run_text(&list->run[i], key, buf, sizeof buf)) return MF_OK;
     near_key(list, key, hint, sizeof hint);
+    for (int i = 0; i < USUAL; i++)
+        snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s, ", usual[i]);
     return mf_fail(MF_EUSAGE,
-                   "'%s': no run here has it%s expected run, router, step, val_loss, "
-                   "bits_per_byte, params, tokens, seed, finished, a key of the configuration "
-                   "such as train.lr, or a number of the validation such as accuracy",
-                   key, hint[0] != '\0' ? hint : ";");
+                   "'%s': no run here has it%s expected %sa key of the configuration such as "
+                   "train.lr, or a number of the validation such as accuracy",
+                   key, hint[0] != '\0' ? hint : ";", keys);
 }
 
 static bool meets(const char *text, const char *op, const char *wanted)

@@ -153,10 +153,9 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);
-        const bool named = strncmp(mf_error_message(), path, strlen(path)) == 0;
         /* Something that the run needs is missing; a router that the caller names is not. */
         if (rc == MF_ENOTFOUND && !change->router) rc = MF_EINPUT;
-        return named ? rc : mf_fail_context(rc, "%s", path);
+        return mf_fail_in(rc, path);
     }
     *ret = s;
     return MF_OK;

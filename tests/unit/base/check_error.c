@@ -25,6 +25,16 @@ START_TEST(fail_records)
 }
 END_TEST
 
+START_TEST(a_file_is_named_once)
+{
+    mf_fail(MF_ECONFIG, "[rank] tflops: expected a number");
+    ck_assert_int_eq(mf_fail_in(MF_ECONFIG, "f.ini"), MF_ECONFIG);
+    ck_assert_str_eq(mf_error_message(), "f.ini: [rank] tflops: expected a number");
+    ck_assert_int_eq(mf_fail_in(MF_EINPUT, "f.ini"), MF_EINPUT);
+    ck_assert_str_eq(mf_error_message(), "f.ini: [rank] tflops: expected a number");
+}
+END_TEST
+
 START_TEST(arguments_may_be_the_old_message)
 {
     mf_fail(MF_EIO, "old");
@@ -185,6 +195,7 @@ static Suite *suite(void)
     Suite *s = suite_create("error");
     TCase *c = tcase_create("error");
     tcase_add_test(c, fail_records);
+    tcase_add_test(c, a_file_is_named_once);
     tcase_add_test(c, arguments_may_be_the_old_message);
     tcase_add_test(c, errno_text);
     tcase_add_test(c, long_messages_are_cut);
