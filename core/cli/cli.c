@@ -10,7 +10,7 @@
 #include "cli/cli_parse.h"
 #include "cli/restart.h"
 #include "graph/graph.h"
-#include "plugin/load/open.h"
+#include "plugin/load/allow.h"
 
 #include <moefw/version.h>
 #include <stdio.h>
@@ -20,10 +20,12 @@ const mf_cli_option mf_cli_globals[] = {
     {.name = "plugin",
      .arg = "PLUGIN",
      .kind = MF_CLI_TEXT,
+     .names_code = true,
      .help = "put this plugin in its kind's place (repeatable)"},
     {.name = "set",
      .arg = "SECTION.KEY=VALUE",
      .kind = MF_CLI_TEXT,
+     .names_code = true,
      .help = "override one key of the configuration (repeatable)"},
     {.name = "threads",
      .letter = 't',
@@ -200,8 +202,8 @@ static void set_log_level(const mf_cli *cli)
         mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
 }
 
-/* Allows the plugin files in a text such as "FILE", "router.plugin=FILE" or
- * "FILE:scale=2,FILE". Each word with a '/' counts as a file. */
+/* Allows the files in a text such as "FILE", "FILE:scale=2,FILE" or "router.plugin=FILE". Each
+ * word with a '/' counts as a file. */
 static void allow_files(const char *text)
 {
     char part[4096];
@@ -213,16 +215,33 @@ static void allow_files(const char *text)
     }
 }
 
-/* Allows the plugin files that the command line names. A file that only a configuration names
- * is not loaded, since the configuration may come from anyone. */
+/* Whether a text such as "router.plugin=FILE" gives a key whose value names code. */
+static bool sets_code(const char *text)
+{
+    static const char *const keys[] = {".plugin", "parallel.comm"};
+    const size_t n = strcspn(text, "=");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t m = strlen(keys[i]);
+        if (n >= m && strncmp(text + n - m, keys[i], m) == 0) return true;
+    }
+    return false;
+}
+
+/* Allows the files of code that the command line names as such: a file of data that it names
+ * may come from anybody, and a configuration could name the same file as a plugin. A file that
+ * only a configuration names is not loaded, for the same reason. */
 static void allow_plugins(const mf_cli *cli)
 {
     mf_plugin_allow_unsafe(mf_cli_flag(cli, "allow-unsafe-plugins"));
     if (mf_cli_flag(cli, "allow-config-plugins")) mf_plugin_allow_paths();
-    for (int i = 0; i < cli->n_operands; i++)
+    for (int i = 0; cli->verb->names_code && i < cli->n_operands; i++)
         allow_files(cli->operand[i]);
-    for (int i = 0; i < cli->n_given; i++)
-        allow_files(cli->given[i].text);
+    for (int i = 0; i < cli->n_given; i++) {
+        const mf_cli_option *o = cli->given[i].option;
+        const bool assigns = o->names_code && o->arg && strstr(o->arg, "KEY=") != NULL;
+        if (o->names_code && (!assigns || sets_code(cli->given[i].text)))
+            allow_files(cli->given[i].text);
+    }
 }
 
 int mf_cli_run(int argc, char **argv)

@@ -54,7 +54,8 @@ typedef struct mf_cli_option {
     double lo, hi;              /* bounds of numbers, inclusive; both 0: none */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": the option means --set train.steps=ARGUMENT */
-    const char *of; /* actions that accept it, separated by blanks; NULL: the whole verb */
+    const char *of;  /* actions that accept it, separated by blanks; NULL: the whole verb */
+    bool names_code; /* its argument may name files of plugins, which allows these files */
 } mf_cli_option;
 #define MF_CLI_END                                                                             \
     {                                                                                          \
@@ -106,6 +107,7 @@ typedef struct mf_verb {
     bool computes;     /* uses all threads for a long time */
     bool plain;        /* has no configuration: --set and --plugin are only judged */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
+    bool names_code;   /* its operands are plugins; see mf_cli_option */
 } mf_verb;
 
 /* All verbs, NULL-terminated, in the order of the manual. */

@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "lab/check/check.h"
 #include "lab/compare/compare_child.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/child.h"
-#include "plugin/load/open.h"
 #include "plugin/crash.h"
 #include "plugin/output.h"
 #include "plugin/load/probe.h"
@@ -76,8 +76,9 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
     [MF_HINT_SOME_DATA] = ": --data FILE names some",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
-    [MF_HINT_PATHS] = ("; name the file on the command line, too (--plugin FILE), or use "
-                       "--allow-config-plugins")};
+    [MF_HINT_PATHS] =
+        ("; name the file on the command line, too (--plugin FILE, --set KEY=FILE), or use "
+         "--allow-config-plugins")};
 
 int moefw_main(int argc, char **argv)
 {
@@ -93,13 +94,14 @@ int moefw_main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
-        if (mf_compare_child_begin(argc, argv) != MF_OK) {
+        int skip = 0;
+        if (mf_compare_child_begin(argc, argv, &skip) != MF_OK) {
             fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
             return mf_status_exit(mf_error_code());
         }
-        argv[2] = argv[0];
-        argc -= 2;
-        argv += 2;
+        argv[skip] = argv[0];
+        argc -= skip;
+        argv += skip;
     }
     mf_child_program(mf_paths_program());
     mf_crash_watch();

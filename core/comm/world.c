@@ -61,11 +61,12 @@ static int load(const char *comm, const mf_launch *l, bool launched, const mf_co
     const void *table = NULL;
     mf_arena *arena = mf_arena_new();
     if (!arena) return MF_ENOMEM;
-    if (!strchr(comm, '/')) {
+    const bool as_given = strchr(comm, '/') != NULL;
+    if (!as_given) {
         const char *name = mf_arena_strf(arena, "comm/%s.so", comm);
         path = name ? mf_module_find(arena, name, &list) : (list = NULL);
     }
-    int rc = path   ? mf_module_load(path, "moefw_comm", &table)
+    int rc = path   ? mf_module_load(path, as_given, "moefw_comm", &table)
              : list ? missing(comm, list, l, launched)
                     : MF_ENOMEM;
     if (rc == MF_OK) rc = judge(table);

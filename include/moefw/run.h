@@ -93,8 +93,10 @@ MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, 
 
 /* Reads a configuration: the name of a preset, an INI file, or a run directory; NULL: the
  * preset `default`. moefw.ini(5) explains the keys. Settings of system and user are read first,
- * as by the program; of a run directory only those of the machine. MF_ENOTFOUND, MF_ECONFIG.
- * After a failure the handle is new. */
+ * as by the program; of a run directory only those of the machine. Unlike the program, the
+ * library loads files of plugins that only the configuration names: judge the keys `plugin` and
+ * parallel.comm of a configuration of others first. MF_ENOTFOUND, MF_ECONFIG. After a failure
+ * the handle is new. */
 MOEFW_API int moefw_run_configure(moefw_run *run, const char *config);
 
 /* Sets an option by its name, SECTION.KEY as in the INI file: ("train.lr", "3e-4"). In a

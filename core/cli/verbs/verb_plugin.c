@@ -418,6 +418,7 @@ const mf_verb mf_verb_plugin = {
     .forms = forms,
     .options = options,
     .run = run,
+    .names_code = true,
     .notes =
         "A plugin is a name (drop-in files, then the plugin folders) or a file: a text with\n"
         "'/' or ending in .so, looked up under each plugin folder and then as given; with /,\n"

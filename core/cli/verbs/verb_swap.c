@@ -19,6 +19,7 @@ static const mf_cli_option options[] = {
     {.name = "router",
      .kind = MF_CLI_TEXT,
      .arg = "PLUGIN",
+     .names_code = true,
      .help = "the new router, with options after a colon: mlp:hidden=64,activation=relu"},
     {.name = "layers",
      .kind = MF_CLI_TEXT,

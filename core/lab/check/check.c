@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text/ini.h"
 #include "lab/check/checks.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/child.h"
 #include "plugin/crash.h"
 

@@ -18,6 +18,7 @@
 #include "base/file/paths.h"
 #include "lab/compare/compare_child.h"
 #include "lab/compare/compare_parts.h"
+#include "plugin/load/allow.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/rundir.h"
 
@@ -106,54 +107,73 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     return rc;
 }
 
-int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
-                     int claim, pid_t *ret_pid, bool *ret_again)
+/* The command of a run. The files of plugins that the person has allowed go with it: the run
+ * reads a configuration of its own, in a folder that others may have made. In the arena. */
+static const char **command(const mf_compare *c, const char *what, const mf_compare_run *run,
+                            bool again, mf_arena *arena)
 {
+    enum { FIXED = 20 };
     const mf_compare_spec *s = c->spec;
     const int each = s->threads / s->jobs;
-    char parent[32], seed[32], threads[32];
-    const char *argv[20];
-    int n = 0;
-    int rc = judge_dir(run, ret_again);
-    if (rc != MF_OK) return rc;
-    char *pilot = mf_path_join(r->dir, "pilot.ini");
-    if (!pilot) return MF_ENOMEM;
-    snprintf(parent, sizeof parent, "%ld", (long)getpid());
-    snprintf(seed, sizeof seed, "%lld", (long long)run->seed);
-    snprintf(threads, sizeof threads, "%d", each > 0 ? each : 1);
+    int n = 0, files = 0;
+    while (mf_plugin_allowed_file(files))
+        files++;
+    const char **argv = mf_arena_alloc(arena, ((size_t)files + FIXED) * sizeof *argv);
+    if (!argv) return NULL;
     argv[n++] = mf_paths_program();
     argv[n++] = MF_COMPARE_CHILD;
-    argv[n++] = parent;
+    argv[n++] = mf_arena_strf(arena, "%ld", (long)getpid());
+    for (int i = 0; i < files; i++)
+        argv[n++] = mf_plugin_allowed_file(i);
     argv[n++] = "train";
-    argv[n++] = *ret_again ? run->dir : run->pilot ? pilot : r->config;
+    argv[n++] = what;
     argv[n++] = "--quiet";
     argv[n++] = "--threads";
-    argv[n++] = threads;
+    argv[n++] = mf_arena_strf(arena, "%d", each > 0 ? each : 1);
     if (s->unsafe_plugins) argv[n++] = "--allow-unsafe-plugins";
-    argv[n++] = "--allow-config-plugins"; /* this process has judged the plugins */
-    if (*ret_again) {
+    if (mf_plugin_paths_allowed()) argv[n++] = "--allow-config-plugins";
+    if (again) {
         argv[n++] = "--resume";
     } else {
         argv[n++] = "--seed";
-        argv[n++] = seed;
+        argv[n++] = mf_arena_strf(arena, "%lld", (long long)run->seed);
         argv[n++] = "--out";
         argv[n++] = run->dir;
     }
     argv[n] = NULL;
-    rc = spawn(argv, run->log, claim, ret_pid);
+    for (int i = 0; i < n; i++)
+        if (!argv[i]) return NULL;
+    return argv;
+}
+
+int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
+                     int claim, pid_t *ret_pid, bool *ret_again)
+{
+    int rc = judge_dir(run, ret_again);
+    if (rc != MF_OK) return rc;
+    char *pilot = mf_path_join(r->dir, "pilot.ini");
+    mf_arena *arena = mf_arena_new();
+    const char *what = *ret_again ? run->dir : run->pilot ? pilot : r->config;
+    const char **argv = pilot && arena ? command(c, what, run, *ret_again, arena) : NULL;
+    rc = argv ? spawn(argv, run->log, claim, ret_pid) : MF_ENOMEM;
+    mf_arena_free(arena);
     mf_free(pilot);
     return rc;
 }
 
-int mf_compare_child_begin(int argc, char **argv)
+int mf_compare_child_begin(int argc, char **argv, int *ret_skip)
 {
     long long parent;
+    int i = 3;
     if (argc < 4 || !mf_parse_i64(argv[2], &parent))
-        return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS VERB...", argv[0], argv[1]);
+        return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS [/FILE...] VERB...", argv[0], argv[1]);
     /* If the comparison is killed, its runs save and end, so that the next process can
      * continue them. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");
+    for (; i < argc && argv[i][0] == '/'; i++)
+        mf_plugin_allow_file(argv[i]);
+    *ret_skip = i - 1;
     return MF_OK;
 }
 

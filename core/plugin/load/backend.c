@@ -54,7 +54,7 @@ static int load_named(mf_arena *arena, const char *name, const mf_backend **ret,
     if (!file) return MF_ENOMEM;
     *ret_path = mf_module_find(arena, file, &list);
     if (!*ret_path) return list ? missing(name, list) : MF_ENOMEM;
-    const int rc = mf_module_load(*ret_path, "moefw_backend", &backend);
+    const int rc = mf_module_load(*ret_path, false, "moefw_backend", &backend);
     *ret = backend;
     return rc == MF_OK ? MF_OK : mf_fail_context(rc, "%s", *ret_path);
 }

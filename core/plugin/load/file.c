@@ -50,18 +50,29 @@ static int check_owner(const struct stat *st)
     return MF_OK;
 }
 
-/* Whether everybody can replace the file in the folder. In a sticky folder (/tmp) only the
- * owners of file and folder and root can. trusted: the file belongs to the user or root. */
-static bool is_open(const struct stat *folder, bool trusted)
+/* Whether others can replace the file in the folder: everybody, or a group that is not the
+ * user's own. In a sticky folder (/tmp) only the owners of file and folder and root can.
+ * trusted: the file belongs to the user or root. */
+static bool is_open(const struct stat *folder, bool trusted, mf_file_trust trust)
 {
-    return (folder->st_mode & S_IWOTH) != 0 &&
-           !((folder->st_mode & S_ISVTX) != 0 && trusted);
+    if ((folder->st_mode & S_ISVTX) != 0 && trusted) return false;
+    const bool group = (folder->st_mode & S_IWGRP) != 0 && folder->st_gid != getegid();
+    return (folder->st_mode & S_IWOTH) != 0 || (group && trust == MF_FILE_SAFE);
+}
+
+/* "everybody", or "group 100, which is not yours". */
+static const char *who_writes(const struct stat *folder, char *out, size_t size)
+{
+    if ((folder->st_mode & S_IWOTH) != 0) return "everybody";
+    snprintf(out, size, "group %u, which is not yours", (unsigned)folder->st_gid);
+    return out;
 }
 
 /* Checks the folder that holds the file and all folders above it. Overwrites real. */
 static int check_folders(char *real, bool trusted, mf_file_trust trust)
 {
     struct stat folder;
+    char who[64];
     for (char *slash; (slash = strrchr(real, '/')) != NULL && real[1] != '\0';) {
         const bool root = slash == real;
         slash[root] = '\0';
@@ -74,12 +85,13 @@ static int check_folders(char *real, bool trusted, mf_file_trust trust)
                            "found %u; move the plugin%s",
                            real, (unsigned)geteuid(), (unsigned)folder.st_uid,
                            mf_hint_text(MF_HINT_UNSAFE));
-        if (is_open(&folder, trusted))
-            return mf_fail(
-                MF_EPLUGIN,
-                "its folder can be written by everybody: expected a folder of yours, found "
-                "mode %04o of %s; move the plugin%s",
-                (unsigned)folder.st_mode & 07777, real, mf_hint_text(MF_HINT_UNSAFE));
+        if (is_open(&folder, trusted, trust))
+            return mf_fail(MF_EPLUGIN,
+                           "its folder can be written by %s: expected a folder of yours, found "
+                           "mode %04o of %s; move the plugin%s",
+                           who_writes(&folder, who, sizeof who),
+                           (unsigned)folder.st_mode & 07777, real,
+                           mf_hint_text(MF_HINT_UNSAFE));
         if (root) break;
     }
     return MF_OK;
@@ -217,8 +229,8 @@ int mf_plugin_file_same(const char *path, const struct stat *was)
     struct stat now;
     if (stat(path, &now) != 0)
         return mf_fail_errno(MF_EPLUGIN, "it was there when it was checked, and is gone");
-    if (now.st_dev == was->st_dev && now.st_ino == was->st_ino &&
-        now.st_size == was->st_size && now.st_ctim.tv_sec == was->st_ctim.tv_sec &&
+    if (now.st_dev == was->st_dev && now.st_ino == was->st_ino && now.st_size == was->st_size &&
+        now.st_ctim.tv_sec == was->st_ctim.tv_sec &&
         now.st_ctim.tv_nsec == was->st_ctim.tv_nsec)
         return MF_OK;
     return mf_fail(MF_EPLUGIN,

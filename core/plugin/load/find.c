@@ -198,6 +198,16 @@ static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 
 /* ---- drop-ins ---- */
 
+/* Whether the path has a part "..": it may lead out of the folder to which it is relative. */
+static bool climbs(const char *path)
+{
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) return true;
+    }
+    return false;
+}
+
 /* The file that a drop-in names; NULL if it does not exist. */
 static const char *dropin_file(catalog *c, const char *ini, const char *file, bool *ret_own)
 {
@@ -208,7 +218,7 @@ static const char *dropin_file(catalog *c, const char *ini, const char *file, bo
             mf_arena_strf(c->arena, "%.*s%s", slash ? (int)(slash - ini + 1) : 0, ini, file);
         return path && is_file(path) ? path : NULL;
     }
-    for (int i = 0; c->folders[i] != NULL; i++) {
+    for (int i = 0; c->folders[i] != NULL && !climbs(file); i++) {
         const char *path = mf_arena_strf(c->arena, "%s/%s", c->folders[i], file);
         if (path && is_file(path)) {
             *ret_own = strcmp(c->folders[i], mf_paths_plugins()) == 0;
@@ -482,8 +492,9 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
 {
     *ret = (mf_found){.kind = kind};
     const bool has_slash = strchr(what, '/') != NULL;
-    const bool exact = what[0] == '/' || strncmp(what, "./", 2) == 0 ||
-                       strncmp(what, "../", 3) == 0;
+    /* A path that climbs is not looked up in the plugin folders, out of which it would lead to
+     * files that nobody has installed. */
+    const bool exact = what[0] == '/' || strncmp(what, "./", 2) == 0 || climbs(what);
     for (int i = 0; !exact && !ret->path && c->folders[i]; i++) {
         ret->path = below(c, c->folders[i], what, kind);
         ret->own = ret->path && strcmp(c->folders[i], mf_paths_plugins()) == 0;
@@ -505,7 +516,7 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
              (int)(n > 3 && strcmp(base + n - 3, ".so") == 0 ? n - 3 : n), base);
     if (known_names(c, kind, &names, &list) != MF_OK) return MF_ENOMEM;
     const char *given = has_slash ? "as given" : "";
-    const char *looked = what[0] == '/' ? given : looked_in(c, given);
+    const char *looked = what[0] == '/' || climbs(what) ? given : looked_in(c, given);
     return mf_fail(MF_ENOTFOUND, "%splugin file '%s' not found: looked %s%s%s%s", at, what,
                    looked ? looked : "", mf_did_you_mean(stem, names, hint, sizeof hint),
                    has_slash || !is_file(what) ? ""

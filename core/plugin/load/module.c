@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/file.h"
 #include "plugin/load/find.h"
+#include "plugin/load/symbols.h"
 
 enum { MOST = 16 };
 
@@ -28,11 +30,23 @@ const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_l
     for (; *ret_list && *folders; folders++) {
         const char *path = mf_arena_strf(arena, "%s/%s", *folders, name);
         if (path && mf_exists(path)) return path;
-        *ret_list = path ? mf_arena_strf(arena, "%s%s%s", *ret_list, **ret_list ? ", " : "",
-                                         *folders)
-                         : NULL;
+        *ret_list =
+            path ? mf_arena_strf(arena, "%s%s%s", *ret_list, **ret_list ? ", " : "", *folders)
+                 : NULL;
     }
     return NULL;
+}
+
+/* A file without the symbol is refused by its bytes: mapping it would run its constructors. */
+static int check_symbol(const char *path, int fd, const struct stat *st, const char *symbol)
+{
+    unsigned char *bytes;
+    int rc = mf_plugin_file_read(path, fd, st, &bytes);
+    if (rc != MF_OK) return rc;
+    if (!mf_symbols_export(bytes, (size_t)st->st_size, symbol))
+        rc = mf_fail(MF_EPLUGIN, "no symbol %s", symbol);
+    mf_free(bytes);
+    return rc;
 }
 
 static int map(const char *path, const char *symbol, const void **ret)
@@ -48,20 +62,25 @@ static int map(const char *path, const char *symbol, const void **ret)
 
 /* Gives the file's table, which is mapped now or was mapped before. The caller holds
  * the lock. */
-static int load(const char *path, const char *symbol, const void **ret)
+static int load(const char *path, bool as_given, const char *symbol, const void **ret)
 {
     struct stat st;
     int fd;
-    int rc = mf_plugin_file_open(path, MF_FILE_OWN, &fd, &st);
+    int rc = mf_plugin_file_open(path, mf_plugin_trust(!as_given), &fd, &st);
     if (rc != MF_OK) return rc;
+    if (as_given) rc = mf_plugin_check_allowed(&st, "the name of a module in a plugin folder");
+    if (rc == MF_OK) rc = check_symbol(path, fd, &st, symbol);
     mf_io()->close(fd);
+    if (rc != MF_OK) return rc;
     for (int i = 0; i < n_mapped; i++)
         if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino) {
             *ret = mapped[i].table;
             return MF_OK;
         }
     if (n_mapped == MOST) return mf_fail(MF_EDEP, "more than %d modules", MOST);
-    rc = map(path, symbol, ret);
+    rc = mf_plugin_file_same(path, &st);
+    if (rc == MF_OK) rc = map(path, symbol, ret);
+    if (rc == MF_OK) rc = mf_plugin_file_same(path, &st);
     if (rc != MF_OK) return rc;
     mapped[n_mapped].device = st.st_dev;
     mapped[n_mapped].inode = st.st_ino;
@@ -69,10 +88,10 @@ static int load(const char *path, const char *symbol, const void **ret)
     return MF_OK;
 }
 
-int mf_module_load(const char *path, const char *symbol, const void **ret)
+int mf_module_load(const char *path, bool as_given, const char *symbol, const void **ret)
 {
     pthread_mutex_lock(&lock);
-    const int rc = load(path, symbol, ret);
+    const int rc = load(path, as_given, symbol, ret);
     pthread_mutex_unlock(&lock);
     return rc;
 }

@@ -13,9 +13,10 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/hint.h"
 #include "base/text/ini.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/file.h"
+#include "plugin/load/mapped.h"
 #include "plugin/load/symbols.h"
 #include "plugin/guard.h"
 #include "plugin/host.h"
@@ -27,8 +28,8 @@ typedef struct opened {
     struct opened *next;
     /* real: absolute, without links; name: as the dynamic linker gets it */
     const char *real, *name;
-    struct stat st;   /* when it was checked */
-    char hash[33];    /* of the bytes that were checked */
+    struct stat st; /* when it was checked */
+    char hash[33];  /* of the bytes that were checked */
     const char *host_names;
     int fd;
     bool tried; /* a child process has tried it without a crash */
@@ -40,13 +41,6 @@ typedef struct linked {
     struct linked *next;
     mf_loaded plugin;
 } linked;
-
-/* A file that mf_plugin_allow_file has allowed. */
-typedef struct allowed {
-    struct allowed *next;
-    dev_t device;
-    ino_t inode;
-} allowed;
 
 /* Recursive: the search for a plugin's name also reads the list of linked plugins. */
 #ifdef PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
@@ -66,16 +60,7 @@ static struct {
     mf_arena *arena;
     opened *first, **last;
     linked *linked;
-    bool unsafe, restricted;
-    allowed *allowed;
 } all = {.last = &all.first};
-
-void mf_plugin_allow_unsafe(bool allow)
-{
-    pthread_mutex_lock(&lock);
-    all.unsafe = allow;
-    pthread_mutex_unlock(&lock);
-}
 
 static int have_arena(void)
 {
@@ -83,44 +68,10 @@ static int have_arena(void)
     return all.arena ? MF_OK : MF_ENOMEM;
 }
 
-/* ---- which files may be loaded ---- */
-
-void mf_plugin_restrict_paths(void)
-{
-    pthread_mutex_lock(&lock);
-    all.restricted = true;
-    pthread_mutex_unlock(&lock);
-}
-
-void mf_plugin_allow_paths(void)
-{
-    pthread_mutex_lock(&lock);
-    all.restricted = false;
-    pthread_mutex_unlock(&lock);
-}
-
-void mf_plugin_allow_file(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return;
-    pthread_mutex_lock(&lock);
-    allowed *a = have_arena() == MF_OK ? mf_arena_alloc(all.arena, sizeof *a) : NULL;
-    if (a) {
-        *a = (allowed){all.allowed, st.st_dev, st.st_ino};
-        all.allowed = a;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
 static int check_allowed(const mf_found *found, const opened *o)
 {
-    if (!all.restricted || !found->as_given) return MF_OK;
-    for (const allowed *a = all.allowed; a; a = a->next)
-        if (a->device == o->st.st_dev && a->inode == o->st.st_ino) return MF_OK;
-    return mf_fail(MF_EPLUGIN,
-                   "only a configuration names it, which may come from anybody: expected a "
-                   "plugin of a plugin folder or a drop-in%s",
-                   mf_hint_text(MF_HINT_PATHS));
+    if (!found->as_given) return MF_OK;
+    return mf_plugin_check_allowed(&o->st, "a plugin of a plugin folder or a drop-in");
 }
 
 const void *mf_loaded_vtable(const mf_loaded *plugin)
@@ -232,8 +183,7 @@ static int open_file(const char *path, bool own, opened **ret)
 {
     struct stat st;
     int fd;
-    const mf_file_trust trust = all.unsafe ? MF_FILE_ANY : own ? MF_FILE_OWN : MF_FILE_SAFE;
-    int rc = mf_plugin_file_open(path, trust, &fd, &st);
+    int rc = mf_plugin_file_open(path, mf_plugin_trust(own), &fd, &st);
     if (rc != MF_OK) return rc;
     for (opened *o = all.first; o != NULL; o = o->next) {
         if (o->st.st_dev == st.st_dev && o->st.st_ino == st.st_ino) {
@@ -294,6 +244,7 @@ static int map_file(opened *o, bool own)
     rc = mf_guard_check(&guard, "when it is loaded");
     if (!handle) return map_failed(o->name);
     if (rc == MF_OK) rc = mf_plugin_file_same(o->real, &o->st);
+    if (rc == MF_OK && !own) rc = mf_plugin_mapped_is(handle, o->real, o->fd, &o->st, o->hash);
     if (rc == MF_OK) o->handle = handle;
     return rc;
 }

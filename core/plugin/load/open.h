@@ -43,13 +43,5 @@ const void *mf_loaded_vtable(const mf_loaded *plugin);
 /* The i-th plugin, first those loaded from files, then the registered ones; NULL past
  * the end. */
 const mf_loaded *mf_plugin_loaded(int i);
-/* Accepts files that other users could change (--allow-unsafe-plugins). */
-void mf_plugin_allow_unsafe(bool allow);
-/* From now on a file outside of the plugin folders that is given by its path is refused, unless
- * mf_plugin_allow_file has allowed it: a configuration that somebody else wrote could name any
- * file. Names and drop-ins only lead to files that the person has installed. */
-void mf_plugin_restrict_paths(void);
-void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
-void mf_plugin_allow_paths(void);            /* ends the restriction */
 
 #endif

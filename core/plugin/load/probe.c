@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text/ini.h"
 #include "base/mem.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/child.h"
 #include "plugin/instance.h"
 #include "plugin/load/open.h"

@@ -11,9 +11,12 @@
 
 #define SYMBOL "moefw_plugin"
 
+enum { LONGEST_SYMBOL = 32 };
+
 typedef struct image {
     const unsigned char *bytes;
     size_t size;
+    const char *symbol; /* that is looked for; shorter than LONGEST_SYMBOL */
     Elf64_Ehdr header;
     uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
 } image;
@@ -57,13 +60,14 @@ static void read_dynamic(image *m)
     }
 }
 
-/* Reads symbol number i; returns whether its name is SYMBOL. */
+/* Reads symbol number i; returns whether it is the one that is looked for. */
 static bool is_it(const image *m, uint32_t i, Elf64_Sym *to)
 {
-    char name[sizeof SYMBOL];
-    return get_at(m, m->symbols + (uint64_t)i * sizeof *to, to, sizeof *to) &&
-           get_at(m, m->strings + to->st_name, name, sizeof name) &&
-           memcmp(name, SYMBOL, sizeof name) == 0;
+    char name[LONGEST_SYMBOL];
+    const size_t n = strlen(m->symbol) + 1;
+    return n <= sizeof name &&
+           get_at(m, m->symbols + (uint64_t)i * sizeof *to, to, sizeof *to) &&
+           get_at(m, m->strings + to->st_name, name, n) && memcmp(name, m->symbol, n) == 0;
 }
 
 static bool find_gnu(const image *m, Elf64_Sym *to)
@@ -72,7 +76,7 @@ static bool find_gnu(const image *m, Elf64_Sym *to)
         uint32_t buckets, first, bloom, shift;
     } head;
     uint32_t hash = 5381, i, chain;
-    for (const char *c = SYMBOL; *c != '\0'; c++)
+    for (const char *c = m->symbol; *c != '\0'; c++)
         hash = hash * 33 + (unsigned char)*c;
     if (!get_at(m, m->gnu, &head, sizeof head) || head.buckets == 0) return false;
     const uint64_t buckets = m->gnu + sizeof head + (uint64_t)head.bloom * 8;
@@ -101,7 +105,7 @@ static bool find_sysv(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* m has its header. Whether the file defines the symbol, and its entry. */
+/* m has its header and the symbol's name. Whether the file defines it, and its entry. */
 static bool find_symbol(image *m, Elf64_Sym *to)
 {
     read_dynamic(m);
@@ -112,7 +116,7 @@ static bool find_symbol(image *m, Elf64_Sym *to)
 
 int mf_plugin_symbols(const unsigned char *bytes, size_t size)
 {
-    image m = {.bytes = bytes, .size = size};
+    image m = {.bytes = bytes, .size = size, .symbol = SYMBOL};
     Elf64_Sym s;
     if (!get(&m, 0, &m.header, sizeof m.header))
         return mf_fail(MF_EPLUGIN, "truncated ELF file: expected a header, found %zu bytes",
@@ -122,14 +126,21 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size)
                        "no symbol: expected an exported constant '" SYMBOL "', found "
                        "none; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
     if (ELF64_ST_TYPE(s.st_info) == STT_FUNC)
-        return mf_fail(MF_EPLUGIN, "the symbol " SYMBOL ": expected a constant, found a "
-                                   "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
+        return mf_fail(MF_EPLUGIN, "the symbol " SYMBOL ": expected a constant, found "
+                                   "a function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
     return MF_OK;
+}
+
+bool mf_symbols_export(const unsigned char *bytes, size_t size, const char *symbol)
+{
+    image m = {.bytes = bytes, .size = size, .symbol = symbol};
+    Elf64_Sym s;
+    return get(&m, 0, &m.header, sizeof m.header) && find_symbol(&m, &s);
 }
 
 bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret)
 {
-    image m = {.bytes = bytes, .size = size};
+    image m = {.bytes = bytes, .size = size, .symbol = SYMBOL};
     Elf64_Sym s;
     uint32_t magic, kind;
     *ret = 0;

@@ -14,6 +14,9 @@
  * `moefw_plugin`; else MF_EPLUGIN. */
 int mf_plugin_symbols(const unsigned char *bytes, size_t size);
 
+/* Whether the file exports the symbol, whose name has at most 31 bytes. */
+bool mf_symbols_export(const unsigned char *bytes, size_t size, const char *symbol);
+
 /* Whether the file exports `moefw_plugin`; *ret: the number of the kind that stands in the
  * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else of it is judged. */
 bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret);

@@ -25,7 +25,7 @@ setup() {
 silent() {
     run --separate-stderr "$MOEFW" "$@"
     [ "$status" -eq 4 ] || { echo "$*: status $status: $output $stderr"; return 1; }
-    [[ "$stderr$output" == *"marks.so' refused: only a configuration names it"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr$output" == *"marks.so"*": only a configuration names it"* ]] || { echo "$stderr"; return 1; }
     [ ! -e "$MARK" ] || { echo "$*: it ran: $(cat "$MARK")"; return 1; }
 }
 
@@ -41,6 +41,74 @@ silent() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"marks.so"* ]]
     [ ! -e "$MARK" ]
+}
+
+@test "a path that climbs out of a plugin folder is not one below it" {
+    local up=../../../../../../../../../../../../proc/self/cwd/marks.so
+    printf '[router]\nplugin = routers/%s\n' "$up" | cat small.ini - >climb.ini
+    for verb in 'config check' 'config show' graph 'train -t 1'; do
+        # shellcheck disable=SC2086
+        run "$MOEFW" $verb climb.ini
+        [ ! -e "$MARK" ] || { echo "$verb: it ran"; return 1; }
+    done
+    [ "$status" -eq 2 ] || { echo "$status: $output"; return 1; }
+    [[ "$output" == *"climb.ini:"*": plugin file 'routers/$up' not found: looked as given"* ]] || { echo "$output"; return 1; }
+    mkdir routers # now there is such a file
+    silent config check climb.ini
+    silent train climb.ini -t 1
+    mkdir -p "$XDG_CONFIG_HOME/moefw/plugins.d"
+    printf '[plugin climber]\nkind = router\nfile = routers/%s\n' "$up" >"$XDG_CONFIG_HOME/moefw/plugins.d/climber.ini"
+    run "$MOEFW" plugin info climber
+    rm "$XDG_CONFIG_HOME/moefw/plugins.d/climber.ini"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"file 'routers/$up' of plugin climber is not there"* ]] || { echo "$output"; return 1; }
+    [ ! -e "$MARK" ]
+}
+
+@test "a communicator that only a configuration names is not loaded" {
+    printf '[parallel]\ncomm = ./marks.so\n' | cat small.ini - >comm.ini
+    silent train comm.ini -t 1
+    # The command line may name it, but it is no communicator, which its bytes tell.
+    run "$MOEFW" train small.ini -t 1 --out run --set parallel.comm=./marks.so
+    [ "$status" -eq 4 ] || { echo "$output"; return 1; }
+    [[ "$output" == *"marks.so: no symbol moefw_comm"* ]] || { echo "$output"; return 1; }
+    [ ! -e "$MARK" ]
+    run "$MOEFW" train small.ini -t 1 --out run -q
+    [ "$status" -eq 0 ]
+    printf '\n[parallel]\ncomm = ./marks.so\n' >>run/config.ini
+    run "$MOEFW" train run --resume -t 1
+    [ "$status" -ne 0 ]
+    [ ! -e "$MARK" ]
+}
+
+@test "a file of data on the command line does not allow a plugin" {
+    run "$MOEFW" train small.ini -t 1 --out run -q
+    [ "$status" -eq 0 ]
+    cp marks.so run/data.txt
+    sed -i 's#^plugin = linear#plugin = ./run/data.txt#' run/config.ini
+    for words in 'eval run --data ./run/data.txt' 'generate run -n 1 -f ./run/data.txt' \
+        'eval run --tokens ./run/data.txt' 'eval run --set data.path=./run/data.txt'; do
+        # shellcheck disable=SC2086
+        run "$MOEFW" $words -t 1
+        [ "$status" -ne 0 ] || { echo "$words: status 0: $output"; return 1; }
+        [ ! -e "$MARK" ] || { echo "$words: it ran"; return 1; }
+    done
+}
+
+@test "a comparison that goes on loads what its person has named, and nothing else" {
+    run "$MOEFW" compare small.ini --routers linear,hash --seeds 1 -t 1 --set train.save_every=1 --out c -q
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    cp -r c d
+    rm -r d/hash/seed-1/ckpt/step-2
+    cp marks.so d/
+    sed -i 's#^plugin = hash.*#plugin = ./d/marks.so#' d/hash/seed-1/config.ini
+    run "$MOEFW" compare d -t 1 -q
+    [ ! -e "$MARK" ] || { echo "it ran: $output"; return 1; }
+    grep -rq 'only a configuration names it' d/hash --include=*.log
+    # What the command line names is allowed in the processes of the runs, too.
+    run "$MOEFW" compare small.ini --routers linear,./marks.so --seeds 1 -t 1 --out e -q
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    [ -e "$MARK" ]
 }
 
 @test "the same file on the command line, or the flag, allows it" {
@@ -106,6 +174,11 @@ silent() {
     run "$MOEFW" plugin info theirs/deep/marks.so
     [ "$status" -eq 4 ]
     [[ "$output" == *"its folder can be written by everybody: "*"of $PWD/theirs; "* ]]
+    chmod 2775 theirs
+    chgrp 12345 theirs
+    run "$MOEFW" plugin info theirs/deep/marks.so
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"its folder can be written by group 12345, which is not yours: "*"of $PWD/theirs; "* ]]
     [ ! -e "$MARK" ]
     run "$MOEFW" plugin info --allow-unsafe-plugins theirs/deep/marks.so
     [ "$status" -eq 0 ]

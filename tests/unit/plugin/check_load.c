@@ -1,6 +1,8 @@
 /* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are copies
  * of built plugins, which are exchanged while they are read. A damaged descriptor and a child
  * that cannot start are errors. */
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,47 @@ START_TEST(exchanged_while_it_is_read)
     change = _i == 0 ? RENAME : APPEND;
     ck_assert_int_eq(load(&p), MF_EPLUGIN);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "it changed while it was loaded"));
+}
+END_TEST
+
+/* Folders that are exchanged while the dynamic linker maps the file, and back. */
+static char folder[4096], strange[4096];
+static bool exchange;
+
+static void exchange_folders(void)
+{
+    char aside[4200];
+    snprintf(aside, sizeof aside, "%s.aside", folder);
+    ck_assert_int_eq(rename(folder, aside), 0);
+    ck_assert_int_eq(rename(strange, folder), 0);
+    ck_assert_int_eq(rename(aside, strange), 0);
+}
+
+/* Takes the place of the library's function in this program. */
+void *dlopen(const char *file, int mode)
+{
+    void *(*real)(const char *, int);
+    void *symbol = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&real, &symbol, sizeof real);
+    if (exchange) exchange_folders();
+    void *handle = real(file, mode);
+    if (exchange) exchange_folders();
+    return handle;
+}
+
+START_TEST(a_folder_that_is_exchanged_around_dlopen)
+{
+    const mf_loaded *p;
+    change = NEVER;
+    snprintf(folder, sizeof folder, "%s/folder", scratch_dir());
+    snprintf(strange, sizeof strange, "%s/strange", scratch_dir());
+    ck_assert(mkdir(folder, 0700) == 0 && mkdir(strange, 0700) == 0);
+    copy("hash", other, "strange/p.so");
+    copy("linear", here, "folder/p.so");
+    exchange = true;
+    ck_assert_int_eq(load(&p), MF_EPLUGIN);
+    exchange = false;
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "found others in memory"));
 }
 END_TEST
 
@@ -144,6 +187,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("files");
     tcase_add_loop_test(c, exchanged_while_it_is_read, 0, 2);
     tcase_add_test(c, a_new_file_under_an_old_name);
+    tcase_add_test(c, a_folder_that_is_exchanged_around_dlopen);
     tcase_add_test(c, a_damaged_descriptor_of_another_kind);
     tcase_add_test(c, no_descriptor_is_left_for_a_child);
     suite_add_tcase(s, c);

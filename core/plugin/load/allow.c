@@ -1,0 +1,113 @@
+/* plugin/load/allow.c: which files of code may be loaded. The list belongs to the process, as
+ * what the dynamic linker has mapped does. */
+#include "plugin/load/allow.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/hint.h"
+#include "base/mem.h"
+
+typedef struct allowed {
+    struct allowed *next;
+    dev_t device;
+    ino_t inode;
+    const char *path; /* absolute, since a child process may have another working folder */
+} allowed;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    mf_arena *arena;
+    allowed *first, **last;
+    bool unsafe, restricted;
+} all = {.last = &all.first};
+
+void mf_plugin_allow_unsafe(bool allow)
+{
+    pthread_mutex_lock(&lock);
+    all.unsafe = allow;
+    pthread_mutex_unlock(&lock);
+}
+
+mf_file_trust mf_plugin_trust(bool own)
+{
+    pthread_mutex_lock(&lock);
+    const bool unsafe = all.unsafe;
+    pthread_mutex_unlock(&lock);
+    return unsafe ? MF_FILE_ANY : own ? MF_FILE_OWN : MF_FILE_SAFE;
+}
+
+static void restrict_to(bool restricted)
+{
+    pthread_mutex_lock(&lock);
+    all.restricted = restricted;
+    pthread_mutex_unlock(&lock);
+}
+
+void mf_plugin_restrict_paths(void)
+{
+    restrict_to(true);
+}
+
+void mf_plugin_allow_paths(void)
+{
+    restrict_to(false);
+}
+
+/* Without memory the file stays refused, which its user is told when it is loaded. */
+static void add(const struct stat *st, const char *real)
+{
+    if (!all.arena) all.arena = mf_arena_new();
+    allowed *a = all.arena ? mf_arena_alloc(all.arena, sizeof *a) : NULL;
+    const char *path = a ? mf_arena_strdup(all.arena, real) : NULL;
+    if (!path) return;
+    *a = (allowed){NULL, st->st_dev, st->st_ino, path};
+    *all.last = a;
+    all.last = &a->next;
+}
+
+void mf_plugin_allow_file(const char *path)
+{
+    struct stat st;
+    const bool there = stat(path, &st) == 0;
+    char *real = there && S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
+    if (!there || !real) mf_fault_errno(path);
+    if (!real) return;
+    pthread_mutex_lock(&lock);
+    add(&st, real);
+    pthread_mutex_unlock(&lock);
+    free(real);
+}
+
+int mf_plugin_check_allowed(const struct stat *file, const char *what)
+{
+    pthread_mutex_lock(&lock);
+    bool may = !all.restricted;
+    for (const allowed *a = all.first; a && !may; a = a->next)
+        may = a->device == file->st_dev && a->inode == file->st_ino;
+    pthread_mutex_unlock(&lock);
+    if (may) return MF_OK;
+    return mf_fail(MF_EPLUGIN,
+                   "only a configuration names it, which may come from anybody: expected %s%s",
+                   what, mf_hint_text(MF_HINT_PATHS));
+}
+
+bool mf_plugin_paths_allowed(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool may = !all.restricted;
+    pthread_mutex_unlock(&lock);
+    return may;
+}
+
+const char *mf_plugin_allowed_file(int i)
+{
+    pthread_mutex_lock(&lock);
+    const allowed *a = all.first;
+    while (a && i-- > 0)
+        a = a->next;
+    pthread_mutex_unlock(&lock);
+    return a ? a->path : NULL;
+}
