@@ -20,12 +20,12 @@ const mf_cli_option mf_cli_globals[] = {
     {.name = "plugin",
      .arg = "PLUGIN",
      .kind = MF_CLI_TEXT,
-     .names_code = true,
+     .code = MF_CLI_NAMES_CODE,
      .help = "put this plugin in its kind's place (repeatable)"},
     {.name = "set",
      .arg = "SECTION.KEY=VALUE",
      .kind = MF_CLI_TEXT,
-     .names_code = true,
+     .code = MF_CLI_SETS_CODE,
      .help = "override one key of the configuration (repeatable)"},
     {.name = "threads",
      .letter = 't',
@@ -237,10 +237,10 @@ static void allow_plugins(const mf_cli *cli)
     for (int i = 0; cli->verb->names_code && i < cli->n_operands; i++)
         allow_files(cli->operand[i]);
     for (int i = 0; i < cli->n_given; i++) {
-        const mf_cli_option *o = cli->given[i].option;
-        const bool assigns = o->names_code && o->arg && strstr(o->arg, "KEY=") != NULL;
-        if (o->names_code && (!assigns || sets_code(cli->given[i].text)))
-            allow_files(cli->given[i].text);
+        const char *text = cli->given[i].text;
+        const mf_cli_code code = cli->given[i].option->code;
+        if (code == MF_CLI_NAMES_CODE || (code == MF_CLI_SETS_CODE && sets_code(text)))
+            allow_files(text);
     }
 }
 

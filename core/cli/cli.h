@@ -43,6 +43,12 @@ typedef enum mf_cli_kind {
     MF_CLI_ENUM /* one of `choices` */
 } mf_cli_kind;
 
+typedef enum mf_cli_code {
+    MF_CLI_NO_CODE,
+    MF_CLI_NAMES_CODE, /* FILE, FILE:OPTIONS or a list of such */
+    MF_CLI_SETS_CODE   /* KEY=FILE, where KEY is that of a plugin or communicator */
+} mf_cli_code;
+
 typedef struct mf_cli_option {
     const char *name; /* long name; NULL ends a table */
     const char *also; /* a second long name, from other programs; or NULL */
@@ -55,7 +61,7 @@ typedef struct mf_cli_option {
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": the option means --set train.steps=ARGUMENT */
     const char *of;  /* actions that accept it, separated by blanks; NULL: the whole verb */
-    bool names_code; /* its argument may name files of plugins, which allows these files */
+    mf_cli_code code; /* whether its argument may name files of code, which allows these files */
 } mf_cli_option;
 #define MF_CLI_END                                                                             \
     {                                                                                          \
@@ -107,7 +113,7 @@ typedef struct mf_verb {
     bool computes;     /* uses all threads for a long time */
     bool plain;        /* has no configuration: --set and --plugin are only judged */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
-    bool names_code;   /* its operands are plugins; see mf_cli_option */
+    bool names_code;   /* its operands are plugins: files among them may be loaded */
 } mf_verb;
 
 /* All verbs, NULL-terminated, in the order of the manual. */

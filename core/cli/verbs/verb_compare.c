@@ -28,14 +28,14 @@ static const mf_cli_option options[] = {
     {.name = "routers",
      .kind = MF_CLI_TEXT,
      .arg = "A,B|all",
-     .names_code = true,
+     .code = MF_CLI_NAMES_CODE,
      .help = "which (all); options of one: mlp:input_norm=none+hidden=64; keys of other "
              "sections by "
              "their full name: linear:moe.top_k=1"},
     {.name = "baseline",
      .kind = MF_CLI_TEXT,
      .arg = "ROUTER",
-     .names_code = true,
+     .code = MF_CLI_NAMES_CODE,
      .help =
          "what the others are compared with; else the configuration's router if it is listed, "
          "else the first"},
@@ -81,12 +81,12 @@ static const mf_cli_option options[] = {
     {.name = "grid",
      .kind = MF_CLI_TEXT,
      .arg = "KEY=A,B",
-     .names_code = true,
+     .code = MF_CLI_SETS_CODE,
      .help = "search: try these values of a key, with all of every other grid (repeatable)"},
     {.name = "draw",
      .kind = MF_CLI_TEXT,
      .arg = "KEY=log:LO..HI",
-     .names_code = true,
+     .code = MF_CLI_SETS_CODE,
      .help = "search: draw a number for each trial; also uniform:, int:, or values "
              "(repeatable)"},
     {.name = "budget",

@@ -19,7 +19,7 @@ static const mf_cli_option options[] = {
     {.name = "router",
      .kind = MF_CLI_TEXT,
      .arg = "PLUGIN",
-     .names_code = true,
+     .code = MF_CLI_NAMES_CODE,
      .help = "the new router, with options after a colon: mlp:hidden=64,activation=relu"},
     {.name = "layers",
      .kind = MF_CLI_TEXT,

@@ -61,7 +61,7 @@ static const mf_cli_option options[] = {
      .of = "replay",
      .kind = MF_CLI_TEXT,
      .arg = "SPEC",
-     .names_code = true,
+     .code = MF_CLI_NAMES_CODE,
      .help = "replay: another router: mlp, mlp:hidden=64,input_norm=none"},
     {.name = "forced",
      .of = "replay",
