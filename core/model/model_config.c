@@ -173,7 +173,8 @@ static const mf_option moe_options[] = {
     MF_SECTION_INT(mf_moe_config, top_k, "2", 1, 4096, "experts a token"),
     MF_SECTION_REAL(mf_moe_config, capacity_factor, "0", 0, 1e6,
                     "rows an expert takes, in even shares: floor(factor T k / E), at least 1, "
-                    "T without padding; 0: all that come (dropless)"),
+                    "T without padding, k as top_k (hash: its hashes, oracle: 1); 0: all that "
+                    "come (dropless)"),
     MF_OPTION_ENUM(mf_moe_config, overflow, "drop", overflows,
                    "what becomes of rows over capacity"),
     MF_OPTION_ENUM(
@@ -189,9 +190,10 @@ static const mf_option moe_options[] = {
                    "overflow reassign: most rows a layer and batch; 0: all"),
     MF_OPTION_ENUM(mf_moe_config, reassign_gate, "new", choices_of_gate,
                    "a reassigned row's gate is its new expert's, or its first choice's"),
-    MF_OPTION_ENUM(
-        mf_moe_config, dropped, "residual", dropped_ways,
-        "a dropped row adds nothing, 1/k of the layer's input, or the input times its gate"),
+    MF_OPTION_ENUM(mf_moe_config, dropped, "residual", dropped_ways,
+                   "a dropped row adds nothing, 1/k of the layer's input (k as of "
+                   "capacity_factor), or the "
+                   "input times its gate"),
     MF_SECTION_BOOL(mf_moe_config, unit_gates, "no",
                     "gates are 1 in value and keep their gradient: p / detach(p)"),
     MF_SECTION_INT(mf_moe_config, shared_experts, "0", 0, MF_SHARED_MAX,
@@ -201,9 +203,9 @@ static const mf_option moe_options[] = {
     MF_SECTION_BOOL(mf_moe_config, shared_gate, "no",
                     "outputs of shared experts are multiplied by sigmoid(w x)"),
     MF_SECTION_BOOL(mf_moe_config, renormalize, "yes",
-                    "gates of a token sum to 1; sigmoid_bias has its own key for it, sinkhorn "
-                    "with gate = sigmoid never divides; hash, relu and expert_choice set their "
-                    "gates"),
+                    "gates of a token sum to 1; those of noisy_topk and random always do; "
+                    "sigmoid_bias has its own key for it, sinkhorn with gate = sigmoid never "
+                    "divides; hash, oracle, relu and expert_choice set their gates"),
     MF_SECTION_REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
     MF_SECTION_BOOL(mf_moe_config, force_causal, "no",
                     "allow routers that look ahead in a decoder"),

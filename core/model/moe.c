@@ -87,6 +87,15 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     return gates_of(s, g, r, NULL, r->top_k);
 }
 
+/* k of the formulas: the assignments that the configuration, or the router, wants of a token.
+ * Rows are not counted where the router has one for each expert and leaves some of them unused
+ * (relu), or where experts choose tokens. */
+static int wanted_per_token(const mf_router_in *in, const mf_routing *r)
+{
+    const int slots = r->token ? 0 : r->rows / r->tokens;
+    return r->token || slots == r->experts ? in->top_k : slots;
+}
+
 static mf_tensor *reals(mf_graph *g, const mf_routing *r)
 {
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
@@ -97,9 +106,10 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
  * tokens, n_i that of the assignments to expert i, a is moe.adaptive_capacity and limit
  * is moe.adaptive_limit. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
-                           const mf_routing *r, int k)
+                           const mf_routing *r)
 {
     const mf_moe_config *c = s->config;
+    const int k = wanted_per_token(in, r);
     mf_tensor *factor = mf_graph_live(g, s->capacity_factor, "moe.capacity_factor");
     mf_tensor *cap = mf_capacity_of(g, factor, in->mask, r->tokens, k, r->experts);
     if (c->adaptive_capacity <= 0 || !s->adaptive_capacity) return cap;
@@ -124,13 +134,13 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     r->admitted = r->chosen;
     if (c->capacity_factor <= 0 || !s->capacity_factor) return gate;
 
-    const int k = r->token ? r->top_k : r->rows / r->tokens;
-    mf_tensor *cap = capacity(s, g, in, r, k);
+    mf_tensor *cap = capacity(s, g, in, r);
     mf_tensor *priority = row_priority(g, c->priority, in, r, gate);
     r->admitted = mf_capacity(g, r->chosen, priority, cap);
     out->limited = true;
     if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;
 
+    const int k = r->rows / r->tokens;
     r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
                               (int)c->max_reassign, &out->moved);
     if (r->expert || c->reassign_gate == 1) return gate;
@@ -146,12 +156,12 @@ static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *g
 }
 
 /* What dropped assignments add to the layer's output: the layer's input times their gates, or
- * (moe.dropped = input) the input, of which each of a token's k assignments adds 1/k. */
+ * (moe.dropped = input) the input, of which each of them adds 1/k. */
 static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                             const mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
-    const int64_t T = r->tokens, k = r->rows / r->tokens;
+    const int64_t T = r->tokens, rows = r->rows / T, k = wanted_per_token(in, r);
     mf_tensor *used = mf_clamp(g, mf_cast(g, r->chosen, MF_F32), -1, 0),
               *kept = mf_clamp(g, mf_cast(g, r->admitted, MF_F32), -1, 0);
     mf_tensor *share = mf_greater(g, used, kept); /* [R] 1: dropped */
@@ -159,8 +169,8 @@ static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_rout
         share = mf_mul(g, share, out->gate);
     else if (k > 1)
         share = mf_scale(g, share, 1.0 / (double)k);
-    share = mf_reshape(g, share, mf_shape2(T, k));
-    if (k > 1) share = mf_sum(g, share, 2u, true);
+    share = mf_reshape(g, share, mf_shape2(T, rows));
+    if (rows > 1) share = mf_sum(g, share, 2u, true);
     return mf_mul(g, in->x, share);
 }
 

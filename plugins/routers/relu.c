@@ -6,7 +6,9 @@
  *
  * The loss drives the mean number of experts per token to the k of the configuration; f
  * balances the loads at the same time (balance = no: f = 1). lambda is saved with the model.
- * Layers have T E assignments, of which only the used ones are computed. Parameters: E d. */
+ * Layers have T E assignments, of which only the used ones are computed. A capacity
+ * (moe.capacity_factor) and moe.dropped = input take the k of the configuration, too.
+ * Parameters: E d. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -304,6 +304,58 @@ START_TEST(capacity_is_the_decimal_one)
 }
 END_TEST
 
+/* Expert e admits min(n, C) of its n assignments, C = C0 + min(a max(0, n - T k / E), limit C0)
+ * with C0 = floor(factor T k / E). k is moe.top_k: also for relu, whose rows are one for each
+ * expert, and where experts choose tokens; of hash the number of hashes, of oracle 1. */
+START_TEST(capacity_is_of_the_experts_that_a_token_has)
+{
+    static const struct {
+        const char *router, *own, *top_k;
+        int k;
+    } cases[] = {{"linear", "moe.top_k=1", "moe.top_k=1", 1},
+                 {"linear", "moe.top_k=3", "moe.top_k=3", 3},
+                 {"relu", "router.rate=1.2", "moe.top_k=1", 1},
+                 {"relu", "router.rate=1.2", "moe.top_k=2", 2},
+                 {"expert_choice", "router.capacity=4", "moe.top_k=1", 1},
+                 {"expert_choice", "router.capacity=1.5", "moe.top_k=2", 2},
+                 {"hash", "router.hashes=1", "moe.top_k=2", 1},
+                 {"hash", "router.hashes=2", "moe.top_k=1", 2},
+                 {"oracle", "router.wrong=0", "moe.top_k=2", 1}};
+    static const char *const adaptive[] = {"moe.adaptive_capacity=0",
+                                           "moe.adaptive_capacity=0.3"};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++)
+        for (int m = 0; m < LENGTHS; m++) {
+            char router[64];
+            snprintf(router, sizeof router, "router.plugin=%s", cases[i / 2].router);
+            const char *set[] = {router, cases[i / 2].own, cases[i / 2].top_k, adaptive[i % 2],
+                                 "moe.capacity_factor=0.4"};
+            graph x;
+            open_graph(&x, MF_MODE_EVAL, lengths[m], 5, set);
+            const int32_t *chosen = mf_tensor_host(x.r->chosen),
+                          *admitted = mf_tensor_host(x.r->admitted);
+            const double share = x.tokens * cases[i / 2].k / (double)E;
+            const double first = fmax(1, floor(0.4 * share + 1e-9));
+            int dropped = 0;
+            for (int e = 0; e < E; e++) {
+                int n = 0, taken = 0;
+                for (int r = 0; r < x.r->rows; r++) {
+                    n += chosen[r] == e;
+                    taken += admitted[r] == e;
+                }
+                const double more = i % 2 ? fmin(0.3 * fmax(0, n - share), first / 2) : 0;
+                const int wanted = (int)fmin(n, floor(first + more + 1e-6));
+                ck_assert_msg(taken == wanted,
+                              "%s, k %d, %s, expert %d of %d rows: expected %d, found %d",
+                              cases[i / 2].router, cases[i / 2].k, adaptive[i % 2], e, n,
+                              wanted, taken);
+                dropped += n - taken;
+            }
+            ck_assert_msg(dropped > 0, "%s drops nothing", cases[i / 2].router);
+            close_graph(&x);
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("formulas");
@@ -316,6 +368,7 @@ static Suite *suite(void)
     tcase_add_test(c, padding_is_never_attended_to);
     tcase_add_test(c, gates_of_every_router_are_scaled);
     tcase_add_test(c, capacity_is_the_decimal_one);
+    tcase_add_test(c, capacity_is_of_the_experts_that_a_token_has);
     suite_add_tcase(s, c);
     return s;
 }

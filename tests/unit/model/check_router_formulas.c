@@ -288,7 +288,11 @@ START_TEST(who_decides_whether_gates_sum_to_one)
                  {"sigmoid_bias", "router.renormalize=no", "moe.renormalize=yes", false},
                  {"sinkhorn", "router.gate=softmax", "moe.renormalize=yes", true},
                  {"sinkhorn", "router.gate=softmax", "moe.renormalize=no", false},
-                 {"sinkhorn", "router.gate=sigmoid", "moe.renormalize=yes", false}};
+                 {"sinkhorn", "router.gate=sigmoid", "moe.renormalize=yes", false},
+                 {"noisy_topk", "router.noise=1", "moe.renormalize=yes", true},
+                 {"noisy_topk", "router.noise=1", "moe.renormalize=no", true},
+                 {"random", "router.draw=step", "moe.renormalize=yes", true},
+                 {"random", "router.draw=step", "moe.renormalize=no", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char router[64];
         snprintf(router, sizeof router, "router.plugin=%s", cases[i].router);
@@ -298,12 +302,12 @@ START_TEST(who_decides_whether_gates_sum_to_one)
 }
 END_TEST
 
-/* hash, relu and expert_choice set their gates. */
+/* hash, oracle, relu and expert_choice set their gates. */
 START_TEST(gates_that_routers_set_are_kept)
 {
-    static const char *const routers[] = {"router.plugin=hash", "router.plugin=relu",
-                                          "router.plugin=expert_choice"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const routers[] = {"router.plugin=hash", "router.plugin=oracle",
+                                          "router.plugin=relu", "router.plugin=expert_choice"};
+    for (int i = 0; i < 4; i++) {
         const char *yes[] = {routers[i], "moe.renormalize=yes"},
                    *no[] = {routers[i], "moe.renormalize=no"};
         graph a, b;
@@ -320,43 +324,57 @@ END_TEST
 
 /* ---- moe.dropped ---- */
 
-/* With k = 2 each dropped assignment adds x / k, or its gate times x. */
+/* The share of the input that the dropped ones of token t add: 1/k or the gate of each, k as
+ * moe.top_k. Sets *ret_n to their number. */
+static double passed_on(const graph *x, int way, int t, int *ret_n)
+{
+    const int32_t *chosen = mf_tensor_host(x->r->chosen),
+                  *admitted = mf_tensor_host(x->r->admitted);
+    const float *gate = mf_tensor_host(x->mg->moe[0].gate);
+    const int rows = x->r->rows / T;
+    double share = 0;
+    *ret_n = 0;
+    for (int r = t * rows; r < (t + 1) * rows; r++) {
+        if (chosen[r] < 0 || admitted[r] >= 0) continue;
+        share += way == 1 ? 1.0 / K : way == 2 ? (double)gate[r] : 0;
+        ++*ret_n;
+    }
+    return share;
+}
+
+/* relu has a row for each expert, and the same k. */
 START_TEST(each_dropped_assignment_adds_its_share)
 {
     static const char *const ways[] = {"moe.dropped=residual", "moe.dropped=input",
-                                       "moe.dropped=scaled_input"};
+                                       "moe.dropped=scaled_input"},
+                             *routers[] = {"router.plugin=linear", "router.plugin=relu"};
     static float y[3][T * DIM];
-    int both = 0, one = 0;
-    for (int w = 0; w < 3; w++) {
-        const char *set[] = {"moe.top_k=2", "moe.capacity_factor=0.6", ways[w]};
+    int tokens[2][E + 1] = {{0}}; /* of each router, by the number of dropped assignments */
+    for (int i = 0; i < 6; i++) {
+        const int w = i % 3;
+        const char *set[] = {"moe.top_k=2", "moe.capacity_factor=0.6", routers[i / 3], ways[w]};
         graph x;
-        open_graph(&x, MF_MODE_EVAL, some, 3, set);
-        const mf_moe_out *out = &x.mg->moe[0];
-        const int32_t *chosen = mf_tensor_host(x.r->chosen),
-                      *admitted = mf_tensor_host(x.r->admitted);
-        const float *in = mf_tensor_host(out->x), *gate = mf_tensor_host(out->gate);
-        memcpy(y[w], mf_tensor_host(out->y), sizeof y[w]);
+        open_graph(&x, MF_MODE_EVAL, some, 4, set);
+        const float *in = mf_tensor_host(x.mg->moe[0].x);
+        memcpy(y[w], mf_tensor_host(x.mg->moe[0].y), sizeof y[w]);
         for (int t = 0; t < T; t++) {
+            int n;
             if (!x.real[t]) continue;
-            double share = 0;
-            int n = 0;
-            for (int r = t * K; r < (t + 1) * K; r++) {
-                if (chosen[r] < 0 || admitted[r] >= 0) continue;
-                share += w == 1 ? 1.0 / K : w == 2 ? (double)gate[r] : 0;
-                n++;
+            const double share = passed_on(&x, w, t, &n);
+            tokens[i / 3][n]++;
+            for (int d = t * DIM; d < (t + 1) * DIM; d++) {
+                const double wanted = (double)y[0][d] + share * (double)in[d];
+                ck_assert_msg(fabs((double)y[w][d] - wanted) < 1e-5 * (1 + fabs(wanted)),
+                              "%s, %s, token %d with %d dropped: expected %.9g, found %.9g",
+                              routers[i / 3], ways[w], t, n, wanted, (double)y[w][d]);
             }
-            both += n == 2;
-            one += n == 1;
-            for (int d = t * DIM; d < (t + 1) * DIM; d++)
-                ck_assert_msg(
-                    fabs((double)y[w][d] - (double)y[0][d] - share * (double)in[d]) < 1e-5,
-                    "%s, token %d with %d dropped: %.9g is %.9g + %.9g times %.9g", ways[w], t,
-                    n, (double)y[w][d], (double)y[0][d], share, (double)in[d]);
         }
         close_graph(&x);
     }
-    ck_assert_int_gt(both, 3);
-    ck_assert_int_gt(one, 3);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_gt(tokens[i][1], 3);
+        ck_assert_int_gt(tokens[i][2], 3);
+    }
 }
 END_TEST
 

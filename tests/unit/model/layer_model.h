@@ -11,11 +11,14 @@
 
 enum { LAYER_SETTINGS = 32 };
 
-/* Whether one of the settings chooses the router hash, which has no weights. */
-static inline bool layer_hashes(int n, const char *const *set)
+/* Whether one of the settings chooses a router that has no weights. */
+static inline bool layer_weightless(int n, const char *const *set)
 {
+    static const char *const routers[] = {"router.plugin=hash", "router.plugin=oracle",
+                                          "router.plugin=random"};
     for (int i = 0; i < n; i++)
-        if (strcmp(set[i], "router.plugin=hash") == 0) return true;
+        for (size_t k = 0; k < sizeof routers / sizeof *routers; k++)
+            if (strcmp(set[i], routers[k]) == 0) return true;
     return false;
 }
 
@@ -44,7 +47,7 @@ static inline void layer_open(int n, const char *const *own, int n_more,
     mf_config *config = NULL;
     int all = 0;
     ck_assert_int_lt(COMMON + n + n_more, LAYER_SETTINGS);
-    for (int i = 0; i < COMMON - layer_hashes(n_more, more); i++)
+    for (int i = 0; i < COMMON - layer_weightless(n_more, more); i++)
         set[all++] = common[i];
     for (int i = 0; i < n; i++)
         set[all++] = own[i];
