@@ -180,7 +180,7 @@ static const mf_option moe_options[] = {
     MF_OPTION_ENUM(
         mf_moe_config, priority, "position", priorities,
         "admitted first: rows of the first sequences, of the largest gate, of the longest "
-        "vector (nearly equal behind rmsnorm), drawn ones, or early ones; a router's own goes "
+        "vector (nearly equal behind any norm), drawn ones, or early ones; a router's own goes "
         "before"),
     MF_SECTION_REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
                     "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),

@@ -370,17 +370,6 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
-/* RMSNorm gives all vectors the same length while its weights are near 1. */
-static void warn_of_priority(const mf_config *c)
-{
-    if (c->model.norm != MF_NORM_RMS || c->moe.priority != MF_PRIORITY_IMPORTANCE) return;
-    if (c->moe.capacity_factor > 0)
-        mf_log(MF_LOG_WARN, "moe.priority = importance: behind rmsnorm all tokens have nearly "
-                            "the same length, so that rounding errors decide which of them an "
-                            "expert admits; expected gate, time, drawn or position, or "
-                            "model.norm = layernorm");
-}
-
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)
 {
     mf_session *s = mf_alloc(1, sizeof *s);
@@ -399,7 +388,7 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
         mf_session_close(s);
         return rc;
     }
-    if (options->training) warn_of_priority(s->config);
+    if (options->training) mf_session_warn_of_priority(s);
     *ret = s;
     return MF_OK;
 }
