@@ -98,7 +98,7 @@ int mf_trainer_save(mf_trainer *t);
 /* Saves a checkpoint in another folder, and keeps the newest `keep` there. Does not call
  * on_save. On ranks other than 0 folder is NULL: they only take part in the comparison of what
  * must be the same on all of them. */
-int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep);
+int mf_trainer_save_in(mf_trainer *t, const char *folder, int64_t keep);
 /* Saves the checkpoint of the best validation, in place of the last one. */
 int mf_trainer_save_best(mf_trainer *t);
 /* For observers: ends training after this step with this code and the message "WHY at step N".

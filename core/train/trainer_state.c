@@ -90,7 +90,7 @@ void mf_trainer_restore(mf_trainer *t)
     mf_guard_save(&t->guard);
 }
 
-int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
+int mf_trainer_save_in(mf_trainer *t, const char *folder, int64_t keep)
 {
     const mf_model *m = t->session->model;
     mf_provenance now = *mf_provenance_of(t->session);
@@ -128,7 +128,7 @@ int mf_trainer_save(mf_trainer *t)
     if (!mf_trainer_keeps(t))
         return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
     const mf_rundir *dir = mf_trainer_dir(t);
-    int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, (int)t->session->config->train.keep);
+    int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, t->session->config->train.keep);
     if (rc == MF_OK) t->saved = t->step;
     MF_TELL(t, rc, on_save, t);
     return mf_trainer_note(t, rc);

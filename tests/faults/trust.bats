@@ -189,3 +189,8 @@ key() {
     grep -qx "plugin = $PWD/q/hash.so" run/config.ini
     "$MOEFW" train run --resume -q --steps 4 --plugin "$PWD/q/hash.so"
 }
+
+@test "train.keep above 2^32 keeps that many checkpoints" {
+    "$MOEFW" train tiny.ini -q --out run --set train.keep=4294967297
+    [ "$(ls -d run/ckpt/step-* | wc -l)" = 3 ]
+}

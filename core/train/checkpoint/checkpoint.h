@@ -80,7 +80,7 @@ typedef struct mf_ckpt_moments {
  * keeps all. */
 int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
                  const mf_ckpt_moments *moments, const mf_state *state,
-                 const mf_provenance *identity, int keep);
+                 const mf_provenance *identity, int64_t keep);
 
 /* Resumes from the newest checkpoint that verifies: fills values and moments of the store.
  * Leftovers of interrupted saves are removed, and damaged checkpoints that are newer are

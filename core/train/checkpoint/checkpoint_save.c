@@ -101,7 +101,7 @@ static int remove_checkpoint(const char *path)
 
 /* Removes the checkpoints before the newest `keep` up to `step`. A failed removal costs only
  * disk space, so it is a warning. */
-static void prune(const char *folder, int64_t step, int keep)
+static void prune(const char *folder, int64_t step, int64_t keep)
 {
     int64_t *steps;
     int n, kept = 0, code = mf_ckpt_list(folder, &steps, &n);
@@ -189,7 +189,7 @@ static int save(const char *folder, const char *path, const char *beside, int64_
 
 int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
                  const mf_ckpt_moments *moments, const mf_state *state,
-                 const mf_provenance *identity, int keep)
+                 const mf_provenance *identity, int64_t keep)
 {
     if (!mf_store_has(store, MF_BLOCK_MOMENT1) || step < 0)
         return mf_fail(MF_EINVAL, "a checkpoint of step %lld of a store%s", (long long)step,
