@@ -245,6 +245,7 @@ CORE += core/data/source_megatron.c
 CORE += core/data/source_turns.c
 CORE += core/data/turns.c
 CORE += core/data/turns.h
+CORE += core/data/stream/cache_drafts.c
 CORE += core/data/stream/cache_ids.c
 CORE += core/data/stream/cache.h
 CORE += core/data/stream/cache_text.c

@@ -77,10 +77,13 @@ begin() {
     "$MOEFW" train tiny.ini -q --out run --set train.keep_best=yes
     mkdir run/best/step-1.gone.tmp run/ckpt/step-9.tmp
     touch run/config.ini.4711-0.tmp run/manifest.json.4711-12.tmp run/mine.tmp run/samples/step-2.json.1-0.tmp
+    mkdir run/trace
+    touch run/trace/step-4.safetensors.tmp run/trace/mine.safetensors.tmp run/trace/step-x.safetensors.tmp
     run "$MOEFW" train -q --resume run --set train.steps=4
     [ "$status" -eq 0 ]
     [[ "$output" == *"config.ini.4711-0.tmp: removed"* ]]
-    [ "$(find run -name '*.tmp')" = run/mine.tmp ]
+    [[ "$output" == *"run/trace/step-4.safetensors.tmp: removed"* ]]
+    [ "$(find run -name '*.tmp' | sort | tr '\n' ' ')" = "run/mine.tmp run/trace/mine.safetensors.tmp run/trace/step-x.safetensors.tmp " ]
 }
 
 @test "a loop of symbolic links is a bad input" {

@@ -6,6 +6,7 @@
 #ifndef MF_DATA_CACHE_H
 #define MF_DATA_CACHE_H
 
+#include "base/file/io.h"
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/tokenizer/tokenizer.h"
@@ -25,6 +26,28 @@ void mf_cache_ids_write(const char *folder, const char *path, const mf_id_part *
  * themselves are mapped. name: of the text, in messages. MF_EINPUT, MF_EIO, MF_ENOMEM. */
 int mf_cache_text(const char *folder, const mf_tokenizer *t, const char *name,
                   const mf_source_files *files, uint64_t begin, uint64_t end, mf_id_parts *ret);
+
+/* ---- files that are being written ---- */
+
+/* A new file beside one of the folder: PATH.PROCESS-N.tmp. */
+typedef struct mf_cache_draft {
+    mf_writer out;
+    char *name;
+    int lock; /* descriptor, which has the file's lock until it has its final name; or -1 */
+} mf_cache_draft;
+
+/* MF_EIO, MF_ENOMEM. After MF_OK the draft must be closed. */
+int mf_cache_draft_open(mf_cache_draft *d, const char *path);
+/* Gives the draft its name, on disk; if `rc`, the status of what was written, is an error, or
+ * if that fails, the draft is removed. Returns rc or the error. */
+int mf_cache_draft_close(mf_cache_draft *d, const char *path, int rc);
+/* Removes the drafts that killed processes left: those that nobody has locked, and of those
+ * without a lock the ones that nobody has written to for a day. What cannot be removed, stays;
+ * that is no error. */
+void mf_cache_clean(const char *folder);
+
+/* ---- the files of a text ---- */
+
 /* Reads n bytes of the files, taken together, from offset `begin` on. */
 int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out);
 

@@ -62,6 +62,7 @@ void mf_cache_ids_write(const char *folder, const char *path, const mf_id_part *
 {
     char *file = file_of(folder, path, part), text[64];
     const int n = snprintf(text, sizeof text, "{\"largest\":%d}\n", (int)part->largest);
+    if (file) mf_cache_clean(folder);
     if (!file || mf_mkdirs(folder) != MF_OK ||
         mf_write_file_atomic(file, text, (size_t)n) != MF_OK)
         mf_error_clear();

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file/io.h"
@@ -83,7 +82,7 @@ typedef struct work {
     char *text;
     int32_t id_bytes;
     mf_ids ids;
-    mf_writer out;
+    mf_cache_draft draft;
 } work;
 
 static int id_bytes(const mf_tokenizer *t)
@@ -100,10 +99,12 @@ static int write_ids(work *w)
             for (int b = 0; b < w->id_bytes; b++)
                 words[n * (size_t)w->id_bytes + (size_t)b] =
                     (unsigned char)((uint32_t)w->ids.id[i] >> (8 * b));
-        mf_writer_put(&w->out, words, n * (size_t)w->id_bytes);
+        mf_writer_put(&w->draft.out, words, n * (size_t)w->id_bytes);
     }
     w->ids.n = 0;
-    return w->out.error == MF_OK ? MF_OK : mf_fail(w->out.error, "%s", w->out.message);
+    return w->draft.out.error == MF_OK
+               ? MF_OK
+               : mf_fail(w->draft.out.error, "%s", w->draft.out.message);
 }
 
 /* Reads on until the piece has n bytes or the text ends. */
@@ -143,18 +144,11 @@ static int tokenize_piece(work *w)
 
 static int tokenize(work *w, const char *path)
 {
-    char *beside = mf_strf("%s.%ld", path, (long)getpid());
-    int rc = beside ? mf_writer_open(&w->out, beside, false) : MF_ENOMEM;
+    int rc = mf_cache_draft_open(&w->draft, path);
     const bool opened = rc == MF_OK;
     while (rc == MF_OK && w->at < w->end)
         rc = tokenize_piece(w);
-    const int closed = mf_writer_close(&w->out, true);
-    if (rc == MF_OK) rc = closed;
-    if (rc == MF_OK && mf_io()->rename(beside, path) != 0)
-        rc = mf_fail_errno(MF_EIO, "%s: cannot rename into place", path);
-    if (rc == MF_OK) rc = mf_sync_parent(path);
-    if (rc != MF_OK && opened) mf_io()->unlink(beside);
-    mf_free(beside);
+    if (opened) rc = mf_cache_draft_close(&w->draft, path, rc);
     mf_free(w->text);
     mf_ids_free(&w->ids);
     return rc;
@@ -217,6 +211,7 @@ int mf_cache_text(const char *folder, const mf_tokenizer *t, const char *name,
     char *path;
     if (t->ops == &mf_tokenizer_byte) return map_bytes(files, begin, end, ret);
     int rc = path_of(folder, t, files, begin, end, &path);
+    if (rc == MF_OK) mf_cache_clean(folder);
     if (rc == MF_OK && !mf_exists(path)) {
         work w = {.t = t,
                   .name = name,

@@ -187,7 +187,16 @@ static bool is_draft(const char *name)
     return at < dash && at > name + 1 && at[-1] == '.';
 }
 
-static int clean(const char *folder)
+/* Whether the name is that of a trace that is being written: step-N.safetensors.tmp. */
+static bool is_trace_draft(const char *name)
+{
+    const char *digits = name + strlen("step-");
+    if (strncmp(name, "step-", strlen("step-")) != 0) return false;
+    const size_t n = strspn(digits, "0123456789");
+    return n > 0 && strcmp(digits + n, ".safetensors.tmp") == 0;
+}
+
+static int clean(const char *folder, bool traces)
 {
     char **names;
     int n, code;
@@ -195,7 +204,7 @@ static int clean(const char *folder)
     code = mf_list_dir(folder, &names, &n);
     if (code != MF_OK) return code;
     for (int i = 0; i < n && code == MF_OK; i++) {
-        if (!is_draft(names[i])) continue;
+        if (!is_draft(names[i]) && !(traces && is_trace_draft(names[i]))) continue;
         char *path = mf_path_join(folder, names[i]);
         code = path != NULL ? mf_remove_tree(path) : MF_ENOMEM;
         if (code == MF_OK)
@@ -208,9 +217,9 @@ static int clean(const char *folder)
 
 int mf_rundir_clean(const mf_rundir *dir)
 {
-    int code = clean(dir->path);
-    if (code == MF_OK) code = clean(dir->samples);
-    return code == MF_OK ? clean(dir->trace) : code;
+    int code = clean(dir->path, false);
+    if (code == MF_OK) code = clean(dir->samples, false);
+    return code == MF_OK ? clean(dir->trace, true) : code;
 }
 
 /* Opens a directory that was just created; removes it if that fails. */

@@ -41,8 +41,8 @@ int mf_rundir_read(const char *path, mf_rundir **ret);
 /* Checks that the path still names the locked directory. MF_ERUN if somebody has renamed,
  * removed or replaced it, so that what is written now would belong to no run. */
 int mf_rundir_judge(const mf_rundir *dir);
-/* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp. Each
- * is logged. Needs the lock. */
+/* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and
+ * in trace/ step-N.safetensors.tmp. Each is logged. Needs the lock. */
 int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);

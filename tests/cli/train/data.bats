@@ -463,6 +463,32 @@ megatron() {
     [ "$(find cache -name 'text-*.bin' | wc -l)" -eq 4 ]
 }
 
+@test "what a killed process left in data.cache is removed by the next one, but nothing that somebody writes" {
+    "$MOEFW" data synth --out text.txt --bytes 60000 >/dev/null
+    "$MOEFW" data synth --out large.txt --bytes 30000000 >/dev/null
+    args=(-q -t 1 --steps 1 --set data.tokenizer=char --set data.cache="$PWD/cache" --set model.layers=1 --set model.dim=8
+        --set model.heads=1 --set model.seq=8 --set train.eval_context=0 --set train.batch=2 --set report.enabled=no)
+    # a process that stands still is one that writes
+    "$MOEFW" train "${args[@]}" --data large.txt --out killed 3>&- &
+    pid=$!
+    until [ -n "$(find cache -name '*.tmp' 2>/dev/null)" ]; do kill -0 "$pid"; done
+    kill -STOP "$pid"
+    draft=$(find cache -name '*.tmp')
+    touch -d '2 days ago' "$draft"
+    "$MOEFW" train "${args[@]}" --data text.txt --out a
+    [ "$(find cache -name '*.tmp')" = "$draft" ]
+    kill -KILL "$pid"
+    wait "$pid" || true
+    # drafts of earlier versions have no lock, so that their age must tell
+    hash=0123456789abcdef0123456789abcdef
+    touch cache/text-$hash.bin.4711 cache/ids-$hash.json.4711-0.tmp cache/mine.tmp cache/text-$hash.bin.mine
+    "$MOEFW" train "${args[@]}" --data text.txt --out b
+    [ "$(find cache -name '*tmp' -o -name '*.bin.*' | wc -l)" -eq 4 ]
+    touch -d '2 days ago' cache/*
+    "$MOEFW" train "${args[@]}" --data text.txt --out c
+    [ "$(find cache -name '*tmp' -o -name '*.bin.*' | sort | tr '\n' ' ')" = "cache/mine.tmp cache/text-$hash.bin.mine " ]
+}
+
 # number KEY FILE: its value in the first line of a metrics file
 number() { sed -n "1s/.*\"$1\":\([-0-9.e]*\).*/\1/p" "$2"; }
 
