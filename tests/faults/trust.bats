@@ -73,6 +73,33 @@ begin() {
     grep -qxF -- "$last" run/metrics.jsonl
 }
 
+@test "a damaged step in the metrics costs its line, not those behind it, and a missing line is told" {
+    "$MOEFW" train tiny.ini -q --out run --set train.steps=9 --set train.log_every=1
+    cp run/metrics.jsonl whole
+    sed -i '2s/"step":[0-9]*/"step":91/' run/metrics.jsonl
+    run "$MOEFW" train -q --resume run --set train.steps=10
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"run/metrics.jsonl: 1 damaged line between valid ones"* ]]
+    [[ "$output" != *missing* ]]
+    sed 2d whole >rest
+    sed 2d run/metrics.jsonl | head -n "$(wc -l <rest)" | cmp - rest
+    # the last line: it looks as if it were behind the checkpoint, or as if it were damaged
+    for damage in 's/"step":10/"step":95/' 's/"step"/"sXep"/'; do
+        cp -r run copy
+        sed -i "\$$damage" copy/metrics.jsonl
+        all=$(wc -l <copy/metrics.jsonl)
+        run "$MOEFW" train -q --resume copy
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"copy/metrics.jsonl: 1 of the $all lines up to step 10 are missing"* ]]
+        rm -r copy
+    done
+    # lines behind the checkpoint go without a word
+    rm -r run/ckpt/step-10
+    run "$MOEFW" train -q --resume run
+    [ "$status" -eq 0 ]
+    [[ "$output" != *missing* && "$output" != *removed* ]]
+}
+
 @test "resume removes what a killed process left" {
     "$MOEFW" train tiny.ini -q --out run --set train.keep_best=yes
     mkdir run/best/step-1.gone.tmp run/ckpt/step-9.tmp

@@ -19,6 +19,7 @@ struct mf_step_file {
     ino_t inode;
     char *path;
     mf_jw *line;
+    int64_t lines; /* in the file */
 };
 
 /* ---- writing ---- */
@@ -36,37 +37,109 @@ static int64_t step_of(const char *line, size_t n)
     return i > at && i < n && line[i] == ',' ? step : -1;
 }
 
-/* Size of the file up to the last line before the first one that has a step after keep_to_step;
- * 0 for a missing file. Damaged lines between valid ones stay: readers skip them. */
-static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
+/* A line with an end, of a file that is to be cut. */
+typedef struct step_line {
+    size_t end;   /* behind its newline */
+    int64_t step; /* -1: damaged */
+    bool good;    /* belongs to the lines whose steps rise */
+    int last;     /* the number of the line before it in the rising lines that end with it */
+} step_line;
+
+typedef struct step_lines {
+    step_line *line;
+    int n, room;
+    int *tail; /* [n] see find_rising */
+} step_lines;
+
+static int list_lines(const char *text, size_t size, step_lines *ret)
+{
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        if (end == NULL) break;
+        const size_t n = (size_t)(end - (text + at));
+        if (ret->n == ret->room) {
+            const int room = 2 * ret->room + 256;
+            step_line *more = mf_realloc(ret->line, (size_t)ret->room * sizeof *more,
+                                         (size_t)room * sizeof *more);
+            if (more == NULL) return MF_ENOMEM;
+            ret->line = more;
+            ret->room = room;
+        }
+        ret->line[ret->n++] = (step_line){at + n + 1, step_of(text + at, n), false, -1};
+        at += n + 1;
+    }
+    ret->tail = mf_alloc((size_t)ret->n + 1, sizeof *ret->tail);
+    return ret->tail != NULL ? MF_OK : MF_ENOMEM;
+}
+
+/* Marks the longest choice of lines whose steps do not fall (of several, one that ends with the
+ * least step): a step with a damaged digit is not in it, wherever it stands, and all others
+ * are. tail[k] is the line with the least step that ends such a choice of k + 1 lines. */
+static void find_rising(step_lines *s)
+{
+    int longest = 0;
+    for (int i = 0; i < s->n; i++) {
+        int low = 0, high = longest;
+        if (s->line[i].step < 0) continue;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (s->line[s->tail[middle]].step <= s->line[i].step)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        s->line[i].last = low > 0 ? s->tail[low - 1] : -1;
+        s->tail[low] = i;
+        if (low == longest) longest++;
+    }
+    for (int i = longest > 0 ? s->tail[longest - 1] : -1; i >= 0; i = s->line[i].last)
+        s->line[i].good = true;
+}
+
+/* Decides which lines stay: those up to the last good one that has no step after keep_to_step.
+ * Damaged ones between them stay, too: readers skip them. Tells how many are damaged. */
+static void cut(const char *path, int64_t keep_to_step, const step_lines *s, size_t *ret_bytes,
+                int64_t *ret_lines)
+{
+    int kept = 0, between = 0, behind = 0;
+    for (int i = 0; i < s->n; i++)
+        if (s->line[i].good && s->line[i].step <= keep_to_step) kept = i + 1;
+    for (int i = 0; i < s->n; i++)
+        if (!s->line[i].good) *(i < kept ? &between : &behind) += 1;
+    if (between > 0)
+        mf_log(MF_LOG_WARN, "%s: %d damaged %s between valid ones", path, between,
+               between == 1 ? "line" : "lines");
+    if (behind > 0)
+        mf_log(MF_LOG_WARN, "%s: removed: %d damaged %s behind those up to step %lld", path,
+               behind, behind == 1 ? "line" : "lines", (long long)keep_to_step);
+    *ret_bytes = kept > 0 ? s->line[kept - 1].end : 0;
+    *ret_lines = kept;
+}
+
+/* Size of what stays of the file, and its lines; 0 for a missing file. */
+static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret_bytes,
+                      int64_t *ret_lines)
 {
     char *text;
-    size_t size, at = 0;
-    int damaged = 0, kept = 0; /* damaged lines; those before the last line that stays */
-    *ret = 0;
+    size_t size;
+    step_lines s = {0};
+    *ret_bytes = 0;
+    *ret_lines = 0;
     int rc = mf_read_file(path, 0, &text, &size);
     if (rc == MF_ENOTFOUND) {
         mf_error_clear();
         return MF_OK;
     }
     if (rc != MF_OK) return rc;
-    while (at < size) {
-        const char *end = memchr(text + at, '\n', size - at);
-        if (end == NULL) break;
-        size_t n = (size_t)(end - (text + at));
-        int64_t step = step_of(text + at, n);
-        if (step > keep_to_step) break;
-        at += n + 1;
-        damaged += step < 0;
-        if (step < 0) continue;
-        kept = damaged;
-        *ret = at;
+    rc = list_lines(text, size, &s);
+    if (rc == MF_OK) {
+        find_rising(&s);
+        cut(path, keep_to_step, &s, ret_bytes, ret_lines);
     }
+    mf_free(s.tail);
+    mf_free(s.line);
     mf_free(text);
-    if (kept > 0)
-        mf_log(MF_LOG_WARN, "%s: %d damaged %s between valid ones", path, kept,
-               kept == 1 ? "line" : "lines");
-    return MF_OK;
+    return rc;
 }
 
 static int open_file(mf_step_file *f, const char *path, size_t keep)
@@ -85,12 +158,14 @@ static int open_file(mf_step_file *f, const char *path, size_t keep)
 int mf_step_file_open(const char *path, int64_t keep_to_step, mf_step_file **ret)
 {
     size_t keep = 0;
+    int64_t lines = 0;
     *ret = NULL;
-    int rc = keep_to_step >= 0 ? kept_bytes(path, keep_to_step, &keep) : MF_OK;
+    int rc = keep_to_step >= 0 ? kept_bytes(path, keep_to_step, &keep, &lines) : MF_OK;
     if (rc != MF_OK) return rc;
     mf_step_file *f = mf_alloc(1, sizeof *f);
     if (f == NULL) return MF_ENOMEM;
     f->fd = -1;
+    f->lines = lines;
     f->path = mf_strdup(path);
     f->line = mf_jw_new();
     rc = f->path != NULL && f->line != NULL ? open_file(f, path, keep) : MF_ENOMEM;
@@ -129,7 +204,13 @@ int mf_step_file_put(mf_step_file *f)
     }
     if (mf_raw_write(f->fd, text, n) != 0 || mf_raw_write(f->fd, "\n", 1) != 0)
         return mf_fail_errno(MF_EIO, "%s: cannot write", f->path);
+    f->lines++;
     return MF_OK;
+}
+
+int64_t mf_step_file_lines(const mf_step_file *f)
+{
+    return f->lines;
 }
 
 int mf_step_file_sync(mf_step_file *f)

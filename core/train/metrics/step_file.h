@@ -18,11 +18,15 @@
 
 typedef struct mf_step_file mf_step_file;
 
-/* keep_to_step < 0: makes a new, empty file. Otherwise truncates the file before its first line
- * that is damaged or has a later step, and continues there. MF_EIO, MF_ENOMEM. */
+/* keep_to_step < 0: makes a new, empty file. Otherwise truncates the file behind its last line
+ * that has no later step, and continues there. A line whose step does not fit between those of
+ * the others counts as damaged, wherever it stands; damaged lines before that place stay, those
+ * behind it go, and both are logged. MF_EIO, MF_ENOMEM. */
 int mf_step_file_open(const char *path, int64_t keep_to_step, mf_step_file **ret);
 mf_jw *mf_step_file_line(mf_step_file *f);
 int mf_step_file_put(mf_step_file *f);
+/* Number of lines in the file, damaged ones included. */
+int64_t mf_step_file_lines(const mf_step_file *f);
 /* Forces all lines to disk, before a checkpoint relies on them. */
 int mf_step_file_sync(mf_step_file *f);
 int mf_step_file_close(mf_step_file *f); /* NULL is allowed */

@@ -7,6 +7,7 @@
  * Without a run directory, records are made but not written. */
 #include <math.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "graph/shape.h"
 #include "train/observers/observers.h"
@@ -21,6 +22,7 @@ typedef struct metrics_log {
     double tokens, dropped, reassigned;
     double lap_started, lap_apart; /* times of the last record: clock, mf_trainer_apart */
     int64_t lap_tokens;
+    int64_t lines; /* in the file when the checkpoint was saved; 0: an older one does not say */
 } metrics_log;
 
 /* ---- a record ---- */
@@ -185,8 +187,15 @@ static int begin(void *self, mf_trainer *t)
     metrics_log *o = self;
     begin_lap(o, t);
     if (!mf_trainer_dir(t)) return MF_OK;
-    return mf_step_file_open(mf_trainer_dir(t)->metrics,
-                             mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1, &o->file);
+    const char *path = mf_trainer_dir(t)->metrics;
+    const int64_t keep = mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1;
+    const int rc = mf_step_file_open(path, keep, &o->file);
+    const int64_t found = rc == MF_OK ? mf_step_file_lines(o->file) : o->lines;
+    /* A last line with a damaged step looks as if it were behind the checkpoint. */
+    if (found < o->lines)
+        mf_log(MF_LOG_WARN, "%s: %lld of the %lld lines up to step %lld are missing", path,
+               (long long)(o->lines - found), (long long)o->lines, (long long)keep);
+    return rc;
 }
 
 static int sync(const metrics_log *o)
@@ -205,6 +214,8 @@ static int save(void *self, mf_trainer *t, mf_state *s)
     const metrics_log *o = self;
     (void)t;
     int rc = sync(o);
+    if (rc == MF_OK && o->file)
+        rc = mf_state_set_int(s, "log/lines", mf_step_file_lines(o->file));
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", o->tokens);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", o->dropped);
     return rc == MF_OK ? mf_state_set_real(s, "log/moved", o->reassigned) : rc;
@@ -217,6 +228,7 @@ static int load(void *self, mf_trainer *t, const mf_state *s)
     mf_state_real(s, "log/seen", &o->tokens); /* an older checkpoint lacks these */
     mf_state_real(s, "log/dropped", &o->dropped);
     mf_state_real(s, "log/moved", &o->reassigned);
+    mf_state_int(s, "log/lines", &o->lines);
     return MF_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "tests/lib/scratch.h"
 #include "train/metrics/correlation.h"
 #include "train/metrics/metrics.h"
 #include "train/sample.h"
@@ -201,6 +202,54 @@ START_TEST(a_cut_and_continued_file_is_the_unbroken_one)
     ck_assert_uint_lt(m, n);
     mf_free(whole);
     write_steps(path_of("absent"), 5, 6, 6); /* a missing file is not an error */
+}
+END_TEST
+
+/* Opens a file of the given steps (-1: a damaged line) to continue after step `keep`, and
+ * returns how many of its lines stay. */
+static int64_t stay(const int *steps, int n, int64_t keep)
+{
+    mf_step_file *log;
+    char text[1024];
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 steps[i] < 0 ? "{\"stXp\":%d,\"split\":\"train\"}\n"
+                                              : "{\"step\":%d,\"split\":\"train\"}\n",
+                                 steps[i]);
+    scratch_write(path_of("steps"), text, used);
+    ck_assert_int_eq(mf_step_file_open(path_of("steps"), keep, &log), MF_OK);
+    const int64_t lines = mf_step_file_lines(log);
+    ck_assert_int_eq(mf_step_file_close(log), MF_OK);
+    mf_free(bytes(path_of("steps"), &used));
+    size_t all = 0;
+    for (int i = 0; i < lines; i++)
+        all += (size_t)snprintf(text, sizeof text, "{\"step\":%d,\"split\":\"train\"}\n",
+                                steps[i]);
+    ck_assert_uint_eq(used, all);
+    return lines;
+}
+
+#define STAY(keep, ...)                                                                        \
+    stay((const int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), keep)
+
+/* Expected: the lines up to the last one that belongs to the checkpoint. */
+START_TEST(a_damaged_step_costs_only_its_line)
+{
+    ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 8, 9), 6);
+    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 9), 9);
+    ck_assert_int_eq(STAY(9, 1, 91, 3, 3, 3, 4, 5, 6, 7, 8, 9), 11);
+    ck_assert_int_eq(STAY(9, 91, 92, 3, 4, 5, 6, 7, 8, 9), 9);
+    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 99, 9), 9);
+    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 99), 8); /* as if behind the checkpoint */
+    ck_assert_int_eq(STAY(9, 9, 2, 3, 4, 5, 6, 7, 8, 9), 9);
+    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 0), 8);
+    ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 8, 1), 6); /* 7 and 8 come again */
+    ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 6, 9, 9), 8);
+    ck_assert_int_eq(STAY(6, 1, -1, 3, 4, -1, 6, 7, -1), 6);
+    ck_assert_int_eq(STAY(6, 1, 2, -1, -1), 2);
+    ck_assert_int_eq(STAY(6, -1, 91), 0);
+    ck_assert_int_eq(STAY(6, 4), 1);
 }
 END_TEST
 
@@ -438,6 +487,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("metrics");
     tcase_add_test(c, a_line_has_the_documented_keys);
     tcase_add_test(c, a_cut_and_continued_file_is_the_unbroken_one);
+    tcase_add_test(c, a_damaged_step_costs_only_its_line);
     tcase_add_test(c, what_was_written_is_read);
     tcase_add_test(c, tasks_are_written_and_read);
     tcase_add_test(c, correlations);
