@@ -36,6 +36,39 @@ begin() {
     [ "$status" -eq 1 ]
 }
 
+# lost FILE...: files of the run are removed while it trains; sets err
+lost() {
+    rm -rf run
+    begin
+    (cd run && until rm -rf "$@" 2>/dev/null; do :; done)
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 1 ]
+}
+
+@test "a run folder that is emptied while training is an error, and so is a file of the run that is missing" {
+    mkdir run # lost removes it
+    lost config.ini ckpt manifest.json metrics.jsonl memory.jsonl tokenizer.json weights.json
+    grep -q 'run: the run.s folder was emptied while the run wrote to it: config.ini is gone' err
+    lost manifest.json
+    grep -q 'run: the run.s folder was emptied while the run wrote to it: manifest.json is gone' err
+    for file in metrics.jsonl memory.jsonl; do
+        lost $file
+        grep -q "run/$file: the file was removed or replaced while the run wrote to it" err
+    done
+    # an editor that removes a file first disturbs no run
+    rm -rf run
+    begin
+    cp run/config.ini .
+    rm run/config.ini
+    sleep 0.3
+    cp config.ini run/
+    sleep 0.5
+    kill -0 "$pid"
+    kill -TERM "$pid"
+    wait "$pid" || true
+}
+
 @test "resume names an option that the checkpoint overrides" {
     "$MOEFW" train tiny.ini -q --out run --set train.lr=0.001
     run "$MOEFW" train -q --resume run --set train.steps=4 --set train.lr=0.5

@@ -17,6 +17,7 @@ struct mf_step_file {
     int fd;
     dev_t device; /* of the file that fd was opened for */
     ino_t inode;
+    bool named; /* the system says how many names the file has */
     char *path;
     mf_jw *line;
     int64_t lines; /* in the file */
@@ -152,6 +153,7 @@ static int open_file(mf_step_file *f, const char *path, size_t keep)
     if (fstat(f->fd, &st) != 0) return mf_fail_errno(MF_EIO, "%s: cannot look at it", path);
     f->device = st.st_dev;
     f->inode = st.st_ino;
+    f->named = st.st_nlink > 0;
     return MF_OK;
 }
 
@@ -186,6 +188,17 @@ mf_jw *mf_step_file_line(mf_step_file *f)
     return f->line;
 }
 
+/* What is written to a file that has lost its name is lost. */
+static int judge_name(const mf_step_file *f, const struct stat *st)
+{
+    if (!f->named || st->st_nlink > 0) return MF_OK;
+    return mf_fail(
+        MF_ERUN,
+        "%s: the file was removed or replaced while the run wrote to it; expected it "
+        "to stay until the end",
+        f->path);
+}
+
 int mf_step_file_put(mf_step_file *f)
 {
     size_t n;
@@ -202,6 +215,8 @@ int mf_step_file_put(mf_step_file *f)
                        "to close only descriptors that they opened",
                        f->path);
     }
+    const int rc = judge_name(f, &st);
+    if (rc != MF_OK) return rc;
     if (mf_raw_write(f->fd, text, n) != 0 || mf_raw_write(f->fd, "\n", 1) != 0)
         return mf_fail_errno(MF_EIO, "%s: cannot write", f->path);
     f->lines++;
@@ -215,6 +230,9 @@ int64_t mf_step_file_lines(const mf_step_file *f)
 
 int mf_step_file_sync(mf_step_file *f)
 {
+    struct stat st;
+    const int rc = fstat(f->fd, &st) == 0 ? judge_name(f, &st) : MF_OK;
+    if (rc != MF_OK) return rc;
     if (mf_raw_fsync(f->fd) != 0) return mf_fail_errno(MF_EIO, "%s: cannot sync", f->path);
     return MF_OK;
 }

@@ -24,10 +24,11 @@ typedef struct mf_step_file mf_step_file;
  * behind it go, and both are logged. MF_EIO, MF_ENOMEM. */
 int mf_step_file_open(const char *path, int64_t keep_to_step, mf_step_file **ret);
 mf_jw *mf_step_file_line(mf_step_file *f);
+/* MF_ERUN: the file was removed or replaced, so that nobody would read the line. MF_EIO. */
 int mf_step_file_put(mf_step_file *f);
 /* Number of lines in the file, damaged ones included. */
 int64_t mf_step_file_lines(const mf_step_file *f);
-/* Forces all lines to disk, before a checkpoint relies on them. */
+/* Forces all lines to disk, before a checkpoint relies on them. Fails as mf_step_file_put. */
 int mf_step_file_sync(mf_step_file *f);
 int mf_step_file_close(mf_step_file *f); /* NULL is allowed */
 

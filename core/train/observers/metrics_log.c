@@ -132,12 +132,15 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return scheduled(t, step) ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS : 0;
 }
 
-/* The file stays open, so a line is written even if the folder has another name by now. */
+/* The file stays open, so a line is written even if the folder has another name by now. What
+ * has happened to the folder tells more than what has happened to the file. */
 static int put(metrics_log *o, const mf_trainer *t, const mf_metrics_record *r)
 {
     if (!o->file) return MF_OK;
     const int rc = mf_metrics_put(o->file, r);
-    return rc == MF_OK ? mf_rundir_judge(mf_trainer_dir(t)) : rc;
+    if (rc != MF_OK && rc != MF_ERUN) return rc;
+    const int judged = mf_rundir_judge(mf_trainer_dir(t));
+    return judged != MF_OK ? judged : rc;
 }
 
 static double lap(const metrics_log *o, const mf_trainer *t)

@@ -48,7 +48,9 @@ static int begin(void *self, mf_trainer *t)
 {
     (void)self;
     if (mf_trainer_resumed(t)) return MF_OK;
-    return mf_run_files_write(mf_trainer_session(t), mf_trainer_dir(t));
+    const int rc = mf_run_files_write(mf_trainer_session(t), mf_trainer_dir(t));
+    if (rc == MF_OK) mf_rundir_expect(mf_trainer_settings(t)->dir);
+    return rc;
 }
 
 int mf_observe_run_files(mf_trainer *t)

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char lock_name[] = ".lock";
@@ -156,6 +157,36 @@ static int open_locked(const char *path, mf_rundir **ret)
     return code;
 }
 
+void mf_rundir_expect(mf_rundir *dir)
+{
+    dir->has_config = mf_exists(dir->config);
+    dir->has_manifest = mf_exists(dir->manifest);
+}
+
+/* Editors write a file anew by removing it first, so one that is missing may come back. */
+static int judge_file(const mf_rundir *dir, const char *path)
+{
+    enum { LOOKS = 20 };
+    static const struct timespec wait = {0, 50 * 1000 * 1000};
+    struct stat st;
+    for (int i = 0; i < LOOKS; i++) {
+        if (i > 0) nanosleep(&wait, NULL);
+        if (stat(path, &st) == 0) return MF_OK;
+        if (errno != ENOENT && errno != ENOTDIR)
+            return mf_fail_errno(MF_EIO, "%s: cannot look at the run", dir->path);
+    }
+    return mf_fail(MF_ERUN,
+                   "%s: the run's folder was emptied while the run wrote to it: %s is gone; "
+                   "expected it to stay until the end",
+                   dir->path, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+}
+
+static int judge_files(const mf_rundir *dir)
+{
+    const int rc = dir->has_config ? judge_file(dir, dir->config) : MF_OK;
+    return rc == MF_OK && dir->has_manifest ? judge_file(dir, dir->manifest) : rc;
+}
+
 int mf_rundir_judge(const mf_rundir *dir)
 {
     struct stat here, locked;
@@ -165,7 +196,7 @@ int mf_rundir_judge(const mf_rundir *dir)
         return mf_fail_errno(MF_EIO, "%s: cannot look at the run", dir->path);
     if (found && fstat(dir->lock, &locked) == 0 && here.st_ino == locked.st_ino &&
         here.st_dev == locked.st_dev)
-        return MF_OK;
+        return judge_files(dir);
     return mf_fail(MF_ERUN,
                    "%s: the run's folder was removed, renamed or replaced while the run wrote "
                    "to it; expected it to stay until the end",
@@ -385,7 +416,9 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
 {
     *ret = NULL;
     int code = check_run(path);
-    return code == MF_OK ? open_locked(path, ret) : code;
+    if (code == MF_OK) code = open_locked(path, ret);
+    if (code == MF_OK) mf_rundir_expect(*ret);
+    return code;
 }
 
 /* What a path of a run names. */

@@ -21,6 +21,7 @@ typedef struct mf_rundir {
     char *weights, *ckpt, *trace, *best, *stored, *lock_file;
     int lock;     /* descriptor of the lock; -1: opened for reading only */
     int64_t step; /* of the checkpoint that the path names; -1: it names none */
+    bool has_config, has_manifest; /* see mf_rundir_expect */
 } mf_rundir;
 
 /* Creates PARENT/NAME-N with the smallest free N >= 1, and locks it. PARENT is created if
@@ -38,8 +39,12 @@ int mf_rundir_open(const char *path, mf_rundir **ret);
  * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
  * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
-/* Checks that the path still names the locked directory. MF_ERUN if somebody has renamed,
- * removed or replaced it, so that what is written now would belong to no run. */
+/* Notes which of config.ini and manifest.json the directory has, for mf_rundir_judge:
+ * mf_rundir_open does it, and who has written them in a new directory. */
+void mf_rundir_expect(mf_rundir *dir);
+/* Checks that the path still names the locked directory, and that it has the files that it had.
+ * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that what is written now
+ * would belong to no run. */
 int mf_rundir_judge(const mf_rundir *dir);
 /* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and
  * in trace/ step-N.safetensors.tmp. Each is logged. Needs the lock. */
