@@ -94,6 +94,25 @@ lost() {
     [[ "$output" == *"warning: resuming with other data than those of the checkpoint"* ]]
 }
 
+@test "whatever reads a run refuses a checkpoint of another run, and a run without manifest.json says that nothing tells" {
+    "$MOEFW" train tiny.ini -q --out run
+    "$MOEFW" train tiny.ini -q --out other --set train.seed=5 --set train.steps=9 --set train.keep_best=yes
+    mkdir run/best
+    cp -r other/ckpt/step-9 run/ckpt/
+    cp -r other/best/step-* run/best/
+    for args in "eval run" "generate run --tokens 2" "trace record run -o t.safetensors" "eval run/best" "eval run --step 9" \
+        "swap run --router hash" "train tiny.ini -q --out new --set train.from=run" "train tiny.ini -q --out new --set train.from=run/best"; do
+        run "$MOEFW" $args
+        [ "$status" -eq 3 ] || { echo "$args: $status $output"; return 1; }
+        [[ "$output" == *": a checkpoint of another run ("* ]]
+    done
+    "$MOEFW" eval run --step 3
+    rm run/manifest.json
+    run "$MOEFW" train -q --resume run --set train.steps=10
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"warning: run/manifest.json is missing: nothing tells whether the checkpoint is of this run"* ]]
+}
+
 @test "resume keeps the metrics behind a damaged line" {
     "$MOEFW" train tiny.ini -q --out run
     before=$(wc -l <run/metrics.jsonl)

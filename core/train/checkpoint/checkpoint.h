@@ -98,17 +98,20 @@ int mf_ckpt_clean(const char *folder);
 /* Loads parameters without moments: of the newest checkpoint that verifies, or only of `step`
  * if it is >= 0. ret_step may be NULL. MF_ECHECKPOINT if there is none. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);
-/* As mf_ckpt_load, and also reads the saved state. The store may differ from the checkpoint in
+/* As mf_ckpt_load, and also reads the saved state. run: the name of the run that the checkpoint
+ * must be of, else MF_ECHECKPOINT; NULL or "": any, as is one without a name. The store may differ from the checkpoint in
  * parameters whose names contain `but`: those with the same name and shape are read, the others
  * keep their values. but NULL: no parameter may differ. The caller frees *ret_state; ret_state
  * may be NULL. */
-int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
-                            int64_t *ret_step, mf_state **ret_state);
+int mf_ckpt_load_with_state(const char *folder, int64_t step, const char *run, mf_store *store,
+                            const char *but, int64_t *ret_step, mf_state **ret_state);
 /* Reads the newest checkpoint that verifies as initial values. Parameters that the checkpoint
  * lacks keep their values; *ret_missing counts them. Buffers of controllers and the heads'
- * learning-rate factors are not read. MF_ECHECKPOINT if no checkpoint verifies, if a parameter
- * has another shape there, or if store and checkpoint have no parameter in common. */
-int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing);
+ * learning-rate factors are not read. MF_ECHECKPOINT if no checkpoint verifies, if it is not of
+ * `run` (as in mf_ckpt_load_with_state), if a parameter has another shape there, or if store and
+ * checkpoint have no parameter in common. */
+int mf_ckpt_start(const char *folder, const char *run, mf_store *store, int64_t *ret_step,
+                  int *ret_missing);
 
 /* ---- inspection ---- */
 

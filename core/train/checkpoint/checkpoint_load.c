@@ -184,20 +184,38 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
     return code;
 }
 
-int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step)
+static bool differ(const char *before, const char *now)
 {
-    return mf_ckpt_load_with_state(folder, step, store, NULL, ret_step, NULL);
+    return now && *now && *before && strcmp(before, now) != 0;
 }
 
-int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
-                            int64_t *ret_step, mf_state **ret_state)
+/* A checkpoint that came from elsewhere may fit the model; it is not this run's. */
+static int judge_run(const char *path, const mf_manifest *m, const char *run)
+{
+    if (!differ(m->provenance.run, run)) return MF_OK;
+    return mf_fail(MF_ECHECKPOINT,
+                   "%s: a checkpoint of another run (%s): expected one of this run (%s); a new "
+                   "run with train.from takes the weights of another",
+                   path, m->provenance.run, run);
+}
+
+/* ---- loading ---- */
+
+int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step)
+{
+    return mf_ckpt_load_with_state(folder, step, NULL, store, NULL, ret_step, NULL);
+}
+
+int mf_ckpt_load_with_state(const char *folder, int64_t step, const char *run, mf_store *store,
+                            const char *but, int64_t *ret_step, mf_state **ret_state)
 {
     mf_manifest m;
     char *path;
     if (ret_state != NULL) *ret_state = NULL;
     int code = find(folder, step, false, &m, &path);
     if (code != MF_OK) return code;
-    code = mf_ckpt_fit_model(path, store, but);
+    code = judge_run(path, &m, run);
+    if (code == MF_OK) code = mf_ckpt_fit_model(path, store, but);
     if (code == MF_OK) code = mf_ckpt_read_model(path, store, but);
     if (code == MF_OK && ret_state != NULL) code = mf_ckpt_read_numbers(path, ret_state);
     if (code == MF_OK && ret_step != NULL) *ret_step = m.step;
@@ -206,14 +224,16 @@ int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, c
     return code;
 }
 
-int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing)
+int mf_ckpt_start(const char *folder, const char *run, mf_store *store, int64_t *ret_step,
+                  int *ret_missing)
 {
     mf_manifest m;
     char *path;
     int read = 0;
     int code = find(folder, -1, false, &m, &path);
     if (code != MF_OK) return code;
-    code = mf_ckpt_read_common(path, store, &read, ret_missing);
+    code = judge_run(path, &m, run);
+    if (code == MF_OK) code = mf_ckpt_read_common(path, store, &read, ret_missing);
     if (code == MF_OK && read == 0)
         code = mf_fail(MF_ECHECKPOINT,
                        "%s: no tensor of the model that the configuration "
@@ -310,24 +330,12 @@ static void tell_differences(const mf_provenance *before, const mf_provenance *n
             tell_plugin(&before->plugins[i], before->plugins[i].hash, "");
 }
 
-static bool differ(const char *before, const char *now)
+static void tell_data(const mf_provenance *before, const mf_provenance *now)
 {
-    return now && *now && *before && strcmp(before, now) != 0;
-}
-
-/* A checkpoint that came from elsewhere may fit the model; it is not this run's. */
-static int judge_run(const char *path, const mf_provenance *before, const mf_provenance *now)
-{
-    if (differ(before->run, now->run))
-        return mf_fail(MF_ECHECKPOINT,
-                       "%s: a checkpoint of another run (%s): expected one of this run (%s); a "
-                       "new run with train.from takes the weights of another",
-                       path, before->run, now->run);
     if (differ(before->data, now->data))
         mf_log(MF_LOG_WARN,
                "resuming with other data than those of the checkpoint: what the run has read "
                "so far is not what it reads from here on");
-    return MF_OK;
 }
 
 static int take_over(const char *path, mf_store *store, mf_state **ret)
@@ -349,9 +357,10 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
     int code = mf_ckpt_clean(folder);
     if (code == MF_OK) code = find(folder, -1, true, &m, &path);
     if (code != MF_OK) return code;
-    code = judge_run(path, &m.provenance, identity);
+    code = judge_run(path, &m, identity->run);
     if (code == MF_OK) code = take_over(path, store, ret_state);
     if (code == MF_OK) {
+        tell_data(&m.provenance, identity);
         tell_differences(&m.provenance, identity);
         *ret_step = m.step;
         /* Checkpoints of earlier versions have the time in their state. */

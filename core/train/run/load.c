@@ -118,11 +118,14 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_model_dims dims;
     const char **classes = NULL;
     int32_t n_classes = 0;
+    char id[MF_PROVENANCE_ID];
+    bool found;
     mf_names more[MF_TASKS_MAX] = {{0}};
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_provenance_read_dims(dir->manifest, &dims);
     if (rc == MF_OK) rc = mf_provenance_read_classes(dir->manifest, &classes, &n_classes);
     if (rc == MF_OK) rc = mf_provenance_read_more_classes(dir->manifest, more);
+    if (rc == MF_OK) rc = mf_provenance_read_id(dir->manifest, id, &found);
     if (rc == MF_OK) rc = load_config(dir->config, change, &config);
     if (rc == MF_OK) {
         mf_session_options o = *options;
@@ -140,7 +143,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
                      "the path names the checkpoint of step %lld, found step %lld, too",
                      (long long)dir->step, (long long)change->step);
     if (rc == MF_OK)
-        rc = mf_ckpt_load_with_state(dir->ckpt, change->step < 0 ? dir->step : change->step,
+        rc = mf_ckpt_load_with_state(dir->ckpt, change->step < 0 ? dir->step : change->step, id,
                                      s->model->store, change->router ? ".router." : NULL,
                                      ret_step, &state);
     if (rc == MF_OK) rc = mf_load_tasks(s->model, state);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -161,15 +162,30 @@ static int read_manifest(const char *path, mf_json **ret)
     return rc;
 }
 
-int mf_provenance_recall(mf_session *s, const char *path)
+int mf_provenance_read_id(const char *path, char ret[MF_PROVENANCE_ID], bool *ret_found)
 {
     mf_json *doc = NULL;
     int rc = read_manifest(path, &doc);
+    *ret_found = rc == MF_OK;
+    ret[0] = '\0';
     if (rc != MF_OK && rc != MF_ENOTFOUND) return rc;
-    if (rc != MF_OK) mf_error_clear(); /* then nothing is compared */
+    if (rc != MF_OK) mf_error_clear();
     const char *id = mf_json_string(mf_json_get(doc, "id"), NULL);
-    snprintf(s->run_id, sizeof s->run_id, "%s", id ? id : "");
+    snprintf(ret, MF_PROVENANCE_ID, "%s", id ? id : "");
     mf_json_free(doc);
+    return MF_OK;
+}
+
+int mf_provenance_recall(mf_session *s, const char *path)
+{
+    bool found;
+    const int rc = mf_provenance_read_id(path, s->run_id, &found);
+    if (rc != MF_OK) return rc;
+    if (!found)
+        mf_log(
+            MF_LOG_WARN,
+            "%s is missing: nothing tells whether the checkpoint is of this run or of another",
+            path);
     mf_provenance_name_data(s);
     return MF_OK;
 }

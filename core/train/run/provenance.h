@@ -5,6 +5,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/session.h"
 
+enum { MF_PROVENANCE_ID = 33 }; /* of the name of a run, or of its data */
+
 /* The provenance of this process, with the plugins that the model uses. It belongs to the
  * calling thread, whose next call overwrites it. */
 const mf_provenance *mf_provenance_now(const mf_model *m);
@@ -16,8 +18,11 @@ void mf_provenance_name_data(mf_session *s);
 /* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial
  * weights; and its data. */
 int mf_provenance_name(mf_session *s, const char *config, const char *weights);
-/* Reads the name of a run from its manifest.json, "" if an earlier version began it or
- * if there is no manifest, and names the data of the session. MF_EINPUT: no JSON. */
+/* Reads the name of a run from its manifest.json: "" if an earlier version began it or if there
+ * is no manifest; *ret_found says which. MF_EINPUT: no JSON. */
+int mf_provenance_read_id(const char *path, char ret[MF_PROVENANCE_ID], bool *ret_found);
+/* The same for the session of a run that is resumed; a manifest that is missing is told. Names
+ * the data of the session, too. */
 int mf_provenance_recall(mf_session *s, const char *path);
 /* Reads the dimensions of a run's model from its manifest.json: vocabulary, labels and numbers
  * of classes; the others become 0. MF_EINPUT if one is missing or wrong. */

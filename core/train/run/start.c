@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/provenance.h"
 #include "train/run/rundir.h"
 
 /* Lets adapters convert values that the other run stores in another form. */
@@ -25,8 +26,11 @@ int mf_start_from(mf_session *s)
     mf_rundir *from = NULL;
     int64_t step = 0;
     int missing = 0;
+    char id[MF_PROVENANCE_ID];
+    bool found;
     int rc = mf_rundir_read(path, &from);
-    if (rc == MF_OK) rc = mf_ckpt_start(from->ckpt, s->model->store, &step, &missing);
+    if (rc == MF_OK) rc = mf_provenance_read_id(from->manifest, id, &found);
+    if (rc == MF_OK) rc = mf_ckpt_start(from->ckpt, id, s->model->store, &step, &missing);
     if (rc == MF_OK) rc = adopt(s->model, from->config);
     mf_rundir_close(from);
     if (rc != MF_OK) return mf_fail_context(rc, "train.from");

@@ -428,7 +428,7 @@ START_TEST(a_start_from_another_run_sets_bf16_copies)
     ck_assert_int_eq(mf_store_seal(s, 99, true), MF_OK);
     int64_t step = 0;
     int missing = -1;
-    ck_assert_int_eq(mf_ckpt_start(folder, s, &step, &missing), MF_OK);
+    ck_assert_int_eq(mf_ckpt_start(folder, NULL, s, &step, &missing), MF_OK);
     ck_assert(step == 3 && missing == 0);
     const mf_param *saved = mf_store_find(want, "emb");
     for (int64_t i = 0; i < p->count; i++) {
