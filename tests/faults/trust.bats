@@ -94,6 +94,59 @@ lost() {
     [[ "$output" == *"warning: resuming with other data than those of the checkpoint"* ]]
 }
 
+# other FILE OFFSET: another byte there, and the time of change that the file had
+other() {
+    touch -r "$1" time
+    printf '\1' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+    touch -r time "$1"
+}
+
+# changed FILE SET...: a run on the file notices another byte of it, and only that
+changed() {
+    rm -rf run
+    "$MOEFW" train tiny.ini -q --out run --set "data.path=$1" "${@:2}"
+    run "$MOEFW" train -q --resume run --steps 4
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"other data"* ]]
+    other "$1" 10000
+    run "$MOEFW" train -q --resume run --steps 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"warning: resuming with other data than those of the checkpoint"* ]]
+}
+
+@test "one token that changed is noticed, in a token file, a mapped text and a text in memory" {
+    "$MOEFW" data synth --out text.txt --bytes 1500000 >/dev/null
+    cp text.txt ids.bin # two letters are an id of 16 bits
+    changed ids.bin
+    changed text.txt --set data.tokenizer=byte --set data.cache=cache
+    "$MOEFW" data synth --out text.txt --bytes 1500000 >/dev/null
+    changed text.txt --set data.tokenizer=byte --set data.cache=no
+    # the same tokens in another place are the same data
+    run "$MOEFW" train -q --resume run --steps 6 --set data.cache=cache
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"other data"* ]]
+}
+
+@test "of token files over 1 GiB pieces are compared, and the time of change is told" {
+    printf '\1\0\2\0\3\0\4\0' >big.bin
+    truncate -s 1025M big.bin
+    export XDG_CACHE_HOME=$PWD/cache
+    "$MOEFW" train tiny.ini -q --out run --data big.bin --set data.tokenizer= --set train.eval_every=0 --set train.final_batches=2
+    run "$MOEFW" train --resume run --steps 4
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"other data"* && "$output" != *"since the checkpoint"* ]]
+    touch -d '1 hour ago' big.bin
+    run "$MOEFW" train --resume run --steps 5
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"other data"* && "$output" == *"the files of the data were written since the checkpoint"* ]]
+    other big.bin 0
+    run "$MOEFW" train --resume run --steps 6
+    [[ "$output" != *"other data"* ]] # it was 1 before
+    other big.bin 2
+    run "$MOEFW" train --resume run --steps 6
+    [[ "$output" == *"warning: resuming with other data than those of the checkpoint"* ]]
+}
+
 @test "whatever reads a run refuses a checkpoint of another run, and a run without manifest.json says that nothing tells" {
     "$MOEFW" train tiny.ini -q --out run
     "$MOEFW" train tiny.ini -q --out other --set train.seed=5 --set train.steps=9 --set train.keep_best=yes

@@ -56,9 +56,9 @@ typedef struct mf_provenance {
     const mf_provenance_plugin *plugins;
     int n_plugins;
     double wall_s; /* seconds that the run took so far */
-    /* of the run, and of the tokens and labels that it reads; NULL or "": not known, as in
-     * checkpoints of earlier versions */
-    const char *run, *data;
+    /* of the run, and of the tokens and labels that it reads (train/run/data_sums.h: pieces, all,
+     * files); NULL or "": not known, as in checkpoints of earlier versions */
+    const char *run, *data, *data_all, *data_files;
 } mf_provenance;
 
 /* ---- writing and reading ---- */

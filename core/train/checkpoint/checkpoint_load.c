@@ -330,12 +330,19 @@ static void tell_differences(const mf_provenance *before, const mf_provenance *n
             tell_plugin(&before->plugins[i], before->plugins[i].hash, "");
 }
 
+/* A sum of all tokens says more than one of pieces, which earlier checkpoints have alone. */
 static void tell_data(const mf_provenance *before, const mf_provenance *now)
 {
-    if (differ(before->data, now->data))
+    const bool all = *before->data_all && now->data_all && *now->data_all;
+    if (all ? differ(before->data_all, now->data_all) : differ(before->data, now->data))
         mf_log(MF_LOG_WARN,
                "resuming with other data than those of the checkpoint: what the run has read "
                "so far is not what it reads from here on");
+    else if (differ(before->data_files, now->data_files))
+        mf_log(
+            MF_LOG_INFO,
+            "the files of the data were written since the checkpoint; only pieces of them are "
+            "compared, as they are large, and these are the same");
 }
 
 static int take_over(const char *path, mf_store *store, mf_state **ret)

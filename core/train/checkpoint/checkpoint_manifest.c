@@ -31,6 +31,8 @@ static void put_identity(mf_jw *w, const mf_provenance *id)
     mf_jw_kv_real(w, "wall_s", id->wall_s);
     if (id->run && *id->run) mf_jw_kv_string(w, "run", id->run);
     if (id->data && *id->data) mf_jw_kv_string(w, "data", id->data);
+    if (id->data_all && *id->data_all) mf_jw_kv_string(w, "data_all", id->data_all);
+    if (id->data_files && *id->data_files) mf_jw_kv_string(w, "data_files", id->data_files);
     mf_jw_key(w, "plugins");
     mf_jw_array(w);
     for (int i = 0; i < id->n_plugins; i++) {
@@ -153,7 +155,9 @@ static int get_identity(const mf_json *d, mf_manifest *m)
                                     .plugins = m->plugins,
                                     .n_plugins = (int)n,
                                     .run = text_of(d, "run"),
-                                    .data = text_of(d, "data")};
+                                    .data = text_of(d, "data"),
+                                    .data_all = text_of(d, "data_all"),
+                                    .data_files = text_of(d, "data_files")};
     return MF_OK;
 }
 

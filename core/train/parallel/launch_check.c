@@ -53,7 +53,7 @@ static int take_digests(mf_session *s, digests *f)
     if (rc == MF_OK) rc = hash_plugins(p, f->digest[PLUGINS]);
     mf_hash_bytes(p->kernels, strlen(p->kernels), f->digest[KERNELS]);
     mf_provenance_name_data(s);
-    memcpy(f->digest[DATA], s->data_id, sizeof f->digest[DATA]);
+    memcpy(f->digest[DATA], s->data.all, sizeof f->digest[DATA]);
     return rc;
 }
 

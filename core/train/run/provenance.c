@@ -73,7 +73,9 @@ const mf_provenance *mf_provenance_of(const mf_session *s)
     static _Thread_local mf_provenance id;
     id = *mf_provenance_now(s->model);
     id.run = s->run_id;
-    id.data = s->data_id;
+    id.data = s->data.pieces;
+    id.data_all = s->data.all;
+    id.data_files = s->data.files;
     return &id;
 }
 
@@ -81,61 +83,10 @@ const mf_provenance *mf_provenance_of(const mf_session *s)
 
 enum { HASH = 33 };
 
-/* Adds the hash of n bytes to a text. The tokens are already in memory, so their hash takes as
- * long as reading them once. */
-static void add_hash(char *text, size_t size, const void *data, size_t n)
-{
-    char hash[HASH] = "";
-    const size_t used = strlen(text);
-    if (data) mf_hash_bytes(data, n, hash);
-    snprintf(text + used, size - used, "%s %zu\n", hash, n);
-}
-
-/* Tokens that stay in files may be more than memory holds: evenly spaced pieces stand
- * for them. */
-static void add_stored(char *text, size_t size, const mf_corpus *c)
-{
-    enum { PIECES = 256, PIECE = 1024 };
-    int32_t ids[PIECE];
-    const int64_t pieces = c->tokens > PIECES * PIECE ? PIECES : (c->tokens - 1) / PIECE + 1;
-    char sum[HASH] = "", both[2 * HASH];
-    for (int64_t p = 0; p < pieces; p++) {
-        const int64_t begin = pieces < PIECES ? p * PIECE : (c->tokens - PIECE) / pieces * p;
-        int64_t n = 0;
-        while (n < PIECE && begin + n < c->tokens) {
-            ids[n] = mf_corpus_id(c, begin + n);
-            n++;
-        }
-        snprintf(both, sizeof both, "%s", sum);
-        mf_hash_bytes(ids, (size_t)n * sizeof *ids, sum);
-        snprintf(both + strlen(both), HASH, "%s", sum);
-        mf_hash_bytes(both, strlen(both), sum);
-    }
-    add_hash(text, size, sum, strlen(sum));
-    add_hash(text, size, &c->tokens, sizeof c->tokens);
-}
-
 void mf_provenance_name_data(mf_session *s)
 {
-    char text[(6 + 2 * MF_TASKS_MAX + MF_SPLITS) * 64] = "";
-    const mf_corpus *c = s->corpus;
-    if (!c || s->other_data || s->data_id[0]) return;
-    const size_t spans = (size_t)c->n_spans;
-    if (c->ids)
-        add_hash(text, sizeof text, c->ids, (size_t)c->tokens * (size_t)c->id_bytes);
-    else
-        add_stored(text, sizeof text, c);
-    if (c->counted) add_hash(text, sizeof text, c->counted, (size_t)c->tokens);
-    add_hash(text, sizeof text, c->spans, spans * sizeof *c->spans);
-    for (int i = 0; i < c->n_more; i++) {
-        add_hash(text, sizeof text, c->more[i].label, spans * sizeof(int32_t));
-        add_hash(text, sizeof text, c->more[i].value, spans * sizeof(float));
-    }
-    for (int i = 0; i < MF_SPLITS; i++) {
-        const int64_t range[2] = {c->split[i].begin, c->split[i].end};
-        add_hash(text, sizeof text, range, sizeof range);
-    }
-    mf_hash_bytes(text, strlen(text), s->data_id);
+    if (s->corpus && !s->other_data && !s->data.pieces[0])
+        mf_data_sums_take(s->corpus, &s->data);
 }
 
 int mf_provenance_name(mf_session *s, const char *config, const char *weights)
@@ -264,6 +215,7 @@ int mf_provenance_write(const char *path, mf_session *s)
     mf_jw_kv_string(w, "began", began);
     if (*id->run) mf_jw_kv_string(w, "id", id->run);
     if (*id->data) mf_jw_kv_string(w, "data", id->data);
+    if (*id->data_all) mf_jw_kv_string(w, "data_all", id->data_all);
     mf_jw_kv_string(w, "name", s->config->name ? s->config->name : "");
     mf_jw_kv_int(w, "seed", s->config->train.seed);
     mf_jw_kv_int(w, "steps", s->steps);

@@ -12,8 +12,8 @@ enum { MF_PROVENANCE_ID = 33 }; /* of the name of a run, or of its data */
 const mf_provenance *mf_provenance_now(const mf_model *m);
 /* The same with the names of the run and of its data, if they are known. */
 const mf_provenance *mf_provenance_of(const mf_session *s);
-/* Names the data of the session, if they have no name yet: by tokens, which of them count,
- * labels and splits. At most 262,144 tokens are read of those that stay in files. */
+/* Names the data of the session by their sums (train/run/data_sums.h), if they have no
+ * name yet. */
 void mf_provenance_name_data(mf_session *s);
 /* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial
  * weights; and its data. */

@@ -8,6 +8,7 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "model/model.h"
+#include "train/run/data_sums.h"
 #include "train/run_config.h"
 
 struct mf_stored_files;
@@ -28,8 +29,8 @@ typedef struct mf_session {
     bool other_data;   /* options.data was given */
     /* why the data could not be read, if options.spare replaced them; else NULL */
     char *no_data;
-    char run_id[33];  /* set by mf_provenance_name or _recall; "": not known */
-    char data_id[33]; /* the same */
+    char run_id[33];   /* set by mf_provenance_name or _recall; "": not known */
+    mf_data_sums data; /* the same */
 } mf_session;
 
 typedef struct mf_names {
