@@ -443,6 +443,7 @@ CORE += core/train/head_measure.c
 CORE += core/train/head_measure.h
 CORE += core/train/run/changes.c
 CORE += core/train/run/changes.h
+CORE += core/train/run/changes_edits.c
 CORE += core/train/run/changes_files.c
 CORE += core/train/run/changes_parts.h
 CORE += core/train/run/data_sums.c

@@ -329,3 +329,81 @@ key() {
     "$MOEFW" train tiny.ini -q --out run --set train.keep=4294967297
     [ "$(ls -d run/ckpt/step-* | wc -l)" = 3 ]
 }
+
+# edit SCRIPT: changes run/config.ini by hand
+edit() {
+    sed -i "$1" run/config.ini
+}
+
+@test "what somebody writes into config.ini is a change like one of the command line" {
+    printf '%s\n' '[regularizer.old]' plugin=z_loss >>tiny.ini
+    "$MOEFW" train tiny.ini -q --out run
+    id=$("$MOEFW" export mlflow run -o before | tail -n 1 && ls before/*)
+    cp -r run whole
+    # the model stays
+    for key in top_k=1 capacity_factor=1.5 dim=32; do
+        edit "s/^${key%=*} = .*/${key%=*} = ${key#*=}/"
+        line=$(grep -n "^${key%=*} = " run/config.ini | cut -d : -f 1)
+        run "$MOEFW" train run --resume --steps 5
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"run/config.ini:$line: "*".${key%=*}: found ${key#*=}, expected "*": a run that is resumed keeps the model"* ]]
+        cmp run/manifest.json whole/manifest.json
+        cp whole/config.ini run/
+    done
+    # what takes effect is told and kept; what does not is told and undone; a comment is nothing
+    edit 's/^seed = .*/seed = 77/; s/^batch = .*/batch = 3/; s/^lr = .*/lr = 0.5/; s/^clip = 1$/clip = 1.0/; 1a; mine'
+    edit '/^\[regularizer.old\]/,/^$/d'
+    printf '%s\n' '[regularizer.new]' plugin=z_loss weight=0.25 >>run/config.ini
+    run "$MOEFW" train run --resume -q --steps 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"after step 3 train.steps = 5 (before: 3)"* ]]
+    [[ "$output" == *"after step 3 train.seed = 77 (before: 1), for the order of data and dropout"* ]]
+    [[ "$output" == *"after step 3 train.batch = 3 (before: 2)"* ]]
+    [[ "$output" == *"after step 3 with a new section [regularizer.new]"* ]]
+    [[ "$output" == *"after step 3 without [regularizer.old]"* ]]
+    [[ "$output" == *"train.lr=0.5 has no effect: the run continues with the checkpoint's train.lr = 0.001"* ]]
+    [[ "$output" == *"run/config.ini was changed by hand: what has no effect is undone there"* ]]
+    [[ "$output" != *clip* ]]
+    [ "$(key steps) $(key seed) $(key batch) $(key lr)" = "5 77 3 0.001" ]
+    grep -qx '\[regularizer.new\]' run/config.ini
+    [ "$(grep -c 'regularizer.old' run/config.ini)" = 0 ]
+    for change in '"train.seed","from":"1","to":"77"' '"train.batch","from":"2","to":"3"' \
+        '"regularizer.old.plugin","from":"z_loss","to":"none"' '"regularizer.new.weight","to":"0.25"'; do
+        grep -qF "{\"step\":3,\"option\":$change}" run/manifest.json
+    done
+    [ "$("$MOEFW" export mlflow run -o after | tail -n 1 && ls after/*)" = "${id//before/after}" ]
+    # told once
+    cp run/manifest.json run/config.ini .
+    run "$MOEFW" train run --resume -q
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"has no effect"* && "$output" != *before* ]]
+    cmp run/manifest.json manifest.json
+    cmp run/config.ini config.ini
+    # an option that says what the file said before; all steps are done
+    edit 's/^clip = .*/clip = 7/; s/^weight_decay = .*/weight_decay = 7/; s/^warmup = .*/warmup = 7/; s/^seed = .*/seed = 99/; /^\[regularizer.new\]/,/^$/d'
+    run "$MOEFW" train run --resume -q --set train.clip=1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"train.warmup=7 has no effect: all steps of the run are done"* ]]
+    [[ "$output" != *clip* && "$output" == *"is undone there"* ]]
+    cmp run/manifest.json manifest.json
+    cmp run/config.ini config.ini
+}
+
+@test "a process that is killed between config.ini and manifest.json: the next one finds the change" {
+    "$MOEFW" train tiny.ini -q --out run --set train.keep=9
+    cp run/manifest.json .
+    "$MOEFW" train run --resume -q --steps 5 --set train.batch=3
+    cp run/manifest.json after.json
+    rm -r run/ckpt/step-4 run/ckpt/step-5
+    cp manifest.json run/
+    run "$MOEFW" train run --resume -q
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"after step 3 train.batch = 3 (before: 2); config.ini says so now"* ]]
+    cmp run/manifest.json after.json
+    # a run of an earlier version does not say what config.ini was
+    sed -i 's/"config":"\([^"\\]\|\\.\)*",//' run/manifest.json
+    edit 's/^batch = .*/batch = 4/; s/^top_k = .*/top_k = 1/'
+    run "$MOEFW" train run --resume -q
+    [ "$status" -eq 0 ]
+    [ -z "$(grep -E 'before|effect' <<<"$output")" ]
+}

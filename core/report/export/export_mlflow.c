@@ -103,8 +103,10 @@ static int identify_files(work *w)
         snprintf(w->id, sizeof w->id, "%s", first);
         return MF_OK;
     }
-    return mf_run_files_hash(w->manifest_text, w->manifest_size, w->config_text, w->config_size,
-                             w->id);
+    const char *config = mf_json_string(mf_json_get(w->manifest, MF_RUN_CONFIG), NULL);
+    return mf_run_files_hash(w->manifest_text, w->manifest_size,
+                             config ? config : w->config_text,
+                             config ? strlen(config) : w->config_size, w->id);
 }
 
 /* Sets the run's id and its times. */

@@ -11,16 +11,6 @@
 #include "train/run/provenance.h"
 #include "train/run/stored_files.h"
 
-static int write_config(const mf_config *c, const char *path)
-{
-    char *text;
-    size_t n;
-    int rc = mf_config_text(c, path, &text, &n);
-    if (rc == MF_OK) rc = mf_write_file_atomic(path, text, n);
-    mf_free(text);
-    return rc;
-}
-
 /* Writes the distribution of the initial weights, which cannot be computed later. */
 static int write_weights(const mf_store *store, const char *path)
 {
@@ -34,13 +24,17 @@ static int write_weights(const mf_store *store, const char *path)
 
 int mf_run_files_write(mf_session *s, const mf_rundir *dir)
 {
-    int rc = write_config(s->config, dir->config);
+    char *config = NULL;
+    size_t n;
+    int rc = mf_config_text(s->config, dir->config, &config, &n);
+    if (rc == MF_OK) rc = mf_write_file_atomic(dir->config, config, n);
     if (rc == MF_OK && mf_store_bound(s->model->store) > 0)
         rc = mf_stored_files_write(s->stored, s->model->store, dir->stored);
     if (rc == MF_OK) rc = write_weights(s->model->store, dir->weights);
     if (rc == MF_OK) rc = mf_provenance_name(s, dir->config, dir->weights);
-    if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s);
+    if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s, config);
     if (rc == MF_OK && s->tokenizer) rc = mf_tokenizer_save(s->tokenizer, dir->tokenizer);
+    mf_free(config);
     return rc;
 }
 

@@ -13,6 +13,9 @@
 void mf_run_changes_free(mf_run_changes *c)
 {
     if (!c) return;
+    if (c->before != c->file) mf_ini_free(c->before);
+    mf_ini_free(c->file);
+    mf_ini_free(c->now);
     mf_free(c->list);
     mf_arena_free(c->arena);
     mf_free(c);
@@ -32,14 +35,8 @@ static int keys_of(const mf_config *c, mf_ini **ret)
     return rc;
 }
 
-static const char *value_of(mf_ini *ini, const char *section, const char *key)
-{
-    const mf_ini_entry *e = mf_ini_get(ini, section, key);
-    return e ? e->value : NULL;
-}
-
 static int add(mf_run_changes *c, const char *section, const char *key, const char *from,
-               const char *to, bool added)
+               const char *to)
 {
     if (c->n == c->room) {
         const int room = 2 * c->room + 16;
@@ -50,33 +47,34 @@ static int add(mf_run_changes *c, const char *section, const char *key, const ch
         c->room = room;
     }
     const mf_section *s = mf_section_find(mf_config_sections, section);
+    const char *file = mf_run_value(c->file, section, key);
     mf_run_change *one = &c->list[c->n];
     *one = (mf_run_change){.section = mf_arena_strdup(c->arena, section),
                            .key = mf_arena_strdup(c->arena, key),
                            .from = from ? mf_arena_strdup(c->arena, from) : NULL,
                            .to = to ? mf_arena_strdup(c->arena, to) : NULL,
-                           .added = added,
-                           .local = s && mf_section_local(s, key)};
+                           .added = to && !mf_ini_has_section(c->before, section),
+                           .local = s && mf_section_local(s, key),
+                           .edited = from ? !file || strcmp(file, from) != 0 : file != NULL};
     if (!one->section || !one->key || (from && !one->from) || (to && !one->to))
         return MF_ENOMEM;
     c->n++;
     return MF_OK;
 }
 
-static int compare(mf_run_changes *c, mf_ini *old, mf_ini *now)
+static int compare(mf_run_changes *c)
 {
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < mf_ini_count(now); i++) {
-        const mf_ini_entry *e = mf_ini_at(now, i);
-        const char *from = value_of(old, e->section, e->key);
+    for (int i = 0; rc == MF_OK && i < mf_ini_count(c->now); i++) {
+        const mf_ini_entry *e = mf_ini_at(c->now, i);
+        const char *from = mf_run_value(c->before, e->section, e->key);
         if (!from || strcmp(from, e->value) != 0)
-            rc = add(c, e->section, e->key, from, e->value,
-                     !mf_ini_has_section(old, e->section));
+            rc = add(c, e->section, e->key, from, e->value);
     }
-    for (int i = 0; rc == MF_OK && mf_ini_section_at(old, i); i++) {
-        const char *section = mf_ini_section_at(old, i);
-        if (!mf_ini_has_section(now, section))
-            rc = add(c, section, "plugin", value_of(old, section, "plugin"), NULL, false);
+    for (int i = 0; rc == MF_OK && mf_ini_section_at(c->before, i); i++) {
+        const char *section = mf_ini_section_at(c->before, i);
+        if (!mf_ini_has_section(c->now, section))
+            rc = add(c, section, "plugin", mf_run_value(c->before, section, "plugin"), NULL);
     }
     return rc;
 }
@@ -128,30 +126,29 @@ static int refuse(const mf_run_change *one, const mf_rundir *dir, const mf_confi
         snprintf(what, sizeof what, "%s.%s: found %s, expected %s", one->section, one->key,
                  one->to, one->from);
     mf_fail(MF_ECONFIG,
-            "%s: a run that is resumed keeps the model and the optimizer of %s; a new run with "
-            "train.from = %s begins with its weights",
-            what, dir->config, dir->path);
-    return e && !mf_ini_is_file(e->file) ? mf_fail_context(MF_ECONFIG, "%s", e->file)
-                                         : MF_ECONFIG;
+            "%s: a run that is resumed keeps the model and the optimizer with which it was "
+            "begun; a new run with train.from = %s begins with its weights",
+            what, dir->path);
+    if (!e) return one->edited ? mf_fail_context(MF_ECONFIG, "%s", dir->config) : MF_ECONFIG;
+    return mf_ini_context(MF_ECONFIG, e->file, e->line);
 }
 
 int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_changes **ret)
 {
     mf_run_changes *c = mf_alloc(1, sizeof *c);
     mf_config *config = NULL;
-    mf_ini *old = NULL, *new = NULL;
     int rc = c && (c->arena = mf_arena_new()) ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_config_load(dir->config, 0, NULL, &config);
-    if (rc == MF_OK) rc = keys_of(config, &old);
-    if (rc == MF_OK) rc = keys_of(now, &new);
-    if (rc == MF_OK) rc = compare(c, old, new);
+    if (rc == MF_OK) rc = keys_of(config, &c->file);
+    if (rc == MF_OK) rc = mf_run_edits_undo(dir, c->file, &c->before);
+    if (rc == MF_OK && !c->before) c->before = c->file;
+    if (rc == MF_OK) rc = keys_of(now, &c->now);
+    if (rc == MF_OK) rc = compare(c);
     for (int i = 0; rc == MF_OK && i < c->n; i++) {
         mf_run_change *one = &c->list[i];
         if (touches_model(one)) rc = refuse(one, dir, now);
         if (is_fixed(one)) one->local = true; /* only the path of a file is another */
     }
-    mf_ini_free(old);
-    mf_ini_free(new);
     mf_config_free(config);
     if (rc != MF_OK) {
         mf_run_changes_free(c);
@@ -277,5 +274,5 @@ int mf_run_changes_keep(mf_run_changes *c, const mf_rundir *dir, const mf_traine
                "%s now describes how the run goes on: repeated from its start it may end with "
                "other weights (manifest.json lists the changes)",
                dir->config);
-    return n > 0 && writes ? mf_run_changes_write(c, dir, t) : MF_OK;
+    return writes ? mf_run_changes_write(c, dir, t) : MF_OK;
 }

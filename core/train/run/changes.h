@@ -1,8 +1,10 @@
-/* train/run/changes.h: what a resumed run does otherwise than its config.ini says.
+/* train/run/changes.h: what a resumed run does otherwise than before.
  *
  * config.ini describes the run, so what takes effect when it is resumed is written there and
  * told, with the old value. manifest.json keeps the list of all such changes. What cannot take
- * effect is told, too, and leaves the files as they are. */
+ * effect is told, too, and leaves the files as they are. manifest.json also keeps the text of
+ * config.ini: what somebody writes into the file by hand is a change like one of the command
+ * line, and so is what a process wrote that was killed before it wrote manifest.json. */
 #ifndef MF_TRAIN_CHANGES_H
 #define MF_TRAIN_CHANGES_H
 
@@ -10,12 +12,16 @@
 #include "train/run_config.h"
 #include "train/trainer.h"
 
-/* Members of manifest.json: the list of changes, each {step, option, from, to}; and the
- * XXH3-128 of manifest.json and config.ini, one behind the other, before the first of them. */
+/* Members of manifest.json: the list of changes, each {step, option, from, to}; the XXH3-128 of
+ * manifest.json and config.ini, one behind the other, before the first of them; and the text of
+ * config.ini as it was written. */
 #define MF_RUN_CHANGES     "changes"
 #define MF_RUN_FIRST_FILES "first_files"
+#define MF_RUN_CONFIG      "config"
 
 #define MF_RUN_HASH        33
+
+enum { MF_RUN_MANIFEST_MAX = 4 << 20 }; /* bytes of manifest.json */
 
 /* The hash by which `moefw export mlflow` names a run: of both texts, one behind the other. */
 int mf_run_files_hash(const char *manifest, size_t n, const char *config, size_t m,
@@ -23,7 +29,8 @@ int mf_run_files_hash(const char *manifest, size_t n, const char *config, size_t
 
 typedef struct mf_run_changes mf_run_changes;
 
-/* Compares the run's config.ini with the configuration with which it is to go on. MF_ECONFIG if
+/* Compares the values in force, which the run's config.ini had when moefw wrote it, with the
+ * configuration with which the run is to go on. MF_ECONFIG if
  * that describes another model, or another optimizer: weights and moments of the checkpoint
  * would then mean something else, even where their shapes fit. Allowed are other paths of the
  * same plugin, and of files. The caller frees *ret. */

@@ -16,6 +16,7 @@
 #include <moefw/version.h>
 #include "plugin/load/open.h"
 #include "train/cost.h"
+#include "train/run/changes.h"
 
 #define MAX_PLUGINS 64
 
@@ -106,7 +107,7 @@ static int read_manifest(const char *path, mf_json **ret)
 {
     char *text;
     size_t n;
-    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
+    int rc = mf_read_file(path, MF_RUN_MANIFEST_MAX, &text, &n);
     if (rc != MF_OK) return rc;
     rc = mf_json_parse(path, text, n, ret);
     mf_free(text);
@@ -195,7 +196,7 @@ static void put_tasks(mf_jw *w, const mf_session *s)
     mf_jw_end(w);
 }
 
-int mf_provenance_write(const char *path, mf_session *s)
+int mf_provenance_write(const char *path, mf_session *s, const char *config)
 {
     const unsigned long faults = mf_faults();
     const mf_provenance *id = mf_provenance_of(s);
@@ -240,6 +241,7 @@ int mf_provenance_write(const char *path, mf_session *s)
         rc = mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0, 0, &floor);
     if (!isnan(floor)) mf_jw_kv_real(w, "entropy_floor", floor);
     put_plugins(w, s->model);
+    mf_jw_kv_string(w, MF_RUN_CONFIG, config);
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
