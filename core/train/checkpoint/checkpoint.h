@@ -56,8 +56,8 @@ typedef struct mf_provenance {
     const mf_provenance_plugin *plugins;
     int n_plugins;
     double wall_s; /* seconds that the run took so far */
-    /* of the run, and of the tokens and labels that it reads (train/run/data_sums.h: pieces, all,
-     * files); NULL or "": not known, as in checkpoints of earlier versions */
+    /* of the run, and of the tokens and labels that it reads (pieces, all and files in
+     * train/run/data_sums.h); NULL or "": not known, as in checkpoints of earlier versions */
     const char *run, *data, *data_all, *data_files;
 } mf_provenance;
 
@@ -99,17 +99,17 @@ int mf_ckpt_clean(const char *folder);
  * if it is >= 0. ret_step may be NULL. MF_ECHECKPOINT if there is none. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);
 /* As mf_ckpt_load, and also reads the saved state. run: the name of the run that the checkpoint
- * must be of, else MF_ECHECKPOINT; NULL or "": any, as is one without a name. The store may differ from the checkpoint in
- * parameters whose names contain `but`: those with the same name and shape are read, the others
- * keep their values. but NULL: no parameter may differ. The caller frees *ret_state; ret_state
- * may be NULL. */
+ * must be of, else MF_ECHECKPOINT; NULL or "": any; one without a name is of any run. The store
+ * may differ from the checkpoint in parameters whose names contain `but`: those with the same
+ * name and shape are read, the others keep their values. but NULL: no parameter may differ. The
+ * caller frees *ret_state; ret_state may be NULL. */
 int mf_ckpt_load_with_state(const char *folder, int64_t step, const char *run, mf_store *store,
                             const char *but, int64_t *ret_step, mf_state **ret_state);
 /* Reads the newest checkpoint that verifies as initial values. Parameters that the checkpoint
  * lacks keep their values; *ret_missing counts them. Buffers of controllers and the heads'
  * learning-rate factors are not read. MF_ECHECKPOINT if no checkpoint verifies, if it is not of
- * `run` (as in mf_ckpt_load_with_state), if a parameter has another shape there, or if store and
- * checkpoint have no parameter in common. */
+ * `run` (as in mf_ckpt_load_with_state), if a parameter has another shape there, or if store
+ * and checkpoint have no parameter in common. */
 int mf_ckpt_start(const char *folder, const char *run, mf_store *store, int64_t *ret_step,
                   int *ret_missing);
 

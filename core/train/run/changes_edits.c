@@ -1,6 +1,6 @@
-/* train/run/changes_edits.c: what somebody has changed in config.ini since the run was begun, or
- * since a resume wrote the file. manifest.json has its text of then. Both texts are compared as
- * they stand, so that another version of the program, which writes values otherwise or knows
+/* train/run/changes_edits.c: what somebody has changed in config.ini since the run was begun,
+ * or since a resume wrote the file. manifest.json has its text of then. Both texts are compared
+ * as they stand, so that another version of the program, which writes values otherwise or knows
  * more keys, finds no change where there is none. */
 #include <string.h>
 #include "base/error.h"
@@ -10,8 +10,8 @@
 
 enum { CONFIG_MAX = 1 << 20 }; /* as of the reader of INI files */
 
-/* The text of config.ini in the manifest, which the caller frees. NULL: an earlier version wrote
- * it, or there is none. */
+/* The text of config.ini in the manifest, which the caller frees. NULL: an earlier version
+ * wrote it, or there is none. */
 static int read_record(const mf_rundir *dir, char **ret)
 {
     char *text = NULL;

@@ -178,8 +178,8 @@ static void put_changes(mf_jw *w, const mf_run_changes *c, const mf_json *before
     mf_jw_end(w);
 }
 
-/* Copies the manifest, with the text of config.ini, the steps and the seed of the session, which
- * take effect unless all steps are done, and more changes. */
+/* Copies the manifest, with the text of config.ini, the steps and the seed of the session
+ * (which take effect unless all steps are done), and more changes. */
 static void put_manifest(mf_jw *w, const mf_json *doc, const mf_run_changes *c,
                          const mf_trainer *t, const char *config, const char hash[MF_RUN_HASH])
 {

@@ -25,9 +25,9 @@ typedef struct mf_load_change {
 } mf_load_change;
 /* Opens the run that mf_rundir_read finds for dir, with options; this function uses a copy of
  * them in which it sets tokenizer_file, dims and the names of classes. *ret_step: step of the
- * weights. MF_EINPUT if dir is no run, MF_ECHECKPOINT if it has no checkpoint that verifies,
- * or if that is one of another run; MF_EUSAGE if dir is a checkpoint of another step than change->step. The caller closes
- * the session. */
+ * weights. MF_EINPUT if dir is no run; MF_ECHECKPOINT if it has no checkpoint that verifies, or
+ * if that is one of another run; MF_EUSAGE if dir is a checkpoint of another step than
+ * change->step. The caller closes the session. */
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);
 

@@ -664,59 +664,6 @@ START_TEST(another_model)
 }
 END_TEST
 
-/* ---- data that are other data now ---- */
-
-static char logged[1024];
-
-static void keep_line(void *arg, mf_log_level level, const char *text)
-{
-    (void)arg, (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
-
-/* What a resume says about the data if the checkpoint has the sums of `before`. */
-static const char *said(mf_provenance before, mf_provenance now)
-{
-    const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep_line};
-    const char *folder = fresh("data");
-    mf_store *store = make_store(1);
-    mf_state *state = make_state(1);
-    int64_t step;
-    ck_assert_int_eq(mf_ckpt_save(folder, 1, store, NULL, state, &before, 1), MF_OK);
-    mf_state_free(state);
-    logged[0] = '\0';
-    const mf_log_sink *outer = mf_log_redirect(&sink);
-    ck_assert_int_eq(mf_ckpt_resume(folder, store, &now, &state, &step, NULL), MF_OK);
-    mf_log_redirect(outer);
-    mf_state_free(state);
-    mf_store_free(store);
-    return strstr(logged, "other data") ? "other"
-           : strstr(logged, "written")  ? "written"
-                                        : logged;
-}
-
-START_TEST(sums_of_data)
-{
-    mf_provenance a = identity, b = identity;
-    a.data = b.data = "pieces";
-    ck_assert_str_eq(said(identity, a), ""); /* an early checkpoint has none */
-    b.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* an earlier one has that of pieces */
-    b.data = "other pieces";
-    ck_assert_str_eq(said(a, b), "other");
-    a.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* the same tokens, stored otherwise */
-    a.data_files = b.data_files = "files";
-    ck_assert_str_eq(said(a, b), "");
-    b.data_files = "other files";
-    ck_assert_str_eq(said(a, b), "written");
-    b.data_all = "other";
-    ck_assert_str_eq(said(a, b), "other");
-    b.data_all = NULL;
-    ck_assert_str_eq(said(a, b), "other");
-}
-END_TEST
-
 static Suite *suite(void)
 {
     mf_log_set_level(MF_LOG_ERROR);
@@ -742,7 +689,6 @@ static Suite *suite(void)
     tcase_add_test(t, damaged_one_is_set_aside);
     tcase_add_test(t, a_checkpoint_by_another_name);
     tcase_add_test(t, another_model);
-    tcase_add_test(t, sums_of_data);
     suite_add_tcase(s, t);
     return s;
 }
