@@ -18,7 +18,12 @@ int mf_checksums_write(const char *folder, const char *const *names, int64_t n, 
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
         char hash[DIGITS + 1];
         char *path = mf_path_join(folder, names[i]);
-        rc = path ? mf_hash_file(path, hash) : MF_ENOMEM;
+        /* the file is read by lines */
+        if (strpbrk(names[i], "\n\r"))
+            rc = mf_fail(MF_EINPUT, "%s: '%s': expected names of files on one line", folder,
+                         names[i]);
+        else
+            rc = path ? mf_hash_file(path, hash) : MF_ENOMEM;
         mf_free(path);
         if (rc == MF_OK) mf_writer_printf(&w, "%s  %s\n", hash, names[i]);
     }

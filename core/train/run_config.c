@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "train/metrics/tracking.h"
 #include "train/sample_steps.h"
 
@@ -254,7 +255,11 @@ void mf_config_free(mf_config *c)
 
 int mf_config_write(const mf_config *c, FILE *out)
 {
-    fprintf(out, "; %s" MF_CONFIG_COMPLETE " To repeat: moefw train config.ini\n", c->name);
+    /* The name is that of a file, which may hold any bytes: of it one line must come that the
+     * reader of INI files takes, also by its length. */
+    char name[101];
+    mf_safe_text(c->name, false, name, sizeof name);
+    fprintf(out, "; %s" MF_CONFIG_COMPLETE " To repeat: moefw train config.ini\n", name);
     mf_sections_write(mf_config_sections, c, c->ini, out);
     return ferror(out) ? mf_fail_errno(MF_EIO, "cannot write the configuration") : MF_OK;
 }

@@ -354,3 +354,23 @@ tiny_ini() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"moefw/moefw.ini:2:"*"strickt"* ]]
 }
+
+@test "the name of a file adds nothing to the config.ini of its runs" {
+    tiny_ini
+    "$MOEFW" config show t.ini >plain
+    for name in $'q\n[regularizer.z]\nplugin = z_loss\n;' $'\xff\xc2\x9b\r' "$(printf '%0240d' 0)"; do
+        cp t.ini "$name.ini"
+        "$MOEFW" config show "$name.ini" >shown
+        [ "$(wc -l <shown)" -eq "$(wc -l <plain)" ]
+        diff <(sed 1d plain) <(sed 1d shown)
+        "$MOEFW" train "$name.ini" -q --out run
+        diff <(sed 1d plain) <(sed 1d run/config.ini)
+        # what was written can be read
+        [ "$("$MOEFW" train --resume run -q)" = run ]
+        rm -r run
+    done
+    # nor does the name of a run, which is that of its next configuration
+    "$MOEFW" train t.ini -q --out $'r\n[regularizer.z]\n;'
+    "$MOEFW" config show $'r\n[regularizer.z]\n;' >shown
+    diff <(sed 1d plain) <(sed 1d shown)
+}

@@ -187,6 +187,15 @@ json() {
     "$MOEFW" export mlflow run --experiment two
 }
 
+@test "mlflow: names add nothing to meta.yaml that YAML does not allow" {
+    mv run $'a\n\e[31m\xc2\x9bb'
+    "$MOEFW" export mlflow $'a\n\e[31m\xc2\x9bb' --scalars -q >path
+    grep -qx "run_name: 'a??\[31m?b'" "$(cat path)/meta.yaml"
+    run "$MOEFW" export mlflow $'a\n\e[31m\xc2\x9bb' --experiment $'x\xc2\x9by'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--experiment: expected one line of UTF-8 without control characters"* ]]
+}
+
 @test "csv: cells that a spreadsheet would compute begin with an apostrophe" {
     mkdir -- =1+1 plain
     cp -r run/. =1+1

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/text/shown.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +42,11 @@ static bool yaml_value(const char *text, const char *key, char *out, size_t room
     return false;
 }
 
+/* YAML does not allow control characters, which the name of a run or of a user may have. */
 static void put_quoted(mf_doc *d, const char *text)
 {
     mf_doc_put(d, "'");
-    for (; *text != '\0'; text++)
+    for (text = mf_shown(text); *text != '\0'; text++)
         mf_doc_printf(d, *text == '\'' ? "''" : "%c", *text);
     mf_doc_put(d, "'");
 }
@@ -139,10 +141,11 @@ static int judge_name(const char *name)
     if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
         return mf_fail(MF_EUSAGE, "--experiment: expected a name of 1 to %d bytes, found %zu",
                        NAME_MAX_BYTES, strlen(name));
-    for (const char *c = name; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            return mf_fail(MF_EUSAGE,
-                           "--experiment: expected one line of text, found byte %d in it", *c);
+    if (mf_shown(name) != name)
+        return mf_fail(MF_EUSAGE,
+                       "--experiment: expected one line of UTF-8 without control characters, "
+                       "found '%s'",
+                       name);
     return MF_OK;
 }
 

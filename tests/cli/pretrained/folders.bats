@@ -307,6 +307,11 @@ END
     [[ "$output" == *"holds files already"* && "$output" != *"--resume"* ]]
 }
 
+@test "the name of a file adds no line to the checksums" {
+    cp folder/config.json $'folder/a\n00000000000000000000000000000000  b.json'
+    refused "expected names of files on one line"
+}
+
 @test "folders of another form: pickle files, no weights, unknown families, quantised weights" {
     rm folder/model*
     refused "folder: expected model.safetensors or model.safetensors.index.json"
