@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "cli/cli_parse.h"
 #include "cli/restart.h"
 #include "graph/graph.h"
@@ -156,7 +157,7 @@ int mf_cli_print_json(mf_jw *w)
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
 {
     if (!mf_cli_json(cli)) {
-        puts(name);
+        puts(mf_shown_on(stdout, name));
         return MF_OK;
     }
     mf_jw *w = mf_jw_new();

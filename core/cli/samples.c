@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "generate/quality.h"
 
 typedef struct {
@@ -64,9 +65,9 @@ static int hear_token(void *arg, int32_t id)
 static void put_heading(const job *j, const char *name, uint64_t seed)
 {
     if (j->name && j->s->count > 1)
-        printf("[%s, seed %llu]\n", name, (unsigned long long)seed);
+        printf("[%s, seed %llu]\n", mf_shown_on(stdout, name), (unsigned long long)seed);
     else if (j->name)
-        printf("[%s]\n", name);
+        printf("[%s]\n", mf_shown_on(stdout, name));
     else if (j->s->count > 1)
         printf("[seed %llu]\n", (unsigned long long)seed);
 }
@@ -209,7 +210,7 @@ static int put_quality(const job *j, const side *of, const char *name, const cha
     const int rc = sum_up(j, of, &q);
     const mf_repetition *r = &q.repetition;
     if (rc != MF_OK) return rc;
-    if (j->name) printf("[%s] ", name);
+    if (j->name) printf("[%s] ", mf_shown_on(stdout, name));
     put_number("repetition: rep-2", r->rep[2]);
     put_number(", rep-3", r->rep[3]);
     put_number(", rep-4", r->rep[4]);
@@ -218,12 +219,12 @@ static int put_quality(const job *j, const side *of, const char *name, const cha
     put_number(", distinct-1", r->distinct[1]);
     put_number(", distinct-2", r->distinct[2]);
     printf(" (%lld words in %lld texts)\n", (long long)r->words, (long long)j->s->count);
-    if (j->name) printf("[%s] ", name);
+    if (j->name) printf("[%s] ", mf_shown_on(stdout, name));
     put_number("coherence:", q.own);
     put_number(" nats/token,", q.own_byte);
     printf(" nats/byte");
     if (other) {
-        printf("; by %s", other);
+        printf("; by %s", mf_shown_on(stdout, other));
         put_number("", q.other);
         put_number(",", q.other_byte);
     }

@@ -1,5 +1,6 @@
 /* graph/dot.c: writes a graph as Graphviz text, with a cluster per scope, a box per op and an
  * ellipse per leaf. */
+#include "base/text/shown.h"
 #include "graph/internal.h"
 
 #include <string.h>
@@ -15,9 +16,9 @@ static const char *const leaf_colour[] = {
 
 static void put_quoted(FILE *out, const char *text)
 {
-    for (; *text; text++) {
+    for (text = mf_shown(text); *text; text++) {
         if (*text == '"' || *text == '\\') fputc('\\', out);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+        fputc(*text, out);
     }
 }
 

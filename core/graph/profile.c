@@ -1,5 +1,6 @@
 /* graph/profile.c: measures the time of runs by op. An entry sums the steps of one op in one
  * direction (forward or backward). */
+#include "base/text/shown.h"
 #include "graph/internal.h"
 #include "base/clock.h"
 
@@ -110,7 +111,7 @@ void mf_graph_profile_print(const mf_graph *g, FILE *out)
         const entry *e = &sorted[i];
         char name[64];
         if (e->calls == 0) continue;
-        snprintf(name, sizeof name, "%s%s", e->name, e->backward ? " backward" : "");
+        snprintf(name, sizeof name, "%s%s", mf_shown(e->name), e->backward ? " backward" : "");
         fprintf(out, "%-28s %10.2f %6.1f%% %9" PRIu64 " %10.1f", name, (double)e->ns / 1e6,
                 total ? 100.0 * (double)e->ns / (double)total : 0, e->calls,
                 (double)e->ns / 1e3 / (double)e->calls);

@@ -125,6 +125,41 @@ verbs() {
     [[ "$output" != *$'\302\233'* ]]
 }
 
+# on_terminal ARGUMENTS: what the program writes to a terminal, without the colours that are its own
+on_terminal() {
+    printf '%q ' "$MOEFW" "$@" >call
+    TERM=dumb script -qec "bash call" /dev/null </dev/null
+}
+
+@test "no verb writes control characters of names and files to a terminal" {
+    script --version >/dev/null 2>&1 || skip "no script(1)"
+    odd=$'N\e[31m\xc2\x9b\xe2\x80\xae'
+    tiny=(-q -t 1 --set data.path='builtin:topics?bytes=20000' --set model.dim=8 --set model.heads=1
+        --set model.kv_heads=0 --set model.seq=8 --set train.batch=2 --set train.eval_batches=1
+        --set train.eval_context=0 --steps 1)
+    printf '27 91 51 49 109 194 155 226 128 174 226 128' >ids
+    {
+        on_terminal train "${tiny[@]}" --out "$odd"
+        on_terminal report "$odd" -o "$odd.html"
+        on_terminal export csv "$odd" -o "$odd.csv"
+        on_terminal export mlflow "$odd" -q -o "$odd.mlruns"
+        on_terminal plugin new router mine "$odd.new"
+        on_terminal trace record "$odd" -q --batches 1 -o "$odd.trace"
+        on_terminal swap "$odd" --router hash -q -o "$odd.hash"
+        on_terminal generate "$odd" --baseline "$odd" -p a -n 1 --samples 2 --quality -q
+        on_terminal tokenize decode byte ids
+    } >written
+    ! LC_ALL=C grep -q $'\e\|\xc2\x9b\|\xe2\x80\xae' written || { cat -v written; false; }
+    for name in "" .html .csv .new .trace .hash; do
+        grep -qF "N?[31m??$name"$'\r' written || { echo "lacks $name"; cat -v written; false; }
+        [ -e "$odd$name" ]
+    done
+    grep -q $'^?\\[31m??\xef\xbf\xbd' written # the last character is cut off
+    # a script gets names as they are
+    [ "$("$MOEFW" export csv "$odd" -o "$odd.2")" = "$odd.2" ]
+    "$MOEFW" tokenize decode byte ids | cmp - <(printf '\e[31m\xc2\x9b\xe2\x80\xae\xef\xbf\xbd\xef\xbf\xbd\n')
+}
+
 @test "an option of another action is refused, not ignored" {
     refused 2 "'moefw tokenize encode' takes no --trainer, which is an option of: train" -- \
         tokenize encode byte text --trainer lamoe

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
+#include "base/text/shown.h"
 #include "cli/talk/line_edit.h"
 #include "cli/talk/look.h"
 #include "cli/talk/talker.h"
@@ -279,7 +280,7 @@ static int obey_baseline(talk *t, int n, char *const *word)
 /* Prints a run's continuation, under its name if there are two runs. */
 static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
-    if (t->baseline.session) printf("[%s]\n", name);
+    if (t->baseline.session) printf("[%s]\n", mf_shown_on(stdout, name));
     const int rc = mf_talker_continue(who, text, strlen(text), false);
     /* the tokenizer does not know a character, or the text is empty */
     return rc == MF_EINPUT || rc == MF_EUSAGE ? told() : rc;

@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/swap/swap.h"
 #include "pretrained/import.h"
@@ -163,7 +164,7 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     if (!r) return mf_cli_put_name(cli, "export", path);
     if (!mf_cli_json(cli)) {
         printf("router %s fitted on %lld batches: loss %.6f -> %.6f, KL of predictions %.6f\n",
-               r->router, (long long)r->matched, r->loss_before, r->loss_after,
+               mf_shown(r->router), (long long)r->matched, r->loss_before, r->loss_after,
                r->kl_next_token);
         return mf_cli_put_name(cli, "export", path);
     }

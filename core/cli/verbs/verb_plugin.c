@@ -362,14 +362,15 @@ static int new_plugin(const mf_cli *cli)
     int rc = mf_scaffold(kind, mf_cli_operand(cli, 1), mf_cli_operand(cli, 2), cuda, &folder);
     if (rc != MF_OK) return rc;
     rc = mf_cli_put_name(cli, "folder", folder);
+    const char *shown = mf_shown_on(stderr, folder);
     if (rc == MF_OK && !mf_cli_quiet(cli))
         fprintf(stderr,
                 "a%s %s that builds and trains is in %s; next:\n"
                 "    make -C %s && make -C %s check%s%s%s\n"
                 "    %s --plugin %s/%s.so --steps 50\n",
-                strchr("aeo", kind[0]) ? "n" : "", kind, folder, folder, folder,
-                cuda ? " && make -C " : "", cuda ? folder : "", cuda ? " emulate" : "",
-                mf_paths_called(), folder, mf_cli_operand(cli, 1));
+                strchr("aeo", kind[0]) ? "n" : "", kind, shown, shown, shown,
+                cuda ? " && make -C " : "", cuda ? shown : "", cuda ? " emulate" : "",
+                mf_shown_on(stderr, mf_paths_called()), shown, mf_cli_operand(cli, 1));
     mf_free(folder);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "pretrained/quantize/quantize.h"
 
@@ -102,7 +103,7 @@ static void print_text(const mf_quantize_report *r, bool gptq)
     else
         printf("KL of predictions %.6f, loss %.6f -> %.6f, on %lld batches\n", r->kl_next_token,
                r->loss_before, r->loss_after, (long long)r->batches);
-    printf("%s, weights in %s\n", r->run, r->folder);
+    printf("%s, weights in %s\n", mf_shown_on(stdout, r->run), mf_shown_on(stdout, r->folder));
 }
 
 static int judge(const mf_cli *cli, const mf_quantize_options *o)

@@ -7,6 +7,7 @@
 #include "base/text/shown.h"
 #include "data/clean.h"
 #include "data/tokenizer/tokenizer.h"
+#include "report/terminal/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,6 +309,7 @@ static int decode(const mf_tokenizer *t, const char *file, const char *text, siz
 {
     static const char blanks[] = " \t\r\n";
     mf_decoder d;
+    mf_begun_char begun = {.n = 0};
     size_t n;
     int rc = mf_decoder_open(&d, t);
     if (rc != MF_OK) return rc;
@@ -322,15 +324,15 @@ static int decode(const mf_tokenizer *t, const char *file, const char *text, siz
             break;
         }
         const char *piece = mf_decoder_next(&d, (int32_t)id, &n);
-        fwrite(piece, 1, n, stdout);
+        mf_terminal_put(stdout, &begun, piece, n);
         at += digits + strspn(at + digits, blanks);
     }
     if (rc == MF_OK && (size_t)(at - text) != size)
         rc = mf_fail(MF_EINPUT, "%s: byte %zu: NUL", file, (size_t)(at - text));
     if (rc == MF_OK) {
         const char *rest = mf_decoder_end(&d, &n);
-        fwrite(rest, 1, n, stdout);
-        putchar('\n');
+        mf_terminal_put(stdout, &begun, rest, n);
+        mf_terminal_put(stdout, &begun, "\n", 1);
     }
     mf_decoder_close(&d);
     return rc;

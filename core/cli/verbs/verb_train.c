@@ -11,6 +11,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "cli/ranks.h"
 #include "cli/signals.h"
@@ -337,7 +338,7 @@ static int run_verb(const mf_cli *cli)
     if (mf_world_ranks(run->world) > 1 && rc == MF_ESIGNAL) {
         /* The launcher must see a process that ends by itself. */
         const int code = 128 + mf_trainer_asked_stop(run->trainer);
-        if (!is_other(run)) fprintf(stderr, "moefw: %s\n", mf_error_message());
+        if (!is_other(run)) fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
         moefw_run_free(run);
         fflush(NULL);
         _exit(code);

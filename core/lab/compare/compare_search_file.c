@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/text/shown.h"
 #include "lab/compare/compare_parts.h"
 #include "lab/compare/compare_search.h"
 
@@ -172,9 +173,9 @@ void mf_search_print(const mf_search *s, FILE *out)
             const mf_trial *t = &r->trials[j];
             const char *mark = !t->kept ? " " : i + 1 < s->n_rungs ? "+" : "*";
             if (isnan(t->mean))
-                fprintf(out, "%s   failed  %s\n", mark, t->label);
+                fprintf(out, "%s   failed  %s\n", mark, mf_shown(t->label));
             else
-                fprintf(out, "%s %8.4f  %s%s\n", mark, t->mean, t->label,
+                fprintf(out, "%s %8.4f  %s%s\n", mark, t->mean, mf_shown(t->label),
                         t->failed > 0 ? " (with failed runs)" : "");
         }
     }

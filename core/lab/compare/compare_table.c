@@ -218,7 +218,7 @@ static void print_head(const mf_compare_table *t, FILE *out)
     fprintf(out,
             "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p (t test) "
             "and flip (exact, by signs) after Holm over %d\n",
-            base->entry.label, t->compared);
+            mf_shown(base->entry.label), t->compared);
 }
 
 /* Groups of columns. A terminal that is without space for all of them gets a table of each. */

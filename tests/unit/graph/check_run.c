@@ -415,11 +415,17 @@ START_TEST(a_graph_can_be_drawn_and_timed)
 {
     mf_graph *g = new_graph(true);
     mf_tensor *x = mf_graph_input(g, "the \"x\"", MF_F32, mf_shape2(2, 3));
+    mf_tensor *odd = mf_graph_input(g,
+                                    "a\033b\xc2\x9b"
+                                    "c\xe2\x80\xae"
+                                    "d",
+                                    MF_F32, mf_shape1(1));
     mf_graph_want_grad(x);
     mf_graph_push(g, "layers.0");
     mf_tensor *h = op1(g, &t_tanh, x);
     mf_graph_pop(g);
     mf_tensor *loss = op1(g, &t_sum, h);
+    op1(g, &t_sum, odd);
     ck_assert_int_eq(mf_graph_backward(g, loss, 1, &x), MF_OK);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     const char *dot = text_of(print_dot, g);
@@ -428,6 +434,8 @@ START_TEST(a_graph_can_be_drawn_and_timed)
     ck_assert_ptr_nonnull(strstr(dot, "n0 -> n1;"));
     ck_assert_ptr_nonnull(strstr(dot, "the \\\"x\\\"\\nf32 [2,3]"));
     ck_assert_ptr_null(strstr(dot, "backward"));
+    /* names of ops and inputs may be of plugins: ESC, U+009B and U+202E */
+    ck_assert_ptr_nonnull(strstr(dot, "label=\"input\\na?b?c?d\\nf32 [1]\""));
 
     run(g, (mf_run){0});
     mf_graph_profile(g, true);
