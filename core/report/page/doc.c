@@ -3,6 +3,7 @@
 #include "report/page/doc.h"
 
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "base/text/utf8.h"
 
 #include <math.h>
@@ -86,15 +87,15 @@ void mf_doc_printf(mf_doc *d, const char *fmt, ...)
     d->n += (size_t)n;
 }
 
-/* Whether the character of `length` bytes becomes U+FFFD. XML 1.0 forbids control characters
- * below U+0020 except tab, LF and CR, and U+FFFE and U+FFFF; CR, U+007F to U+009F and invalid
- * UTF-8 (length 0) are refused as well. */
+/* Whether the character of `length` bytes becomes U+FFFD: what a terminal would not get either
+ * (base/text/shown.h), but for tab and LF, and U+FFFE and U+FFFF, which XML 1.0 forbids, as it
+ * does control characters; and invalid UTF-8 (length 0). */
 static bool forbidden(const char *c, size_t length)
 {
     const unsigned char *u = (const unsigned char *)c;
     if (length == 0) return true;
-    if (length == 1) return u[0] == 0x7F || (u[0] < 0x20 && u[0] != '\t' && u[0] != '\n');
-    if (length == 2) return u[0] == 0xC2 && u[1] < 0xA0;
+    if (*c == '\t' || *c == '\n') return false;
+    if (mf_char_hidden(c, length)) return true;
     return length == 3 && u[0] == 0xEF && u[1] == 0xBF && u[2] >= 0xBE;
 }
 

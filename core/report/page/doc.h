@@ -14,7 +14,8 @@ void mf_doc_free(mf_doc *d);
 void mf_doc_put(mf_doc *d, const char *text); /* appended without escaping */
 void mf_doc_printf(mf_doc *d, const char *fmt, ...) MF_PRINTF(2, 3);
 /* Appends text of any origin: & < > " ' are escaped. Control characters except tab and LF,
- * U+FFFE, U+FFFF and invalid UTF-8 become U+FFFD. */
+ * marks that change the direction of writing (base/text/shown.h), U+FFFE, U+FFFF and invalid
+ * UTF-8 become U+FFFD. */
 void mf_doc_text(mf_doc *d, const char *text);
 /* Appends a path without escaping for HTML, quoted for the shell if necessary. */
 void mf_doc_put_path(mf_doc *d, const char *path);

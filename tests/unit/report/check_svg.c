@@ -115,16 +115,19 @@ static const char *const bad_texts[] = {"<script>alert(1)</script>",
                                         "\xef\xbf\xbf",
                                         "]]>",
                                         "",
-                                        "\xc2\x85"};
+                                        "\xc2\x85",
+                                        "\xe2\x80\xae"};
 enum { N_BAD = sizeof bad_texts / sizeof *bad_texts };
 
 START_TEST(text_is_escaped)
 {
     mf_doc *d = mf_doc_new();
     mf_doc_text(d, "<a href=\"x\">&'\x02\xff\xc3\xa9\t\n");
+    mf_doc_text(d, "\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8d"); /* U+200D is no mark */
     ck_assert_str_eq(
         mf_doc_string(d, NULL),
-        "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9\t\n");
+        "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9\t\n"
+        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xe2\x80\x8d");
     mf_doc_free(d);
 }
 END_TEST
