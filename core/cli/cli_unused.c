@@ -67,10 +67,8 @@ static int read_sources(judge *j)
 
 static bool is_assigned(const mf_config *c, const char *section)
 {
-    for (int i = 0; i < mf_ini_count(c->ini); i++) {
-        const mf_ini_entry *e = mf_ini_at(c->ini, i);
-        if (!mf_ini_is_file(e->file) && strcmp(e->section, section) == 0) return true;
-    }
+    for (const mf_ini_entry *e = mf_ini_first_of(c->ini, section); e; e = mf_ini_next_of(e))
+        if (!mf_ini_is_file(e->file)) return true;
     return false;
 }
 

@@ -60,10 +60,8 @@ static const mf_ini_entry *later_of(mf_ini *ini, const mf_ini_entry *at, const c
     const char *dot = other ? strrchr(other, '.') : NULL;
     if (!dot) return at;
     snprintf(section, sizeof section, "%.*s", (int)(dot - other), other);
-    const mf_ini_entry *second = mf_ini_get(ini, section, dot + 1), *later = NULL;
-    for (int i = 0; i < mf_ini_count(ini); i++)
-        if (mf_ini_at(ini, i) == at || mf_ini_at(ini, i) == second) later = mf_ini_at(ini, i);
-    return later;
+    const mf_ini_entry *second = mf_ini_get(ini, section, dot + 1);
+    return !at || (second && second->index > at->index) ? second : at;
 }
 
 void mf_config_fault(mf_config_faults *j, const char *section, const char *key,

@@ -334,27 +334,26 @@ static int source_of(const sources *s, int entry)
     return i;
 }
 
-/* The plugin that sources 0..source name for the section; NULL: none. */
-static const char *plugin_of(const sources *s, const char *section, int source)
+static void mark_section(const sources *s, const char *section)
 {
-    const char *plugin = NULL;
-    for (int i = 0; i < s->end[source]; i++) {
-        const mf_ini_entry *e = mf_ini_at(s->ini, i);
-        if (strcmp(e->section, section) == 0 && strcmp(e->key, "plugin") == 0)
-            plugin = e->value;
+    const char *plugin[MAX_SOURCES] = {NULL}; /* that sources up to each one name; NULL: none */
+    mf_ini_entry *const first = mf_ini_first_of(s->ini, section);
+    for (const mf_ini_entry *e = first; e; e = mf_ini_next_of(e))
+        if (strcmp(e->key, "plugin") == 0) plugin[source_of(s, e->index)] = e->value;
+    for (int i = 1; i < s->n; i++)
+        if (!plugin[i]) plugin[i] = plugin[i - 1];
+    const char *last = plugin[s->n - 1];
+    for (mf_ini_entry *e = first; e && last; e = mf_ini_next_of(e)) {
+        const char *then = plugin[source_of(s, e->index)];
+        e->optional = !then || strcmp(then, last) != 0;
     }
-    return plugin;
 }
 
 static void mark_optional(const sources *s)
 {
-    for (int i = 0; i < mf_ini_count(s->ini); i++) {
-        mf_ini_entry *e = mf_ini_at(s->ini, i);
-        const char *last = plugin_of(s, e->section, s->n - 1);
-        if (!last) continue;
-        const char *then = plugin_of(s, e->section, source_of(s, i));
-        e->optional = !then || strcmp(then, last) != 0;
-    }
+    const char *section;
+    for (int i = 0; (section = mf_ini_section_at(s->ini, i)) != NULL; i++)
+        mark_section(s, section);
 }
 
 int mf_config_sources(const mf_section_at *all, mf_ini *ini, mf_arena *arena,

@@ -59,10 +59,9 @@ static void write_section(const mf_section *s, const char *name, const void *con
 static void write_as_given(mf_ini *ini, const mf_plugin_section *p, FILE *out)
 {
     const char *const *reserved = p->reserved;
-    for (int i = 0; i < mf_ini_count(ini); i++) {
-        const mf_ini_entry *e = mf_ini_at(ini, i);
+    for (const mf_ini_entry *e = mf_ini_first_of(ini, p->section); e; e = mf_ini_next_of(e)) {
         bool own = true;
-        if (strcmp(e->section, p->section) != 0 || e->overridden || e->optional) continue;
+        if (e->overridden || e->optional) continue;
         for (int k = 0; reserved[k] != NULL; k++)
             if (strcmp(reserved[k], e->key) == 0) own = false;
         if (own) write_pair(out, e->key, e->value);

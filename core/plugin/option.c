@@ -310,10 +310,8 @@ int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini
                     const mf_problem_sink *sink)
 {
     int first = MF_OK;
-    for (int i = 0; i < mf_ini_count(ini); i++) {
-        mf_ini_entry *e = mf_ini_at(ini, i);
-        if (strcmp(e->section, section) != 0 || e->overridden || contains(reserved, e->key))
-            continue;
+    for (mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e)) {
+        if (e->overridden || contains(reserved, e->key)) continue;
         e->used = true;
         const mf_option *o = mf_schema_find(s, e->key);
         if (e->optional && (!o || set_value(o, conf, arena, e->value) == MF_ECONFIG)) continue;

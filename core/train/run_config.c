@@ -66,7 +66,7 @@ static void settle_length(mf_config *c, mf_config_faults *j)
 {
     mf_train_config *t = &c->train;
     const mf_ini_entry *epochs = mf_ini_get(c->ini, "train", "epochs");
-    const mf_ini_entry *steps = mf_ini_get(c->ini, "train", "steps"), *later = NULL;
+    const mf_ini_entry *steps = mf_ini_get(c->ini, "train", "steps");
     if (!epochs || t->epochs == 0 || t->steps == 0) return;
     if (!steps) {
         t->steps = 0;
@@ -79,11 +79,7 @@ static void settle_length(mf_config *c, mf_config_faults *j)
                            steps->line);
         return;
     }
-    for (int i = 0; i < mf_ini_count(c->ini); i++) {
-        if (mf_ini_at(c->ini, i) == steps) later = steps;
-        if (mf_ini_at(c->ini, i) == epochs) later = epochs;
-    }
-    if (later == steps)
+    if (steps->index > epochs->index)
         t->epochs = 0;
     else
         t->steps = 0;

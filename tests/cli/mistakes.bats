@@ -155,6 +155,13 @@ answered() {
     [[ "$output" != *$'\e'* && "$output" != *"$rlo"* ]]
 }
 
+@test "a configuration of too many lines" {
+    { echo '[router]'; seq -f 'k%.0f = 1' 40000; } >long.ini
+    answered 2 "long.ini:10001: more sections and keys than 10000" -- train long.ini
+    [ "$("$MOEFW" config check long.ini --json 2>err | grep -o 'long.ini:[^"]*')" = \
+        "long.ini:10001: more sections and keys than 10000, which is the most" ]
+}
+
 @test "--set and --plugin of verbs that do not use them are judged, too" {
     "$MOEFW" train default --out run -q -t 1 --set model.dim=16 --set model.layers=2 --set model.heads=2 \
         --set model.kv_heads=2 --set model.seq=16 --set moe.experts=4 --set expert.hidden=16 \

@@ -14,7 +14,9 @@
 typedef struct node {
     mf_ini_entry entry; /* the first member: callers hold pointers to it */
     struct node *next;  /* next node in the same bucket */
-    const char *why;    /* of an entry that was kept aside */
+    /* of a section: its first and last entry; of an entry: the next one of its section */
+    struct node *first, *last, *after;
+    const char *why; /* of an entry that was kept aside */
     uint32_t hash;
 } node;
 
@@ -251,6 +253,16 @@ static int on_pair(void *user, const char *section, const char *key, const char 
     return src->rc == MF_OK;
 }
 
+/* Makes e the last entry of its section. */
+static void link_up(node *section, node *e)
+{
+    if (section->last)
+        section->last->after = e;
+    else
+        section->first = e;
+    section->last = e;
+}
+
 /* Adds all entries or none: space is reserved first, and the rest cannot fail. */
 static int commit(source *src)
 {
@@ -269,6 +281,8 @@ static int commit(source *src)
         node *e = src->entries.items[i];
         node *old = map_put(&ini->in_force, e);
         if (old) old->entry.overridden = true;
+        link_up(map_find(&ini->in_force, e->entry.section, ""), e);
+        e->entry.index = (int)ini->entries.n;
         ini->entries.items[ini->entries.n++] = e;
     }
     return MF_OK;
@@ -445,6 +459,18 @@ mf_ini_entry *mf_ini_at(mf_ini *ini, int i)
 {
     if (i < 0 || (size_t)i >= ini->entries.n) return NULL;
     return &ini->entries.items[i]->entry;
+}
+
+mf_ini_entry *mf_ini_first_of(const mf_ini *ini, const char *section)
+{
+    const node *s = map_find(&ini->in_force, section, "");
+    return s && s->first ? &s->first->entry : NULL;
+}
+
+mf_ini_entry *mf_ini_next_of(const mf_ini_entry *e)
+{
+    const node *own = (const node *)e; /* the entry is its first member */
+    return own->after ? &own->after->entry : NULL;
 }
 
 mf_ini_entry *mf_ini_get(mf_ini *ini, const char *section, const char *key)

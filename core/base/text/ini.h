@@ -13,7 +13,8 @@
  *   - a value is everything up to the end of the line or to a ; that follows a blank; "a;b" and
  *     "#" are part of the value; quotes are kept; it may be empty, and must not begin with ;
  *     key and value have at most 187 bytes together, so that "key = value" is again a line;
- *   - no key before the first section; no key twice in one section of one file.
+ *   - no key before the first section; no key twice in one section of one file; at most 10000
+ *     lines of a file are sections and keys.
  * Errors are MF_ECONFIG, "file:line: what was found, what was expected". A failed load
  * changes nothing.
  *
@@ -33,6 +34,7 @@ typedef struct mf_ini_entry {
     const char *section, *key, *value; /* value: trimmed, comment removed, quotes kept */
     const char *file;                  /* origin of the entry: see mf_ini_is_file */
     int line;                          /* 1-based; for an assignment its position */
+    int index;                         /* mf_ini_at(ini, index) is this entry */
     bool overridden;                   /* a later source has the same section and key */
     bool used; /* the entry was read; entries that were never read have unknown keys */
     /* it is no error if the plugin does not know the key or does not accept the value */
@@ -86,6 +88,11 @@ int mf_ini_context(int code, const char *file, int line);
 int mf_ini_count(const mf_ini *ini);
 /* in order of appearance, overridden entries too */
 mf_ini_entry *mf_ini_at(mf_ini *ini, int i);
+/* The entries of one section in that order: its first one, and the one after an entry; NULL:
+ * there is none. Who needs the entries of each section goes this way: all entries of all
+ * sections together are then looked at once. */
+mf_ini_entry *mf_ini_first_of(const mf_ini *ini, const char *section);
+mf_ini_entry *mf_ini_next_of(const mf_ini_entry *e);
 /* The entry in use, which is then marked as used; NULL if there is none. */
 mf_ini_entry *mf_ini_get(mf_ini *ini, const char *section, const char *key);
 bool mf_ini_has_section(const mf_ini *ini, const char *section);

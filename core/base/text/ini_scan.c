@@ -204,6 +204,9 @@ static int scan_line(scanner *sc, where at, const char *s, size_t n)
         emit(sc, s, n);
         sc->out.n_pairs++;
     }
+    if (sc->out.n_marks == MF_INI_MARKS_MAX)
+        return mf_fail(MF_ECONFIG, "%s:%d: more sections and keys than %d, which is the most",
+                       at.file, at.line, MF_INI_MARKS_MAX);
     return add_mark(sc, mark);
 }
 

@@ -6,7 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MF_INI_FILE_MAX = 1024 * 1024, MF_INI_LINE_MAX = 190, MF_INI_NAME_MAX = 48 };
+enum {
+    MF_INI_FILE_MAX = 1024 * 1024,
+    MF_INI_LINE_MAX = 190,
+    MF_INI_NAME_MAX = 48,
+    MF_INI_MARKS_MAX = 10000 /* sections and keys of a file; no configuration has a tenth */
+};
 
 typedef struct mf_ini_mark {
     int line;

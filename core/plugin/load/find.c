@@ -231,12 +231,8 @@ static const char *dropin_file(catalog *c, const char *ini, const char *file, bo
 /* The first entry of the section that is no key of a drop-in; NULL if there is none. */
 static const mf_ini_entry *strange_key(mf_ini *ini, const char *section)
 {
-    for (int i = 0; i < mf_ini_count(ini); i++) {
-        const mf_ini_entry *e = mf_ini_at(ini, i);
-        if (strcmp(e->section, section) == 0 && strcmp(e->key, "kind") != 0 &&
-            strcmp(e->key, "file") != 0)
-            return e;
-    }
+    for (const mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e))
+        if (strcmp(e->key, "kind") != 0 && strcmp(e->key, "file") != 0) return e;
     return NULL;
 }
 

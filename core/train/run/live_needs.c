@@ -10,11 +10,8 @@ const char *const mf_session_live[] = {"train.lr", "train.weight_decay", "train.
 /* The entry of the section that names the option, or where the section begins; or NULL. */
 static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char *option)
 {
-    for (int i = 0; i < mf_ini_count(ini); i++) {
-        const mf_ini_entry *e = mf_ini_at(ini, i);
-        if (!e->overridden && strcmp(e->section, section) == 0 && strcmp(e->value, option) == 0)
-            return e;
-    }
+    for (const mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e))
+        if (!e->overridden && strcmp(e->value, option) == 0) return e;
     return mf_ini_section_begin(ini, section);
 }
 

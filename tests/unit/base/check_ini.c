@@ -177,8 +177,7 @@ START_TEST(bad_texts)
         {"[s]\nk = 1\n[t]\nk = 2\n\n[s]\nl = 3\nk = 4",
          "f.ini:8: key 'k' of [s] is already given on line 2"},
         {"[s]\nk = a\x01z", "f.ini:2: control character 0x01 at column 6: expected text"},
-        {"[s]\nk = a\xC2\x9Bz",
-         "f.ini:2: control character U+009B at column 6: expected text"},
+        {"[s]\nk = a\xC2\x9Bz", "f.ini:2: control character U+009B at column 6: expected text"},
         {"[s]\nk = a\x7F", "f.ini:2: control character 0x7f at column 6: expected text"},
         {"[s]\n; bell \a in a comment",
          "f.ini:2: control character 0x07 at column 8: expected text"},
@@ -256,13 +255,13 @@ START_TEST(big_texts)
     ck_assert_int_eq(mf_ini_load_text(ini, "g.ini", text, MIB + 1), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(),
                      "g.ini: file is too large: expected at most 1048576 bytes");
-    /* Almost as many keys and sections as a file can hold; finding them must be fast. */
+    /* As many keys and sections as a file can hold, and the end of the text. */
     size_t n = 0;
     int keys = 0;
-    while (n < MIB - 64) {
+    for (; keys < 5000; keys++)
         n += (size_t)sprintf(text + n, "[s%x]\nk%x=\n", (unsigned)keys, (unsigned)keys);
-        keys++;
-    }
+    memset(text + n, '\n', MIB - n);
+    n = MIB;
     ck_assert_int_eq(mf_ini_load_text(ini, "h.ini", text, n), MF_OK);
     ck_assert_int_eq(mf_ini_count(ini), keys + 1);
     char section[32], key[32];
@@ -450,6 +449,52 @@ START_TEST(without_memory)
 }
 END_TEST
 
+/* Entries of three sources, of which the second is of assignments. */
+START_TEST(entries_of_a_section)
+{
+    static const char *const keys[] = {"plugin", "x", "plugin", "y"};
+    mf_ini *ini = mf_ini_new();
+    ck_assert_int_eq(load(ini, "[a]\nplugin = 1\n[b]\nz = 0\n[a]\nx = 2\n[empty]\n"), MF_OK);
+    ck_assert_int_eq(mf_ini_set(ini, "a.plugin=3", 1), MF_OK);
+    ck_assert_int_eq(mf_ini_load_text(ini, "g.ini", "[a]\ny = 4\n", 10), MF_OK);
+    int n = 0, before = -1;
+    for (const mf_ini_entry *e = mf_ini_first_of(ini, "a"); e; e = mf_ini_next_of(e), n++) {
+        ck_assert_int_lt(n, 4);
+        ck_assert_str_eq(e->section, "a");
+        ck_assert_str_eq(e->key, keys[n]);
+        ck_assert_int_eq(e->value[0], '1' + n);
+        ck_assert_int_gt(e->index, before);
+        ck_assert_ptr_eq(mf_ini_at(ini, before = e->index), e);
+    }
+    ck_assert_int_eq(n, 4);
+    ck_assert(mf_ini_first_of(ini, "a")->overridden);
+    ck_assert_ptr_null(mf_ini_next_of(mf_ini_first_of(ini, "b")));
+    ck_assert_ptr_null(mf_ini_first_of(ini, "empty"));
+    ck_assert_ptr_null(mf_ini_first_of(ini, "none"));
+    mf_ini_free(ini);
+}
+END_TEST
+
+START_TEST(the_greatest_number_of_lines)
+{
+    static char text[10001 * 8];
+    size_t n = 0;
+    mf_ini *ini = mf_ini_new();
+    for (int i = 0; i < 5000; i++) /* comments and empty lines do not count */
+        n += (size_t)sprintf(text + n, "[%d]\n;\n\nk=\n", i);
+    ck_assert_int_eq(load(ini, text), MF_OK);
+    ck_assert_int_eq(mf_ini_count(ini), 5000);
+    mf_ini_free(ini);
+    ini = mf_ini_new();
+    strcpy(text + n, "l=\n");
+    ck_assert_int_eq(load(ini, text), MF_ECONFIG);
+    ck_assert_str_eq(mf_error_message(),
+                     "f.ini:20001: more sections and keys than 10000, which is the most");
+    ck_assert_int_eq(mf_ini_count(ini), 0);
+    mf_ini_free(ini);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("ini");
@@ -466,6 +511,8 @@ static Suite *suite(void)
     tcase_add_test(c, entries_do_not_move);
     tcase_add_test(c, set_options);
     tcase_add_test(c, set_survives_writing);
+    tcase_add_test(c, entries_of_a_section);
+    tcase_add_test(c, the_greatest_number_of_lines);
     tcase_add_test(c, without_memory);
     suite_add_tcase(s, c);
     return s;
