@@ -259,33 +259,63 @@ static double normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of
- * P(Z > c sqrt(V / df) - delta), by Simpson's rule over s = sqrt(V / df), whose density
- * is chi's. */
+/* The integrand of noncentral_above. */
+typedef struct noncentral {
+    double c, df, delta, log_norm;
+} noncentral;
+
+static double integrand(const noncentral *t, double s)
+{
+    const double density = exp(t->log_norm + (t->df - 1) * log(s) - t->df / 2 * s * s);
+    return density * normal_cdf(t->delta - t->c * s);
+}
+
+/* The integral from a to b, by Gauss and Legendre's rule of ten points in panels that are at
+ * most `scale` wide, within which the integrand is smooth. */
+static double integral(const noncentral *t, double a, double b, double scale)
+{
+    static const double node[] = {0.14887433898163122, 0.43339539412924719, 0.67940956829902441,
+                                  0.86506336668898451, 0.97390652851717172};
+    static const double weight[] = {0.29552422471475287, 0.26926671930999636,
+                                    0.21908636251598204, 0.14945134915058059,
+                                    0.06667134430868814};
+    if (!(b > a)) return 0;
+    const int panels = (int)fmin(1000, ceil((b - a) / scale));
+    const double half = (b - a) / (2 * panels);
+    double sum = 0;
+    for (int i = 0; i < panels; i++) {
+        const double middle = a + (2 * i + 1) * half;
+        for (int k = 0; k < 5; k++)
+            sum += weight[k] * (integrand(t, middle - half * node[k]) +
+                                integrand(t, middle + half * node[k]));
+    }
+    return sum * half;
+}
+
+/* P(T' > c), c >= 0, for T' = (Z + delta) / sqrt(V / df): the mean over V of
+ * P(Z > c sqrt(V / df) - delta), an integral over s = sqrt(V / df), whose density is chi's. The
+ * density has a width of about sqrt(1 / (2 df)). P falls from 1 to 0 around delta / c in a
+ * width of 1 / c, which is much smaller if df is 1 and the level low, so that part has panels
+ * of its own. */
 static double noncentral_above(double c, double df, double delta)
 {
-    const double log_norm = log(2) + df / 2 * log(df / 2) - lgamma(df / 2);
+    if (!(c > 0)) return normal_cdf(delta);
+    const noncentral t = {c, df, delta, log(2) + df / 2 * log(df / 2) - lgamma(df / 2)};
     const double spread = 1 / sqrt(2 * df), hi = 1 + 12 * spread + 2 / df;
     const double lo = fmax(0, 1 - 12 * spread);
-    const int steps = 2000;
-    const double h = (hi - lo) / steps;
-    double sum = 0;
-    for (int i = 0; i <= steps; i++) {
-        const double s = lo + i * h;
-        const double density = s > 0 ? exp(log_norm + (df - 1) * log(s) - df / 2 * s * s)
-                                     : (df == 1 ? exp(log_norm) : 0);
-        const int weight = i == 0 || i == steps ? 1 : i % 2 == 1 ? 4 : 2;
-        sum += weight * density * normal_cdf(delta - c * s);
-    }
-    return sum * h / 3;
+    const double from = fmin(hi, fmax(lo, (delta - 9) / c));
+    const double to = fmin(hi, fmax(lo, (delta + 9) / c));
+    return integral(&t, lo, from, spread) + integral(&t, from, to, fmin(spread, 1 / c)) +
+           integral(&t, to, hi, spread);
 }
 
 double mf_t_power(double effect, int n, double alpha)
 {
-    if (n < 2 || isnan(effect) || !(alpha > 0) || !(alpha < 1)) return (double)NAN;
+    if (n < 2 || isnan(effect) || !(alpha >= 0) || !(alpha < 1)) return (double)NAN;
     if (isinf(effect)) return 1;
+    if (alpha == 0) return 0;
     const double df = n - 1, delta = fabs(effect) * sqrt(n);
-    const double c = mf_t_quantile(1 - alpha / 2, df);
+    const double c = -mf_t_quantile(alpha / 2, df); /* 1 - alpha / 2 may be rounded to 1 */
     const double power = noncentral_above(c, df, delta) + noncentral_above(c, df, -delta);
     return fmin(1, power);
 }
@@ -326,6 +356,7 @@ double mf_t_safe_effect(double t, int n, double confidence)
 double mf_t_detectable(int n, double alpha, double power)
 {
     if (n < 2) return (double)NAN;
+    if (!(mf_t_power(1e9, n, alpha) >= power)) return (double)INFINITY;
     double lo = 0, hi = 1;
     while (mf_t_power(hi, n, alpha) < power && hi < 1e9)
         hi *= 2;
@@ -350,20 +381,22 @@ static double spent(int n, int most)
     return n >= most ? LEVEL : erfc(z / sqrt((double)n / most) / sqrt(2));
 }
 
-double mf_look_level(const int *before, int n, int now, int most, double *ret_total)
+double mf_look_level(const mf_look *before, int n, int now, int most, double *ret_total)
 {
-    double used = 0, extra = LEVEL, level = 0;
-    *ret_total = 0;
-    for (int i = 0; i <= n; i++) {
-        const int look = i < n && before[i] < now ? before[i] : now;
-        if (used < LEVEL) {
-            level = spent(look, most) - used;
-            used = spent(look, most);
-        } else {
-            level = extra /= 2;
-        }
-        *ret_total += level;
-        if (look == now) break;
+    double used = 0, level = (double)NAN;
+    bool planned = true;
+    for (int i = 0; i < n; i++) {
+        used += before[i].level;
+        planned = planned && before[i].pairs <= now;
+        if (before[i].pairs == now) level = before[i].level;
     }
+    *ret_total = used;
+    if (!isnan(level)) return level;
+    /* Levels that were written and read again may miss LEVEL by a rounding. */
+    if (planned && used < LEVEL - 1e-12)
+        level = fmax(0, spent(now, most) - used);
+    else
+        level = (2 * LEVEL - fmax(used, LEVEL)) / 2;
+    *ret_total += level;
     return level;
 }

@@ -60,21 +60,27 @@ double mf_sign_flip(const double *x, const double *y, int n);
  * distribution around the mean seen (Box and Tiao 1973, section 2.4). NaN without deviation. */
 double mf_probability_better(const mf_estimate *diff, double delta, bool higher_is_better);
 
-/* The level of a test at a look at `now` pairs, after looks at `before` [n] pairs, ascending.
- * All looks together find a difference in at most .05 of comparisons of equal routers. A look
- * at up to `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent (Lan
- * and DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this
- * holds for any distribution. most = 0: not planned; then the first look spends .05, and each
- * later one half as much as the one before in addition, so that *ret_total, of all looks, stays
- * below .10. */
-double mf_look_level(const int *before, int n, int now, int most, double *ret_total);
+/* The level of a test at a look at `now` pairs, after looks at before[i].pairs, in any order,
+ * whose tests had before[i].level: what they spent is spent, whatever is planned now. All looks
+ * together find a difference in at most .05 of comparisons of equal routers. A look at up to
+ * `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent (Lan and
+ * DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this holds
+ * for any distribution. most = 0: not planned; then the first look spends .05. A look for which
+ * nothing is left, or at fewer pairs than one before, spends in addition: half of what is
+ * missing to .10, at most .025, so that *ret_total, of all looks, stays below .10. A look that
+ * was shown before has the level that it had. */
+typedef struct mf_look {
+    int pairs;
+    double level;
+} mf_look;
+double mf_look_level(const mf_look *before, int n, int now, int most, double *ret_total);
 
 /* Holm's step-down correction. NaN stays NaN and is not counted. */
 void mf_holm(const double *p, int n, double *ret);
 
 /* ---- planning ---- */
 /* Power of the two-sided paired t test at level alpha with n pairs and true effect d_z, by the
- * noncentral t distribution. */
+ * noncentral t distribution; the error is below 1e-9. */
 double mf_t_power(double effect, int n, double alpha);
 /* The smallest n >= 2 with at least this power; 0 if it exceeds cap, or if the effect is 0. */
 int mf_t_pairs(double effect, double alpha, double power, int cap);
@@ -82,7 +88,8 @@ int mf_t_pairs(double effect, double alpha, double power, int cap);
  * for planning: effects estimated from a few pairs are too often too large (Perugini et al.
  * 2014, safeguard power). */
 double mf_t_safe_effect(double t, int n, double confidence);
-/* The smallest effect d_z that n pairs show with this power; NaN for n < 2. */
+/* The smallest effect d_z that n pairs show with this power; NaN for n < 2, infinite above 1e9,
+ * as at level 0. */
 double mf_t_detectable(int n, double alpha, double power);
 
 #endif

@@ -335,6 +335,38 @@ C
     grep -q '"looks":\[2,3\]' look/plan.json
 }
 
+@test "a plan that comes after a look does not give back what was spent" {
+    small --routers linear,hash --seeds 2 --steps 2 --out spent -q >/dev/null
+    grep -q '"looks":\[2\],"levels":\[0.05\]' spent/plan.json
+    late="--most-seeds: expected it before the first result; spent has shown results with 2 seeds at level 0.05, when none was planned"
+    run small --routers linear,hash --seeds 3 --most-seeds 3 --steps 2 --out spent -q
+    [[ "$status" -eq 2 && "$output" == *"$late"* ]]
+    run "$MOEFW" compare spent --seeds 3 --most-seeds 3 -t 1 -q
+    [[ "$status" -eq 2 && "$output" == *"$late"* ]]
+    # nor does one that is written into the plan, whose levels stay
+    sed -i 's/"most_seeds":0/"most_seeds":3/' spent/plan.json
+    run --separate-stderr "$MOEFW" compare spent --seeds 3 -t 1 -q --json
+    [[ "$output" == *'"level":0.025,"level_all_looks":0.075'* ]]
+    grep -q '"looks":\[2,3\],"levels":\[0.05,0.025' spent/plan.json
+    # the first table again, and plans of early versions, which have no levels
+    run --separate-stderr "$MOEFW" compare spent --seeds 2 -t 1 -q --json
+    [[ "$output" == *'"level":0.05,"level_all_looks":0.075'*'"earlier_looks":[3],'* ]]
+    sed -i 's/"most_seeds":3/"most_seeds":0/;s/,"levels":[^]]*]//' spent/plan.json
+    run --separate-stderr "$MOEFW" compare spent --seeds 3 -t 1 -q --json
+    [[ "$output" == *'"level":0.025,"level_all_looks":0.075'* ]]
+    sed -i 's/"levels":\[0.05,/"levels":[5,/' spent/plan.json
+    run "$MOEFW" compare spent -t 1 -q
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"plan.json: levels: expected a number from 0 to .1 for each look"* ]]
+    # before a look the plan may change
+    small --routers linear,hash --seeds 2 --most-seeds 4 --steps 2 --out spent2 -q >/dev/null
+    run "$MOEFW" compare spent2 --most-seeds 5 -t 1 -q
+    [[ "$status" -eq 2 && "$output" == *"at level 0.00557"*", when 4 were planned"* ]]
+    sed -i 's/"looks":[^]]*]/"looks":[]/;s/"levels":[^]]*]/"levels":[]/' spent2/plan.json
+    run --separate-stderr "$MOEFW" compare spent2 --most-seeds 2 -t 1 -q --json
+    [[ "$output" == *'"level":0.05,"level_all_looks":0.05,"earlier_looks":[],"most_seeds":2'* ]]
+}
+
 @test "looks that are planned share the level" {
     small --routers linear,hash --seeds 2 --most-seeds 3 --steps 2 --out planned --json -q >first.json
     [[ "$(cat first.json)" == *'"level":0.0163'*'"most_seeds":3,'* ]] # 2 - 2 Phi(1.96 / sqrt(2 / 3))

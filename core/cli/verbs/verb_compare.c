@@ -51,7 +51,8 @@ static const mf_cli_option options[] = {
      .lo = 2,
      .hi = MF_SEEDS_MAX,
      .help = "seeds at which the comparison ends at the latest; results shown before then are "
-             "judged more strictly, so that all looks together have level .05"},
+             "judged more strictly, so that all looks together have level .05; to be given "
+             "before the first result"},
     {.name = "delta",
      .kind = MF_CLI_REAL,
      .arg = "X",
@@ -292,7 +293,8 @@ static int show(const mf_cli *cli, mf_compare *c)
     mf_compare_table *t;
     int rc = mf_compare_judge(c, &t);
     if (rc != MF_OK) return rc;
-    rc = mf_compare_write(t);
+    if (t->complete) rc = mf_compare_looked(c); /* before anything is shown */
+    if (rc == MF_OK) rc = mf_compare_write(t);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
         const char *text = NULL;
@@ -310,7 +312,6 @@ static int show(const mf_cli *cli, mf_compare *c)
         mf_compare_print(t, stdout, terminal.live ? mf_terminal_columns(&terminal) : 0);
         puts(mf_shown_on(stdout, c->spec->out));
     }
-    if (rc == MF_OK && t->complete) rc = mf_compare_looked(c);
     if (rc == MF_OK) rc = judge_failures(t);
     mf_compare_table_free(t);
     return rc;
@@ -330,8 +331,7 @@ static void foretell(const mf_compare *c)
     for (int i = 0; i < c->n_routers; i++)
         others += !c->routers[i].refused;
     if (others < 1 || c->spec->seeds < 2) return;
-    const double level =
-        mf_look_level(c->looks, c->n_looks, c->spec->seeds, c->most, &total) / others;
+    const double level = mf_compare_level(c, &total) / others;
     mf_log(MF_LOG_INFO,
            "%d seeds show, in 4 of 5 comparisons, a difference of %.1f standard deviations of "
            "a difference within seeds",

@@ -105,7 +105,7 @@ typedef struct mf_compare_router {
     mf_router_entry entry;
     const char *dir, *config; /* OUT/ROUTER and its config.ini */
     char *text;               /* text of the configuration; freed with mf_free */
-    char *refused; /* why it is not compared; freed with mf_free; NULL: it is compared */
+    char *refused;  /* why it is not compared; freed with mf_free; NULL: it is compared */
     int refused_as; /* the status of that error, before the first run; else MF_OK */
     int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
     /* configured: train.steps; 0: train.epochs decides. steps: optimizer steps of each run;
@@ -124,12 +124,15 @@ typedef struct mf_compare {
     mf_compare_router *routers;
     int n_routers, baseline; /* index of the baseline */
     mf_quality by;           /* decided by the task */
-    /* numbers of seeds, ascending, with which a complete table was shown before; stored in
-     * plan.json. Of more looks only the first ones are kept. */
-    int looks[MF_LOOKS_MAX], n_looks;
-    int32_t most; /* spec->most, or that of the plan */
+    /* Numbers of seeds, ascending, with which a complete table was shown before, and the levels
+     * of its verdicts; stored in plan.json. The levels of more looks are added to the last. */
+    mf_look looks[MF_LOOKS_MAX];
+    int n_looks;
+    int32_t most; /* spec->most, or that of the plan, which is fixed once something was shown */
 } mf_compare;
 
+/* The level of verdicts over all seeds. *ret_total: of all looks together. */
+double mf_compare_level(const mf_compare *c, double *ret_total);
 /* Records that a complete table was shown. Fails if plan.json cannot be written. */
 int mf_compare_looked(mf_compare *c);
 

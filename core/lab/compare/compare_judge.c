@@ -223,8 +223,7 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
     if (ok) {
         t->of = c;
         t->by = by_what(c);
-        t->level =
-            mf_look_level(c->looks, c->n_looks, c->spec->seeds, c->most, &t->level_total);
+        t->level = mf_compare_level(c, &t->level_total);
         fill(t, values, scratch, scratch + n);
         *ret = t;
     } else {

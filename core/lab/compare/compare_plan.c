@@ -2,6 +2,7 @@
  * The path of the configuration is stored in full, so it does not depend on the
  * current folder. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,12 @@ int mf_compare_plan_write(const mf_compare *c)
     mf_jw_key(w, "looks");
     mf_jw_array(w);
     for (int i = 0; i < c->n_looks; i++)
-        mf_jw_int(w, c->looks[i]);
+        mf_jw_int(w, c->looks[i].pairs);
+    mf_jw_end(w);
+    mf_jw_key(w, "levels");
+    mf_jw_array(w);
+    for (int i = 0; i < c->n_looks; i++)
+        mf_jw_real(w, c->looks[i].level);
     mf_jw_end(w);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
@@ -148,42 +154,85 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
     return rc;
 }
 
+/* The levels of the looks. Plans of early versions have none; at that time they followed from
+ * the looks and from the number of seeds that was planned. */
+static int read_levels(mf_compare *c, const mf_json *list, int32_t most, const char *path)
+{
+    double total;
+    for (int i = 0; i < c->n_looks; i++) {
+        mf_look *l = &c->looks[i];
+        if (!list)
+            l->level = mf_look_level(c->looks, i, l->pairs, most, &total);
+        else if (!mf_json_real(mf_json_at(list, (size_t)i), &l->level) || !(l->level >= 0) ||
+                 !(l->level < 0.1))
+            return mf_fail(MF_EINPUT,
+                           "%s: levels: expected a number from 0 to .1 for each look", path);
+    }
+    return MF_OK;
+}
+
+/* What was shown was judged by the plan of that time, which another plan cannot undo. */
+static int judge_most(const mf_compare *c, int32_t most)
+{
+    char planned[64] = "none was planned";
+    if (c->n_looks == 0 || c->spec->most == 0 || c->spec->most == most) return MF_OK;
+    if (most > 0) snprintf(planned, sizeof planned, "%d were planned", (int)most);
+    return mf_fail(MF_EUSAGE,
+                   "--most-seeds: expected it before the first result; %s has shown results "
+                   "with %d seeds at level %.4g, when %s. Leave it out, or give a new --out",
+                   c->spec->out, c->looks[0].pairs, c->looks[0].level, planned);
+}
+
 int mf_compare_plan_looks(mf_compare *c)
 {
     char *path = NULL;
     mf_json *doc = NULL;
-    int64_t v;
+    int64_t v, most = 0;
     c->most = c->spec->most;
     if (!mf_compare_is(c->spec->out)) return MF_OK;
     int rc = open_plan(c->spec->out, &path, &doc);
     const mf_json *looks = mf_json_get(doc, "looks");
     const size_t n = mf_json_typeof(looks) == MF_JSON_ARRAY ? mf_json_size(looks) : 0;
     for (size_t i = 0; rc == MF_OK && i < n && c->n_looks < MF_LOOKS_MAX; i++) {
-        const int last = c->n_looks > 0 ? c->looks[c->n_looks - 1] : 0;
+        const int last = c->n_looks > 0 ? c->looks[c->n_looks - 1].pairs : 0;
         if (mf_json_int(mf_json_at(looks, i), &v) && v > last && v <= MF_SEEDS_MAX)
-            c->looks[c->n_looks++] = (int)v;
+            c->looks[c->n_looks++].pairs = (int)v;
         else
             rc = mf_fail(MF_EINPUT,
                          "%s: looks: expected numbers of seeds, ascending, from 1 to %d", path,
                          MF_SEEDS_MAX);
     }
-    if (rc == MF_OK && c->most == 0 && mf_json_int(mf_json_get(doc, "most_seeds"), &v) &&
-        v > 0 && v <= MF_SEEDS_MAX)
-        c->most = (int32_t)v;
+    if (rc == MF_OK && mf_json_int(mf_json_get(doc, "most_seeds"), &v) && v > 0 &&
+        v <= MF_SEEDS_MAX)
+        most = v;
+    if (rc == MF_OK) rc = read_levels(c, mf_json_get(doc, "levels"), (int32_t)most, path);
+    if (rc == MF_OK) rc = judge_most(c, (int32_t)most);
+    if (c->most == 0) c->most = (int32_t)most;
     mf_json_free(doc);
     mf_free(path);
     return rc;
+}
+
+double mf_compare_level(const mf_compare *c, double *ret_total)
+{
+    return mf_look_level(c->looks, c->n_looks, c->spec->seeds, c->most, ret_total);
 }
 
 int mf_compare_looked(mf_compare *c)
 {
     const int now = c->spec->seeds;
     int at = c->n_looks;
-    while (at > 0 && c->looks[at - 1] > now)
+    double total;
+    const mf_look look = {now, mf_compare_level(c, &total)};
+    while (at > 0 && c->looks[at - 1].pairs > now)
         at--;
-    if (c->n_looks == MF_LOOKS_MAX || (at > 0 && c->looks[at - 1] == now)) return MF_OK;
+    if (at > 0 && c->looks[at - 1].pairs == now) return MF_OK;
+    if (c->n_looks == MF_LOOKS_MAX) {
+        c->looks[MF_LOOKS_MAX - 1].level += look.level;
+        return mf_compare_plan_write(c);
+    }
     memmove(c->looks + at + 1, c->looks + at, (size_t)(c->n_looks - at) * sizeof *c->looks);
-    c->looks[at] = now;
+    c->looks[at] = look;
     c->n_looks++;
     return mf_compare_plan_write(c);
 }

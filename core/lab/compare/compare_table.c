@@ -124,8 +124,8 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_kv_real(w, "level_all_looks", t->level_total);
     mf_jw_key(w, "earlier_looks");
     mf_jw_array(w);
-    for (int i = 0; i < c->n_looks && c->looks[i] < c->spec->seeds; i++)
-        mf_jw_int(w, c->looks[i]);
+    for (int i = 0; i < c->n_looks; i++)
+        if (c->looks[i].pairs != c->spec->seeds) mf_jw_int(w, c->looks[i].pairs);
     mf_jw_end(w);
     if (c->most > 0) mf_jw_kv_int(w, "most_seeds", c->most);
     if (!isnan(c->spec->delta)) mf_jw_kv_real(w, "delta", c->spec->delta);
@@ -322,14 +322,18 @@ static void print_looks(const mf_compare_table *t, FILE *out)
 {
     const mf_compare *c = t->of;
     int earlier = 0;
-    while (earlier < c->n_looks && c->looks[earlier] < c->spec->seeds)
-        earlier++;
+    for (int i = 0; i < c->n_looks; i++)
+        earlier += c->looks[i].pairs != c->spec->seeds;
     if (earlier == 0 && !(c->most > c->spec->seeds)) return;
     fprintf(out, "Verdicts of this look have level %.4g", t->level);
     if (earlier > 0) {
         fprintf(out, ", because the results were shown before with");
-        for (int i = 0; i < earlier; i++)
-            fprintf(out, "%s %d", i > 0 ? "," : "", c->looks[i]);
+        const char *between = "";
+        for (int i = 0; i < c->n_looks; i++) {
+            if (c->looks[i].pairs == c->spec->seeds) continue;
+            fprintf(out, "%s %d", between, c->looks[i].pairs);
+            between = ",";
+        }
         fprintf(out,
                 " seeds; all looks together find a difference in at most %.3g %% of "
                 "comparisons of equal routers",

@@ -45,11 +45,12 @@ static void looks(const mf_comparison *c)
     const size_t n = mf_json_typeof(earlier) == MF_JSON_ARRAY ? mf_json_size(earlier) : 0;
     if (isnan(c->level) || isnan(c->level_total) || n == 0) return;
     mf_html_paragraph(
-        p->d, mf_report_strf(p,
-                             "Results were shown %zu time%s before, with fewer seeds. So "
-                             "verdicts need p below %.4g; all looks together find a "
-                             "difference in at most %.3g %% of comparisons of equal routers.",
-                             n, n == 1 ? "" : "s", c->level, 100 * c->level_total));
+        p->d,
+        mf_report_strf(p,
+                       "Results were shown %zu time%s before, with other numbers of seeds. So "
+                       "verdicts need p below %.4g; all looks together find a "
+                       "difference in at most %.3g %% of comparisons of equal routers.",
+                       n, n == 1 ? "" : "s", c->level, 100 * c->level_total));
 }
 
 static void table(const mf_comparison *c)

@@ -179,13 +179,45 @@ START_TEST(pairs)
     ck_assert(mf_t_safe_effect(0.1, 5, 0.8) == 0);
     near(mf_t_power(0.5, 34, 0.05), 0.8078, 5e-5);
     near(mf_t_power(0.8, 15, 0.05), 0.8213, 5e-5);
-    near(mf_t_power(0, 2, 0.05), 0.05, 1e-6);
-    near(mf_t_power(0, 9, 0.003), 0.003, 1e-6);
+    near(mf_t_power(0, 2, 0.05), 0.05, 1e-12);
+    near(mf_t_power(0, 9, 0.003), 0.003, 1e-12);
     ck_assert_int_eq(mf_t_pairs(0.01, 0.05, 0.8, 1000), 0);
     ck_assert_int_eq(mf_t_pairs(0, 0.05, 0.8, 1000), 0);
     ck_assert_int_eq(mf_t_pairs((double)NAN, 0.05, 0.8, 1000), 0);
     for (int n = 2; n < 40; n += 9)
         near(mf_t_power(mf_t_detectable(n, 0.01, 0.8), n, 0.01), 0.8, 1e-6);
+}
+END_TEST
+
+/* Computed with 30 digits: with c where P(|T| >= c) = alpha and delta = d sqrt(n), the integral
+ * over s of chi's density of s sqrt(df) times Phi(delta - c s) + Phi(-delta - c s), from 0; and
+ * for most of them also the integral over z of phi(z) P(V < df ((z + delta) / c)^2). */
+START_TEST(power_of_few_pairs_at_low_levels)
+{
+    static const struct {
+        double effect;
+        int n;
+        double alpha, power;
+    } cases[] = {
+        {0.5, 2, 0.0005, 0.0006200408391576},
+        {20, 2, 0.0005, 0.0177230790103149},
+        {1000, 2, 0.0005, 0.7333113763983363},
+        {1000, 2, 0.0033, 0.9999999999997711},
+        {300, 2, 0.0033, 0.9721375184981789},
+        {1.5, 2, 0.05, 0.1329521241570273},
+        {0, 2, 0.0005, 0.0005},
+        {3, 3, 0.0005, 0.0138992509560144},
+        {2, 5, 0.01, 0.547176189293851},
+        {0.5, 34, 0.05, 0.8077775012792739},
+        {0.2, 199, 0.05, 0.8016910240370654},
+        {0.03, 10001, 0.001, 0.3854534587712832},
+        {1e9, 2, 1e-9, 0.9736789250782586},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        near(mf_t_power(cases[i].effect, cases[i].n, cases[i].alpha), cases[i].power, 1e-9);
+    near(mf_t_power(mf_t_detectable(2, 0.0005, 0.8), 2, 0.0005), 0.8, 1e-9);
+    ck_assert(mf_t_power(5, 3, 0) == 0 && isinf(mf_t_detectable(3, 0, 0.8)));
+    ck_assert(isinf(mf_t_detectable(2, 1e-43, 0.8)));
 }
 END_TEST
 
@@ -335,28 +367,67 @@ START_TEST(probability_better)
 }
 END_TEST
 
+/* The level of a look at `now` pairs, which is then one of those before. */
+static double next_level(mf_look *before, int *n, int now, int most, double *ret_total)
+{
+    const double level = mf_look_level(before, *n, now, most, ret_total);
+    before[(*n)++] = (mf_look){now, level};
+    return level;
+}
+
 START_TEST(look_levels)
 {
-    static const int looks[] = {8, 12, 16, 24};
+    mf_look before[8] = {{0}};
+    int n = 0;
     double total;
-    near(mf_look_level(looks, 0, 8, 0, &total), 0.05, 0);
+    near(next_level(before, &n, 8, 0, &total), 0.05, 0);
     near(total, 0.05, 0);
     /* not planned: half as much each time, so less than .1 together */
-    near(mf_look_level(looks, 1, 12, 0, &total), 0.025, 1e-15);
+    near(next_level(before, &n, 12, 0, &total), 0.025, 1e-15);
     near(total, 0.075, 1e-15);
-    near(mf_look_level(looks, 3, 24, 0, &total), 0.05 / 8, 1e-15);
-    near(mf_look_level(looks, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown again */
-    near(mf_look_level(looks, 4, 10, 0, &total), 0.025, 1e-15);    /* fewer seeds than before */
+    near(next_level(before, &n, 16, 0, &total), 0.05 / 4, 1e-15);
+    near(next_level(before, &n, 24, 0, &total), 0.05 / 8, 1e-15);
+    near(mf_look_level(before, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown again */
+    near(mf_look_level(before, 4, 12, 0, &total), 0.025, 1e-15);
+    near(total, 0.05 * (2 - 1.0 / 8), 1e-15);
+    near(mf_look_level(before, 4, 10, 0, &total), 0.05 / 16, 1e-15); /* fewer than before */
+    near(total, 0.05 * (2 - 1.0 / 16), 1e-15);
     /* planned: Lan and DeMets' .00557 at half of the information (table 1 of their kind), and
      * .05 together at the end, also if the end comes later than planned */
-    near(mf_look_level(looks, 0, 8, 16, &total), 0.00557, 1e-5);
-    near(mf_look_level(looks, 2, 16, 16, &total) + mf_look_level(looks, 0, 8, 16, &total) +
-             mf_look_level(looks, 1, 12, 16, &total),
-         0.05, 1e-12);
-    mf_look_level(looks, 2, 20, 16, &total);
+    n = 0;
+    const double first = next_level(before, &n, 8, 16, &total);
+    near(first, 0.00557, 1e-5);
+    near(total, first, 0);
+    const double second = next_level(before, &n, 12, 16, &total);
+    near(mf_look_level(before, 2, 20, 16, &total), 0.05 - first - second, 1e-12);
     near(total, 0.05, 1e-12);
-    mf_look_level(looks, 3, 24, 16, &total);
+    near(next_level(before, &n, 16, 16, &total), 0.05 - first - second, 1e-12);
+    near(total, 0.05, 1e-12);
+    near(next_level(before, &n, 24, 16, &total), 0.025, 1e-12);
     near(total, 0.075, 1e-12);
+    /* a look that a plan did not allow for takes from what is left */
+    n = 1;
+    near(next_level(before, &n, 4, 16, &total), 0.025, 0);
+    near(total, 0.025 + first, 1e-15);
+    near(next_level(before, &n, 16, 16, &total), 0.025 - first, 1e-15);
+    near(total, 0.05, 1e-15);
+    /* so early a look of a plan spends next to nothing, and that is not what is left over */
+    n = 0;
+    near(next_level(before, &n, 2, 10000, &total), 0, 1e-300);
+    near(next_level(before, &n, 3, 10000, &total), 0, 1e-300);
+    near(next_level(before, &n, 10000, 10000, &total), 0.05, 0);
+}
+END_TEST
+
+/* What was spent is spent, whatever is planned later. */
+START_TEST(a_later_plan_does_not_give_back_what_was_spent)
+{
+    mf_look before[2] = {{0}};
+    int n = 0;
+    double total;
+    next_level(before, &n, 3, 0, &total);
+    near(next_level(before, &n, 6, 6, &total), 0.025, 1e-15);
+    near(total, 0.075, 1e-15);
 }
 END_TEST
 
@@ -365,15 +436,17 @@ static double found_over_looks(const int *looks, int n, int most, bool corrected
 {
     const uint64_t stream = mf_rng_stream("check.stats.looks");
     static const double zero[64] = {0};
+    mf_look before[8] = {{0}};
     double x[64], total;
     int hits = 0;
     for (int i = 0; i < trials; i++) {
         bool hit = false;
+        int shown = 0;
         for (int j = 0; j < looks[n - 1]; j++)
             x[j] = (double)mf_rng_normal(3, stream, (uint64_t)i, (uint64_t)j);
         for (int k = 0; k < n; k++) {
             const double level =
-                corrected ? mf_look_level(looks, k, looks[k], most, &total) : 0.05;
+                corrected ? next_level(before, &shown, looks[k], most, &total) : 0.05;
             hit = hit || mf_paired_of(x, zero, looks[k]).p < level;
         }
         hits += hit;
@@ -411,7 +484,9 @@ static Suite *suite(void)
     tcase_add_test(c, self_comparisons);
     tcase_add_test(c, sign_flip);
     tcase_add_test(c, probability_better);
+    tcase_add_test(c, power_of_few_pairs_at_low_levels);
     tcase_add_test(c, look_levels);
+    tcase_add_test(c, a_later_plan_does_not_give_back_what_was_spent);
     tcase_add_test(c, looks_simulated);
     suite_add_tcase(s, c);
     return s;
