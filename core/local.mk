@@ -504,7 +504,6 @@ CORE += core/train/sample.h
 CORE += core/train/schedule.c
 CORE += core/train/schedule.h
 CORE += core/train/run/live_needs.c
-CORE += core/train/run/priority.c
 CORE += core/train/run/session.c
 CORE += core/train/run/stored_files.c
 CORE += core/train/run/stored_files.h

@@ -3,8 +3,8 @@
  *     logits = Wg x + bg + noise N(0,1) softplus(Wn x + bn), gates = softmax over the k largest
  *
  * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
- * chosen logits; so a token's gates always sum to 1, and moe.renormalize has no effect. Noise is
- * drawn in training only, unless noise_eval = yes (as in LaMoE's code). The router has two
+ * chosen logits; so a token's gates always sum to 1, and moe.renormalize has no effect. Noise
+ * is drawn in training only, unless noise_eval = yes (as in LaMoE's code). The router has two
  * losses, off by default: the squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
  * appendix A). scope: importance over the batch, or over each sequence that is not all padding.

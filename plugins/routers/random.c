@@ -6,8 +6,8 @@
  * learned; loads are even on average. draw = step draws in each step, so that no expert can
  * learn anything that the others do not; draw = position fixes the choice by the token's
  * position in its sequence, the weakest of fixed rules: experts can specialise in positions,
- * and in nothing else. A token's gates always sum to 1; moe.renormalize has no effect. No
- * parameters. */
+ * and in nothing else. A token's gates always sum to 1, so moe.renormalize has no effect.
+ * No parameters. */
 #include <moefw/moefw.h>
 
 enum { STEP, POSITION };

@@ -370,6 +370,20 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
+/* A router reads what a norm, RMSNorm or LayerNorm, has left of a token: a vector whose length
+ * is sqrt(d) s / sqrt(s^2 + eps) while the norm's weights are 1, s the root mean square or the
+ * standard deviation before. Two such lengths differ by as little as the rounding errors of
+ * their sums, unless s is small, or training has moved the weights apart. */
+static void warn_of_priority(const mf_config *c)
+{
+    if (c->moe.capacity_factor > 0 && c->moe.priority == MF_PRIORITY_IMPORTANCE)
+        mf_log(MF_LOG_WARN,
+               "moe.priority = importance: behind a norm all tokens have nearly the "
+               "same length until its weights have grown apart, so that rounding "
+               "errors decide which of them an expert admits; expected gate, time, "
+               "drawn or position");
+}
+
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)
 {
     mf_session *s = mf_alloc(1, sizeof *s);
@@ -388,7 +402,7 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
         mf_session_close(s);
         return rc;
     }
-    if (options->training) mf_session_warn_of_priority(s);
+    if (options->training) warn_of_priority(s->config);
     *ret = s;
     return MF_OK;
 }

@@ -89,8 +89,6 @@ extern const char *const mf_session_live[];
 /* Checks that the live options exist which plugins of the model need. MF_ECONFIG, with the
  * nearest option and the place of the section that needs it. */
 int mf_session_judge_live(const mf_session *s);
-/* Warns if experts with a capacity admit the tokens with the longest vectors. */
-void mf_session_warn_of_priority(const mf_session *s);
 
 /* Whether batches of training hold several documents in a sequence (data.packing). */
 bool mf_session_packed(const mf_session *s);
