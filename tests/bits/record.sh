@@ -153,10 +153,11 @@ tensors() {
     tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1" | hashed
 }
 
-# part FILE GROUP: the bytes of the tensors of a group, neighbours in one piece
+# part FILE GROUP: the bytes of the tensors of a group, neighbours in one piece. Not those that
+# are no result: the time, and the number of lines in metrics.jsonl.
 part() {
     from=$((9 + $(od -An -tu8 -N8 "$1")))
-    awk -v group="$2/" 'index($1, group) == 1 && $1 != "real/wall_s" && $5 > $4 {
+    awk -v group="$2/" 'index($1, group) == 1 && $1 != "real/wall_s" && $1 != "int/log/lines" && $5 > $4 {
             if (!n || $4 != end) { if (n) print first, end; first = $4 }
             n++
             end = $5

@@ -100,6 +100,7 @@ silent() {
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     cp -r c d
     rm -r d/hash/seed-1/ckpt/step-2
+    rm d/hash/seed-1/manifest.json # which knows another config.ini
     cp marks.so d/
     sed -i 's#^plugin = hash.*#plugin = ./d/marks.so#' d/hash/seed-1/config.ini
     run "$MOEFW" compare d -t 1 -q
