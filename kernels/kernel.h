@@ -551,9 +551,13 @@ extern const mf_kernels mf_kernels_ref;
  * instruction set of this machine or the one in the environment variable MOEFW_ISA. NULL if
  * that name is unknown or its instructions are not available, or if mf_kernels_gemm returns
  * NULL; the caller reports it, with mf_kernels_isas for the valid names. The first call
- * decides, and must be on one thread. Results differ between instruction sets by rounding. On
- * one machine, with one instruction set and one MOEFW_GEMM, they always have the same bits. */
+ * decides, opens the library that computes gemms, if one does, and must be on one thread.
+ * Results differ between instruction sets by rounding. On one machine, with one instruction set
+ * and one MOEFW_GEMM, they always have the same bits. */
 const mf_kernels *mf_kernels_cpu(void);
+/* How many threads will call kernels at the same time (default: 1). A library that has memory
+ * for each of them asks for it when it is opened. To be called before mf_kernels_cpu. */
+void mf_kernels_expect_threads(int threads);
 /* The instruction sets that this build has and this machine can run, best first; NULL ends
  * the list. */
 const char *const *mf_kernels_isas(void);
@@ -563,13 +567,13 @@ const char *mf_kernels_isa(void);
  * used. Loads the library. */
 const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
- * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or without
- * OpenBLAS, else "openblas". Our own kernels also compute gemms that no library gets: with
- * gathered rows, few rows or columns, and in bf16, except that oneDNN computes gemms of two
- * bf16 operands. NULL if the variable has an unknown name, or one that cannot be used. */
+ * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if
+ * OpenBLAS is missing, else "openblas". Our own kernels also compute gemms that no library
+ * gets: with gathered rows, few rows or columns, and in bf16, except that oneDNN computes those
+ * of two bf16 operands. NULL: the variable has an unknown name, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
-/* Why the library that MOEFW_GEMM names cannot be used; NULL: it can, or the variable names
- * no library. */
+/* Why the library that MOEFW_GEMM names, or OpenBLAS where it is the default, cannot be used;
+ * NULL: it can, or no library is wanted. */
 const char *mf_kernels_gemm_refused(void);
 /* The valid names of MOEFW_GEMM; NULL ends the list. */
 const char *const *mf_kernels_gemms(void);

@@ -55,6 +55,15 @@ int mf_parallel_threads(void)
 #endif
 }
 
+int mf_parallel_usual_threads(void)
+{
+#ifdef _OPENMP
+    return default_threads();
+#else
+    return 1;
+#endif
+}
+
 int mf_parallel_set_threads(int threads)
 {
 #ifdef _OPENMP

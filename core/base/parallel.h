@@ -24,5 +24,6 @@ enum { MF_THREADS_MAX = 1024 };
  * its own. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
+int mf_parallel_usual_threads(void); /* what 0 stands for */
 
 #endif

@@ -263,7 +263,7 @@ int mf_cli_run(int argc, char **argv)
         allow_plugins(&cli);
         if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
-            rc = mf_backend_init(); /* reports a wrong MOEFW_KERNELS before anything begins */
+            rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
         if (rc == MF_OK) rc = cli.verb->run(&cli);
         if (cli.verb->inputs) rc = mf_cli_input(rc);

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "plugin/crash.h"
 #include "plugin/load/module.h"
 
 enum { MESSAGE = 1024, CHUNK = 1 << 30, LAST_SECONDS = 10 };
@@ -147,6 +148,7 @@ static void give_up(int number)
 void mf_world_abort(mf_world *w, int code)
 {
     /* If the engine itself hangs, the process ends nevertheless. */
+    mf_crash_ended(); /* the engine may call exit */
     last_code = code;
     signal(SIGALRM, give_up);
     alarm(LAST_SECONDS);

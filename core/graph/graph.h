@@ -346,9 +346,12 @@ void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Writes Graphviz text of the graph, with gradient nodes only if `all`. */
 int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 
-/* The kernel set of the process, chosen once from MOEFW_KERNELS, MOEFW_ISA and MOEFW_GEMM. If
- * one of them has an unknown value (MF_ECONFIG), or the library that MOEFW_GEMM names cannot be
- * used (MF_EDEP), there is no set, and mf_backend_kernels returns NULL. */
+/* The kernel set of the process, chosen once from MOEFW_KERNELS, MOEFW_ISA and MOEFW_GEMM, when
+ * it is first needed and the number of threads is known. If one of them has an unknown value
+ * (MF_ECONFIG), or the library that computes gemms cannot be used (MF_EDEP), there is no set,
+ * and mf_backend_kernels returns NULL. mf_backend_names judges the values alone, and opens
+ * no library. */
+int mf_backend_names(void);
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
 /* What computes plain gemms: "own", "onednn", or name, version and build of OpenBLAS. */

@@ -26,6 +26,7 @@
 static _Thread_local const mf_site *volatile site_now
     __attribute__((tls_model("initial-exec")));
 static volatile sig_atomic_t dying, watching, ended;
+static volatile pid_t program; /* children that plugins fork end as they like */
 static int report_fd = -1;
 
 /* The newest site of any thread, for the thread that watches the time: it must not read a site,
@@ -118,15 +119,19 @@ static void report_site(const mf_site *s, const mf_node *node)
 static void name_site(const mf_site *s, const char *how)
 {
     say("moefw: plugin ");
-    say(s->plugin);
-    say(" (");
+    if (s->plugin) {
+        say(s->plugin);
+        say(" (");
+    }
     say(s->file);
-    say(") ");
+    say(s->plugin ? ") " : " ");
     say(how);
     say(" in ");
     say(s->function);
-    say(" of ");
-    say(s->path);
+    if (s->path) {
+        say(" of ");
+        say(s->path);
+    }
     say(EXPECTED);
 }
 
@@ -203,19 +208,43 @@ static void on_signal(int number)
     raise(number);
 }
 
+/* An end of the program that its main has not asked for, while no plugin is known to run: by
+ * a thread of a plugin, say. If another thread is about to end the process, it may finish
+ * its message. */
+static _Noreturn void end_early(const char *call)
+{
+    const struct timespec while_it_writes = {1, 0};
+    if (dying) {
+        nanosleep(&while_it_writes, NULL);
+        end_now(1);
+    }
+    dying = 1;
+    say("moefw: a plugin or a library called ");
+    say(call);
+    say(" while the program was running: expected it to go on; a checkpoint saved before is "
+        "intact\n");
+    end_now(1);
+}
+
 static void on_exit_call(void)
 {
+    if (getpid() != program) return;
     if (name_running("called exit()") && report_fd < 0) end_now(4);
-    if (!watching || ended || dying) return;
-    dying = 1;
-    say("moefw: a plugin or a library called exit() while the program was running: expected it "
-        "to go on; a checkpoint saved before is intact\n");
-    end_now(1);
+    if (watching && !ended) end_early("exit()");
 }
 
 void mf_crash_exit(int status)
 {
-    end_now(name_running("called _exit()") && report_fd < 0 ? 4 : status);
+    if (getpid() != program) end_now(status);
+    if (name_running("called _exit()") && report_fd < 0) end_now(4);
+    if (watching && !ended) end_early("_exit()");
+    end_now(status);
+}
+
+void mf_crash_overdue(const mf_site *site, const char *how)
+{
+    name_one(site, NULL, how);
+    end_now(4);
 }
 
 bool mf_crash_watching(void)
@@ -244,6 +273,7 @@ static void watch_signals(void)
 void mf_crash_watch(void)
 {
     watching = 1;
+    program = getpid();
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -254,6 +284,7 @@ void mf_crash_watch(void)
 void mf_crash_report_to(int fd)
 {
     report_fd = fd;
+    program = getpid();
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
     watch_signals();
@@ -278,12 +309,12 @@ static void *watch_time(void *arg)
         const uint64_t now = moves + mf_graph_nodes_begun;
         const mf_node *node = plugin_op();
         const mf_site site = {newest.plugin, newest.file, newest.function, newest.path};
-        still = limit > 0 && now == before && (site.plugin || node) ? still + 1 : 0;
+        still = limit > 0 && now == before && (site.file || node) ? still + 1 : 0;
         before = now;
         if (still <= SLICES) continue;
         snprintf(how, sizeof how, "did not return within %lld s (plugin.patience)",
                  (long long)limit);
-        name_one(site.plugin ? &site : NULL, node, how);
+        name_one(site.file ? &site : NULL, node, how);
         end_now(4);
     }
     return NULL;

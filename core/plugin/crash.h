@@ -13,20 +13,24 @@
 #include <stdint.h>
 
 typedef struct mf_site {
-    const char *plugin, *file; /* "mine", "/usr/lib/.../mine.so" */
+    const char *plugin, *file; /* "mine" (NULL: not known yet), "/usr/lib/.../mine.so" */
     const char *function;      /* "route" */
-    const char *path;          /* "layers.3.router" */
+    const char *path;          /* "layers.3.router"; NULL: none */
 } mf_site;
 
 /* Begins to watch; call it once, in the program's main. Without it sites have no effect. From
- * then on the program must not call exit before mf_crash_ended: a call of it counts as one of a
- * plugin or a library, and ends with status 1. */
+ * then on the program must not call exit or _exit before mf_crash_ended: such a call counts as
+ * one of a plugin (of a thread of its own, say) or a library, and ends with status 1. */
 void mf_crash_watch(void);
-/* The program's main is about to return: exit then runs as usual. */
+/* The program's main is about to return, or to end the process: exit and _exit then run
+ * as usual. */
 void mf_crash_ended(void);
-/* What _exit(status) does while the program watches: if a plugin is running, names it and ends
- * with status 4, otherwise with `status`. */
+/* What _exit(status) does: while the program watches, ends with status 4 if a plugin is
+ * running, which is named, and with status 1 and a message if none is; otherwise, and in a
+ * process that a plugin has forked, with `status`. */
 _Noreturn void mf_crash_exit(int status);
+/* Ends the program with status 4 and the line of a crash. how: "did not return within 9 s". */
+_Noreturn void mf_crash_overdue(const mf_site *site, const char *how);
 /* If the program watches: a call of a plugin, or an op of one, that goes on for so many seconds
  * (<= 0: any) ends the program with status 4 and the line of a crash. Later calls set another
  * time. MF_ERUN: no thread. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/cpu/library.h"
 
@@ -28,6 +29,9 @@ static struct {
      * have them. */
     void (*init)(void);
     void (*quit)(void);
+    void *(*take)(int unused); /* of its buffers; NULL: this build does not tell */
+    void (*give)(void *buffer);
+    int callers;       /* threads that call it at the same time */
     char refused[256]; /* why it cannot be used */
 } lib;
 
@@ -63,6 +67,59 @@ static void one_thread(void)
     told = true;
 }
 
+/* Addresses that OpenBLAS takes: a buffer for each thread that calls it, or for each processor
+ * if there are more of those, and one for itself. A buffer has this size on most processors;
+ * on others it is a quarter. LIBRARIES is for OpenBLAS and the libraries that it needs (39 MiB)
+ * and for what a computation needs at least. */
+#define BUFFER    ((size_t)128 << 20)
+#define LIBRARIES ((size_t)64 << 20)
+
+/* Where OpenBLAS gets no buffer, it asks again for ever. So this function maps as much as
+ * OpenBLAS will, in pieces of the same size, and gives all back: the system judges by its
+ * limits of addresses and of data. */
+static const char *room(int threads)
+{
+    typedef struct piece {
+        struct piece *next;
+    } piece;
+    piece *first = NULL;
+    bool enough = true;
+    lib.callers = threads;
+    for (int i = 0; i < threads + 2 && enough; i++) {
+        piece *p = mmap(NULL, i == 0 ? LIBRARIES : BUFFER, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        enough = p != MAP_FAILED;
+        if (!enough) continue;
+        p->next = first;
+        first = p;
+    }
+    for (piece *p = first, *next; p != NULL; p = next) {
+        next = p->next;
+        munmap(p, next == NULL ? LIBRARIES : BUFFER);
+    }
+    if (enough) return NULL;
+    snprintf(
+        lib.refused, sizeof lib.refused,
+        "OpenBLAS cannot be used: expected %zu MiB of free addresses for %d threads, found "
+        "fewer, with which it never returns (ulimit -v, ulimit -d); MOEFW_GEMM=own does "
+        "without it",
+        (LIBRARIES + ((size_t)threads + 1) * BUFFER) >> 20, threads);
+    return lib.refused;
+}
+
+/* Lets OpenBLAS map all buffers that it will need while there is room: it keeps them. */
+static void map_buffers(void)
+{
+    enum { MOST = 256 };
+    void *buffer[MOST];
+    const int n = lib.callers < MOST ? lib.callers : MOST;
+    if (lib.take == NULL || lib.give == NULL) return;
+    for (int i = 0; i < n; i++)
+        buffer[i] = lib.take(0);
+    for (int i = 0; i < n; i++)
+        if (buffer[i] != NULL) lib.give(buffer[i]);
+}
+
 static void find(void *handle, const char *name, void *to)
 {
     void *at = dlsym(handle, name);
@@ -88,12 +145,15 @@ static const char *load(void)
     find(handle, "cblas_sgemm", &lib.sgemm);
     find(handle, "gotoblas_dynamic_init", &lib.init);
     find(handle, "gotoblas_dynamic_quit", &lib.quit);
+    find(handle, "blas_memory_alloc", &lib.take);
+    find(handle, "blas_memory_free", &lib.give);
     if (lib.set_threads == NULL || lib.config == NULL || lib.sgemm == NULL) {
         dlclose(handle);
         return MF_OPENBLAS_FILE ": expected OpenBLAS with the interface of C";
     }
     choose_core();
     one_thread();
+    map_buffers();
     return NULL;
 }
 
@@ -112,4 +172,4 @@ static bool gemm(const mf_library_call *g)
     return true;
 }
 
-const mf_library mf_library_openblas = {"openblas", load, about, one_thread, gemm};
+const mf_library mf_library_openblas = {"openblas", room, load, about, one_thread, gemm};

@@ -14,20 +14,32 @@ static const mf_library *const libraries[LIBRARIES] = {&mf_library_openblas,
 static struct {
     bool named;              /* false: chosen by instruction set */
     const mf_library *which; /* NULL: our own kernels */
-    const char *refused;     /* why the named library cannot be used */
-} gemms;
+    const char *refused;     /* why the wanted library cannot be used */
+    int threads;             /* that call kernels at the same time */
+} gemms = {.threads = 1};
+
+static struct {
+    bool loaded, cramped; /* cramped: not loaded, since memory is too little */
+    const char *why;      /* it cannot be used, or NULL */
+} state[LIBRARIES];
 
 /* Loads a library when it is first needed. Returns why it cannot be used, or NULL. Kernels, in
  * many threads, call this for a library that is loaded, so nothing is written then. */
 static const char *load(int which)
 {
-    static bool loaded[LIBRARIES];
-    static const char *why[LIBRARIES];
-    if (!loaded[which]) {
-        why[which] = libraries[which]->load();
-        loaded[which] = true;
+    const mf_library *library = libraries[which];
+    if (!state[which].loaded) {
+        state[which].why = library->room != NULL ? library->room(gemms.threads) : NULL;
+        state[which].cramped = state[which].why != NULL;
+        if (!state[which].cramped) state[which].why = library->load();
+        state[which].loaded = true;
     }
-    return why[which];
+    return state[which].why;
+}
+
+void mf_kernels_expect_threads(int threads)
+{
+    gemms.threads = threads;
 }
 
 bool mf_kernels_use_gemm(const char *name)
@@ -52,8 +64,10 @@ bool mf_kernels_use_gemm(const char *name)
 bool mf_library_choose(bool fast_own)
 {
     if (!mf_kernels_use_gemm(getenv("MOEFW_GEMM"))) return false;
-    mf_library_chosen(fast_own);
-    return true;
+    /* Bits depend on what is installed, but not on what limits a shell has set. */
+    if (mf_library_chosen(fast_own) == NULL && !gemms.named && state[OPENBLAS].cramped)
+        gemms.refused = state[OPENBLAS].why;
+    return gemms.refused == NULL;
 }
 
 const char *mf_kernels_gemm_refused(void)

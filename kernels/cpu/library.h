@@ -27,6 +27,9 @@ typedef struct mf_library_call {
 
 typedef struct mf_library {
     const char *name; /* name in MOEFW_GEMM */
+    /* Called before `load`: returns why memory is too little for so many threads, or NULL. The
+     * text stays valid. NULL: `load` says so itself. */
+    const char *(*room)(int threads);
     /* Called once, before the other functions, while there is one thread. Returns why the
      * library cannot be used, or NULL. The text stays valid. */
     const char *(*load)(void);
@@ -45,7 +48,7 @@ extern const mf_library mf_library_openblas, mf_library_onednn;
 
 /* Chooses by MOEFW_GEMM and opens the library that is chosen. fast_own: our own kernels have
  * long vectors. Returns false if the variable has an unknown name, or names a library that
- * cannot be used. */
+ * cannot be used, or if memory is too little for OpenBLAS where it is the default. */
 bool mf_library_choose(bool fast_own);
 /* The library that computes plain gemms. NULL: our own kernels do, because they were named, or
  * because nothing was named and fast_own is true, or OpenBLAS cannot be used. */

@@ -401,4 +401,4 @@ static bool gemm(const mf_library_call *g)
 
 #endif
 
-const mf_library mf_library_onednn = {"onednn", load, about, one_thread, gemm};
+const mf_library mf_library_onednn = {"onednn", NULL, load, about, one_thread, gemm};

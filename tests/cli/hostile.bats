@@ -40,10 +40,47 @@ told() {
 @test "commands that compute nothing run in 128 MiB of addresses" {
     ! grep -q '__[at]san_init' "$MOEFW" || skip "a sanitizer takes more addresses"
     local command
-    for command in "--version" "config check default" "config show default" "plugin info linear" "presets"; do
+    for command in "--version" "config check default" "config show default" "plugin info linear" "presets" doctor; do
         run timeout 60 bash -c "ulimit -v 131072 && OMP_NUM_THREADS=2 \"\$MOEFW\" $command"
         [ "$status" -eq 0 ] || { echo "$command: $status $output"; return 1; }
     done
+    # These only have to know which library would compute gemms.
+    for command in "config check default" "config show default" "graph default"; do
+        run timeout 60 bash -c "ulimit -v 131072 && MOEFW_ISA=generic OMP_NUM_THREADS=2 \"\$MOEFW\" $command"
+        [ "$status" -eq 0 ] || { echo "$command: $status $output"; return 1; }
+    done
+}
+
+# OpenBLAS has a buffer of 128 MiB for each of 2 threads and one for itself, and 64 MiB are for
+# other things: 448 MiB.
+@test "too few addresses for OpenBLAS are an error, not a command that never ends" {
+    ! grep -q '__[at]san_init' "$MOEFW" || skip "a sanitizer takes more addresses"
+    local lacks="OpenBLAS cannot be used: expected 448 MiB of free addresses for 2 threads, found fewer"
+    local command variable
+    export OMP_NUM_THREADS=2
+    for variable in MOEFW_ISA=generic MOEFW_GEMM=openblas; do
+        for command in "train --resume run -q -t 2 --steps 8" "eval run -t 2" "bench gemm -t 2 --most 2"; do
+            run timeout 60 bash -c "ulimit -v 262144 && $variable \"\$MOEFW\" $command"
+            [[ "$status" -eq 6 && "$output" == *"$lacks"* ]] || { echo "$variable $command: $status $output"; return 1; }
+        done
+    done
+    [ ! -e run/ckpt/step-8 ]
+    # The same limit of data, which the children of plugin check have; the doctor goes on.
+    run timeout 60 bash -c 'ulimit -d 262144 && "$MOEFW" doctor'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"BLAS "*"$lacks"*"threads "* ]]
+    # OpenBLAS has its buffers before a model takes the rest.
+    for command in 590000 620000; do
+        run timeout -s KILL 120 bash -c "ulimit -v $command && MOEFW_GEMM=openblas \"\$MOEFW\" train default -q -t 2 --steps 1 \
+            --out big --set 'data.path=builtin:topics?bytes=20000' --set model.dim=256 --set expert.hidden=1024 \
+            --set model.layers=2 --set model.seq=16 --set train.batch=2 --set train.save_every=0 \
+            --set train.eval_context=0 --set train.eval_batches=1"
+        [[ "$status" -le 1 ]] || { echo "$command: $status $output"; return 1; }
+        rm -rf big
+    done
+    # It is enough if it is there.
+    run timeout 120 bash -c 'ulimit -v 1000000 && MOEFW_GEMM=openblas "$MOEFW" train --resume run -q -t 2 --steps 8'
+    [ "$status" -eq 0 ] || { echo "$status $output"; return 1; }
 }
 
 # ended WORDS...: the command of bash ends with status 0, and with the bits of a run without limits

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text/json.h"
+#include "graph/graph.h"
 #include "kernels/kernel.h"
 #include "lab/bench/stored_bench.h"
 
@@ -50,6 +51,8 @@ int mf_bench_stored(const mf_cli *cli)
     if (pairs < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench stored");
     mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+    const int rc = mf_backend_init();
+    if (rc != MF_OK) return rc;
     if (!json)
         printf("%d thread(s), %s; a row (%s) for each of 8 experts [2048,2048], beside a loop "
                "that reads the same bytes\n"

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/ranks.h"
 #include "cli/signals.h"
+#include "plugin/crash.h"
 #include "report/terminal/progress.h"
 #include "report/report.h"
 #include "report/terminal/summary.h"
@@ -341,6 +342,7 @@ static int run_verb(const mf_cli *cli)
         if (!is_other(run)) fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
         moefw_run_free(run);
         fflush(NULL);
+        mf_crash_ended();
         _exit(code);
     }
     moefw_run_free(run);

@@ -15,6 +15,7 @@
 #include "base/file/io.h"
 #include "base/text/ini.h"
 #include "plugin/load/allow.h"
+#include "plugin/load/deadline.h"
 #include "plugin/load/file.h"
 #include "plugin/load/mapped.h"
 #include "plugin/load/symbols.h"
@@ -229,6 +230,24 @@ static int map_failed(const char *path)
                    named ? why + n + 2 : why);
 }
 
+/* Calls the dynamic linker, which runs the file's constructors. They have returned in the child
+ * that tried the file, but may do something else here. The file is mapped by its path, which
+ * debuggers and profilers can open, too. */
+static void *run_constructors(const opened *o, bool own)
+{
+    const mf_site site = {NULL, o->real, "a constructor", NULL};
+    mf_deadline deadline;
+    if (!own) mf_output_needed();
+    if (!own) mf_deadline_begin(&deadline, &site, mf_probe_seconds());
+    const mf_site *outer = mf_crash_site(&site);
+    mf_output_begin();
+    void *handle = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
+    mf_output_end(o->real, site.function, NULL);
+    mf_crash_site(outer);
+    if (!own) mf_deadline_end(&deadline);
+    return handle;
+}
+
 static int map_file(opened *o, bool own)
 {
     mf_guard guard;
@@ -236,11 +255,7 @@ static int map_file(opened *o, bool own)
     int rc = mf_plugin_file_same(o->real, &o->st);
     if (rc != MF_OK) return rc;
     mf_guard_save(&guard);
-    if (!own) mf_output_needed();
-    mf_output_begin();
-    /* The file is mapped by its path, which debuggers and profilers can open, too. */
-    void *handle = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
-    mf_output_end(o->real, "a constructor", NULL);
+    void *handle = run_constructors(o, own);
     rc = mf_guard_check(&guard, "when it is loaded");
     if (!handle) return map_failed(o->name);
     if (rc == MF_OK) rc = mf_plugin_file_same(o->real, &o->st);

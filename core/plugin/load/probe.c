@@ -21,7 +21,7 @@
  *   done                 all files are tried */
 enum { PROBE_SECONDS = 10 };
 
-static int seconds_allowed(void)
+int mf_probe_seconds(void)
 {
     const char *text = secure_getenv("MOEFW_PROBE_SECONDS");
     long long n;
@@ -83,7 +83,7 @@ static bool try_file(int i, const char *path)
 
 int mf_probe_main(int argc, char **argv)
 {
-    int rc = mf_child_begin(argc, argv, seconds_allowed() * argc);
+    int rc = mf_child_begin(argc, argv, mf_probe_seconds() * argc);
     if (rc != MF_OK) return mf_status_exit(rc);
     mf_plugin_allow_unsafe(true); /* the parent has already checked owner and permissions */
     for (int i = 3; i < argc; i++)
@@ -125,7 +125,7 @@ int mf_probe(int n, const char *const *paths, int *ret_bad)
     mf_child_end end;
     *ret_bad = 0;
     if (n == 0 || !mf_child_possible()) return MF_OK;
-    const int seconds = seconds_allowed();
+    const int seconds = mf_probe_seconds();
     const mf_child_limits limits = {seconds, 0};
     int rc = mf_child_run(MF_PROBE_VERB, n, paths, limits, take_line, &p, &end);
     if (rc != MF_OK) return rc;

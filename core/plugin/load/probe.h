@@ -14,6 +14,8 @@
  * environment variable MOEFW_PROBE_SECONDS: longest time for loading, init or fini of one file,
  * 10 by default. Returns MF_OK at once if children are not possible (plugin/load/child.h). */
 int mf_probe(int n, const char *const *paths, int *ret_bad);
+/* Seconds that loading, init or fini of one file may take. */
+int mf_probe_seconds(void);
 /* The child's main function; returns the exit status. */
 int mf_probe_main(int argc, char **argv);
 

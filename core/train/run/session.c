@@ -232,11 +232,12 @@ static void count_steps(mf_session *s)
     if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
 }
 
-/* Opens the device. A bare session computes only sizes, so it always uses the cpu. */
+/* Opens the device. A bare session computes only sizes and needs none. */
 static int open_device(mf_session *s, const mf_session_options *o)
 {
     const char *name = s->config->train.device;
-    const int rc = mf_backend_open(o->bare ? "cpu" : name, &s->device);
+    if (o->bare) return MF_OK;
+    const int rc = mf_backend_open(name, &s->device);
     if (s->device) s->device->host_ops_refused = s->config->device.strict;
     if (rc == MF_OK || strcmp(name, "cpu") == 0) return rc;
     return mf_fail_context(rc, "train.device = %s", name);

@@ -104,6 +104,65 @@ static int after_step(void *self, mf_ctx *ctx, const mf_step *step)\
     fails 4 quit_after "plugin bad ($BAD/quit_after.so) called _exit() in after_step of layers.0.router"
 }
 
+# variant NAME SOURCE FLAG...: builds ./NAME.so
+variant() {
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -pthread -fvisibility=hidden \
+        -shared -o "$1.so" "${@:3}" "$srcdir/tests/badplugins/$2.c" -lm
+}
+
+# named ACT TEXT: each command that loads the plugin ends with 4 and a line that has the text
+named() {
+    local command file="$PWD/only_$1.so"
+    for command in "plugin info $file" "plugin check $file --seconds 1" "config check small.ini --plugin $file" \
+        "graph small.ini --plugin $file" "compare small.ini -t 1 --steps 1 --out cmp --plugin $file" \
+        "train small.ini -t 1 --steps 1 --out out --set plugin.patience=1 --plugin $file"; do
+        # shellcheck disable=SC2086
+        run --separate-stderr timeout 60 "$MOEFW" $command
+        [[ "$status" -eq 4 && "$stderr" == *"moefw: plugin $file $2 in a constructor: expected it to return"* ]] ||
+            { echo "$command: status $status: $output $stderr"; return 1; }
+    done
+    [[ ! -e out && ! -e cmp ]]
+}
+
+@test "a constructor that acts only in the program, not where it is tried: exit, crash, no return" {
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer has an _exit of its own"
+    variant only_quit init/only_program
+    variant only_exit init/only_program -DACT='exit(0)'
+    variant only_crash init/only_program -DACT='abort()'
+    variant only_pause init/only_program -DACT='pause()'
+    named quit "called _exit()"
+    named exit "called exit()"
+    grep -q __tsan_init "$MOEFW" || named crash "killed by SIGABRT"
+    export MOEFW_PROBE_SECONDS=1
+    named pause "did not return within 1 s (MOEFW_PROBE_SECONDS)"
+}
+
+@test "a destructor that calls _exit(0) does not hide a failure" {
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer has an _exit of its own"
+    variant only_end init/only_program -DWHEN=destructor
+    run --separate-stderr "$MOEFW" config check small.ini --plugin "$PWD/only_end.so" --set train.warmup=-1
+    [ "$status" -eq 2 ]
+    run --separate-stderr "$MOEFW" config check small.ini --plugin "$PWD/only_end.so"
+    [ "$status" -eq 0 ]
+}
+
+@test "exit and _exit in a thread of a plugin never end a run with status 0; its own processes may end" {
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer has an _exit of its own"
+    local text="a plugin or a library called %s while the program was running: expected it to go on"
+    variant quit_thread program/other_thread
+    variant exit_thread program/other_thread -DACT='exit(0)'
+    variant end_child program/other_thread -DOTHER_PROCESS
+    BAD=$PWD
+    # shellcheck disable=SC2059
+    fails 1 quit_thread "$(printf "$text" '_exit()')"
+    # shellcheck disable=SC2059
+    fails 1 exit_thread "$(printf "$text" 'exit()')"
+    run --separate-stderr small end_child --out out
+    [ "$status" -eq 0 ]
+    [[ "$stderr" != *"_exit"* ]]
+    [ "$(cat out/ckpt/latest)" = step-3 ]
+}
+
 @test "working folder, umask and locale that a plugin changes are as before when files are written" {
     run --separate-stderr small folder_after --out here --set train.log_every=1
     [ "$status" -eq 0 ]

@@ -3,11 +3,14 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 START_TEST(the_fast_set_is_the_usual_one)
 {
@@ -56,6 +59,52 @@ START_TEST(an_unknown_instruction_set_is_refused)
 }
 END_TEST
 
+/* Whether a library is mapped into this process. */
+static bool is_open(const char *library)
+{
+    char line[4096];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    ck_assert_ptr_nonnull(f);
+    while (!found && fgets(line, sizeof line, f))
+        found = strstr(line, library) != NULL;
+    fclose(f);
+    return found;
+}
+
+START_TEST(a_library_is_opened_by_those_who_compute)
+{
+    unsetenv("MOEFW_KERNELS");
+    unsetenv("MOEFW_GEMM");
+    setenv("MOEFW_ISA", "generic", 1);
+    ck_assert_int_eq(mf_backend_names(), MF_OK);
+    ck_assert(!is_open("openblas"));
+    ck_assert_int_eq(mf_backend_init(), MF_OK);
+    ck_assert(is_open("openblas"));
+}
+END_TEST
+
+/* OpenBLAS has a buffer of 128 MiB for each thread and one for itself; 64 MiB are for the rest. */
+START_TEST(too_few_addresses_for_a_library_are_an_error)
+{
+    const struct rlimit limit = {1 << 28, 1 << 28};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return;
+#endif
+    unsetenv("MOEFW_KERNELS");
+    setenv("MOEFW_GEMM", "openblas", 1);
+    mf_parallel_set_threads(64);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    ck_assert_int_eq(mf_backend_names(), MF_OK);
+    ck_assert_int_eq(mf_backend_init(), MF_EDEP);
+    ck_assert(!is_open("openblas"));
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "MOEFW_GEMM=openblas: OpenBLAS cannot be "
+                                                     "used: expected 8384 MiB of free "
+                                                     "addresses for 64 threads"));
+    ck_assert_ptr_null(mf_backend_kernels());
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("backend");
@@ -64,6 +113,8 @@ static Suite *suite(void)
     tcase_add_test(t, a_set_can_be_named);
     tcase_add_test(t, an_unknown_set_is_refused_each_time);
     tcase_add_test(t, an_unknown_instruction_set_is_refused);
+    tcase_add_test(t, a_library_is_opened_by_those_who_compute);
+    tcase_add_test(t, too_few_addresses_for_a_library_are_an_error);
     suite_add_tcase(s, t);
     return s;
 }
