@@ -38,8 +38,9 @@ int mf_sync_dir(const char *path)
     /* A directory may be writable but not readable; then it cannot be synced. */
     if (fd < 0 && errno == EACCES) return MF_OK;
     if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
-    /* EINVAL: this file system has nothing to sync for a directory. */
-    if (mf_raw_fsync(fd) != 0 && errno != EINVAL)
+    /* These mean that this file system has nothing to sync for a directory. */
+    if (mf_raw_fsync(fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP &&
+        errno != ENOSYS)
         rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
     mf_raw_close(fd);
     return rc;
@@ -66,14 +67,15 @@ int mf_sync_parent(const char *path)
     return rc;
 }
 
-/* An existing directory is no error: another process may have made it. */
+/* An existing directory is no error: another process may have made it. That one may have been
+ * killed before its sync, so the entry of an existing directory is synced, too. */
 int mf_mkdir(const char *path)
 {
     if (mf_io()->mkdir(path, 0777) == 0) return mf_sync_parent(path);
     if (errno == EEXIST) {
         struct stat st;
         if (stat(path, &st) != 0) return mf_fail_errno(MF_EIO, "%s: cannot stat", path);
-        if (S_ISDIR(st.st_mode)) return MF_OK;
+        if (S_ISDIR(st.st_mode)) return mf_sync_parent(path);
         return mf_fail(MF_EIO, "%s: cannot make directory: a file of that name is there", path);
     }
     /* mkdir also fails on a read-only file system and without permission to write; the

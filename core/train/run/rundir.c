@@ -329,7 +329,8 @@ int mf_rundir_create_at(const char *path, mf_rundir **ret)
     *ret = NULL;
     if (mf_exists(path) && !mf_is_dir(path))
         return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", path);
-    int code = mf_is_dir(path) ? check_empty(path) : mf_mkdirs(path);
+    int code = mf_is_dir(path) ? check_empty(path) : MF_OK;
+    if (code == MF_OK) code = mf_mkdirs(path);
     if (code == MF_OK) code = open_locked(path, ret);
     if (code != MF_OK) return code;
     code = check_empty(path); /* another process may have written there in the meantime */

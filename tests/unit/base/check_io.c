@@ -411,6 +411,38 @@ START_TEST(no_memory_elsewhere)
 }
 END_TEST
 
+/* A process that is killed between mkdir and the sync of the parent leaves a directory whose
+ * entry may be lost with the power, and with it what the next process saves there. */
+START_TEST(entry_of_existing_directory_is_synced)
+{
+    const char *path = scratch_path("entries/run");
+    fresh_dir("entries/run");
+    for (long n = 1;; n++) {
+        fault_io(n, FAULT_ONCE, EIO);
+        const int rc = mf_mkdir(path);
+        const bool hit = fault_hit();
+        const char *call = hit ? fault_hit_call() : "";
+        fault_off();
+        ck_assert_int_eq(fault_io_open(), 0);
+        if (!hit) {
+            ck_assert_int_eq(rc, MF_OK);
+            ck_assert_int_eq(n, 5); /* mkdir; open, fsync and close of the parent */
+            break;
+        }
+        ck_assert_int_eq(rc, strcmp(call, "close") == 0 ? MF_OK : MF_EIO);
+        if (strcmp(call, "fsync") == 0)
+            ck_assert_ptr_nonnull(strstr(mf_error_message(), "entries: cannot sync"));
+    }
+    static const int nothing_to_sync[] = {EINVAL, EROFS, ENOTSUP, ENOSYS};
+    for (size_t i = 0; i < sizeof nothing_to_sync / sizeof *nothing_to_sync; i++) {
+        fault_io(3, FAULT_ONCE, nothing_to_sync[i]);
+        ck_assert_int_eq(mf_mkdir(path), MF_OK);
+        ck_assert_str_eq(fault_hit_call(), "fsync");
+        fault_off();
+    }
+}
+END_TEST
+
 START_TEST(directories)
 {
     char **names;
@@ -635,6 +667,7 @@ static Suite *suite(void)
     tcase_add_test(c, writer_without_memory);
     tcase_add_test(c, no_memory_elsewhere);
     tcase_add_test(c, directories);
+    tcase_add_test(c, entry_of_existing_directory_is_synced);
     tcase_add_test(c, remove_tree_stays_inside);
     tcase_add_test(c, remove_tree_is_bounded);
     tcase_add_test(c, remove_tree_with_faults);
