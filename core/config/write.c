@@ -20,7 +20,11 @@ static void write_pair(FILE *out, const char *key, const char *value)
 static const char *anywhere(const char *path, char buf[PATH_MAX])
 {
     if (path[0] == '/' || path[0] == '\0' || strchr(path, '\n') != NULL) return path;
-    if (realpath(path, buf) == NULL || strlen(buf) > LINE_MAX_BYTES - 20) return path;
+    if (realpath(path, buf) == NULL) {
+        mf_fault_errno(path); /* without one there is no such file */
+        return path;
+    }
+    if (strlen(buf) > LINE_MAX_BYTES - 20) return path;
     if (strpbrk(buf, ";#\"\n") != NULL || !mf_ini_is_value(buf, strlen(buf))) return path;
     return buf;
 }

@@ -268,10 +268,11 @@ int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret
     *ret = NULL;
     if (!f) return mf_fail(MF_ENOMEM, "no memory for %s", what);
     int rc = mf_config_write(c, f);
-    /* The writer does without the options of a plugin that is gone, but for no other cause. */
+    /* The writer does without the options of a plugin and the full path of a file that are
+     * gone, but for no other cause. */
     if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
-        rc = mf_fail(rc, "%s: the options of a plugin cannot be read: %s", what, why);
+        rc = mf_fail(rc, "%s: a path or the options of a plugin cannot be read: %s", what, why);
     }
     /* fclose does not tell of a stream that could not grow and has lost text, nor of its own
      * last allocation, without which there is no text at all. */

@@ -40,6 +40,7 @@ static bool read_marker(const char *folder, place source)
     if (!f) mf_fault_errno(path);
     if (!f) return false;
     bool ok = fgets(source, sizeof(place), f) != NULL;
+    if (ferror(f)) mf_fault_errno(path);
     fclose(f);
     if (!ok) return false;
     source[strcspn(source, "\n")] = '\0';
@@ -66,8 +67,10 @@ static void find_object(place out)
 {
     Dl_info info;
     if (!here.given && dladdr(&once, &info) != 0 && info.dli_fname &&
-        strstr(info.dli_fname, ".so") && realpath(info.dli_fname, out))
-        return;
+        strstr(info.dli_fname, ".so")) {
+        if (realpath(info.dli_fname, out)) return;
+        mf_fault_errno(info.dli_fname);
+    }
     memcpy(out, here.program, sizeof(place));
 }
 
@@ -76,6 +79,7 @@ static void find(void)
     place root = "";
     if (!here.given) {
         ssize_t n = readlink("/proc/self/exe", here.program, sizeof here.program - 1);
+        if (n < 0) mf_fault_errno("/proc/self/exe");
         here.program[n > 0 ? n : 0] = '\0';
     }
     find_object(root);

@@ -15,12 +15,12 @@ static void put_config(mf_jw *w, const char *config)
 {
     char path[PATH_MAX];
     mf_jw_key(w, "config");
-    if (!config)
-        mf_jw_null(w);
-    else if (strchr(config, '/') && realpath(config, path))
-        mf_jw_string(w, path);
+    const char *full = config && strchr(config, '/') ? realpath(config, path) : config;
+    if (config && !full) mf_fault_errno(config);
+    if (config)
+        mf_jw_string(w, full ? full : config);
     else
-        mf_jw_string(w, config);
+        mf_jw_null(w);
 }
 
 void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline)
@@ -46,6 +46,7 @@ int mf_compare_plan_write(const mf_compare *c)
 {
     char *path = mf_path_join(c->spec->out, "plan.json");
     mf_jw *w = mf_jw_new();
+    const unsigned long faults = mf_faults();
     size_t n = 0;
     if (!w || !path) {
         mf_jw_free(w);
@@ -67,7 +68,13 @@ int mf_compare_plan_write(const mf_compare *c)
     mf_jw_end(w);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
-    int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    int rc = MF_ENOMEM;
+    if (text && mf_faults() != faults) {
+        const char *why = mf_fault_last(&rc);
+        rc = mf_fail(rc, "%s: cannot write: %s", path, why);
+    } else if (text) {
+        rc = mf_write_file_atomic(path, text, n);
+    }
     mf_jw_free(w);
     mf_free(path);
     return rc;

@@ -473,9 +473,11 @@ static bool in_folders(const catalog *c, const char *path)
 {
     char *real = realpath(path, NULL);
     bool found = false;
+    if (!real) mf_fault_errno(path);
     for (int i = 0; real && !found && c->folders[i]; i++) {
         char *folder = realpath(c->folders[i], NULL);
         const size_t n = folder ? strlen(folder) : 0;
+        if (!folder) mf_fault_errno(c->folders[i]);
         found = n > 0 && strncmp(real, folder, n) == 0 && real[n] == '/';
         free(folder);
     }

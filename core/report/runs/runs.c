@@ -91,7 +91,7 @@ static void read_metrics(mf_listed_run *r)
 static bool has_ended(const char *dir)
 {
     char *path = mf_path_join(dir, MF_RUN_ENDED);
-    const bool ended = path && access(path, F_OK) == 0;
+    const bool ended = path && mf_exists(path);
     mf_free(path);
     return ended;
 }

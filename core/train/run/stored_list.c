@@ -65,6 +65,7 @@ static char *beside(const char *list)
 {
     char *dir = mf_parent_of(list), *full = dir ? realpath(dir, NULL) : NULL;
     char *slash = full ? strrchr(full, '/') : NULL;
+    if (dir && !full) mf_fault_errno(dir);
     mf_free(dir);
     if (slash) *slash = '\0';
     return full;
@@ -81,7 +82,14 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
 {
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
+    const unsigned long faults = mf_faults();
     char *dir = beside(path);
+    int rc = MF_OK;
+    if (!dir && mf_faults() != faults) { /* the paths beside the run would be missing */
+        const char *why = mf_fault_last(&rc);
+        mf_jw_free(w);
+        return mf_fail(rc, "%s: cannot write: %s", path, why);
+    }
     mf_jw_object(w);
     mf_jw_kv_string(w, "format", "moefw-stored");
     mf_jw_kv_int(w, "version", 1);
@@ -109,7 +117,7 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     free(dir);
     size_t n = 0;
     const char *text = mf_jw_text(w, &n);
-    const int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     return rc;
 }

@@ -4,15 +4,55 @@
 
 #include "base/error.h"
 #include "base/file/paths.h"
+#include "base/mem.h"
 #include "train/run_config.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+/* ---- a disk that cannot be read where a path is looked up ---- */
+
+static bool disk_fails;
+
+static char *look_up(const char *path, char *to)
+{
+    char link[64];
+    const int fd = disk_fails ? -1 : open(path, O_PATH | O_CLOEXEC);
+    if (disk_fails) errno = EIO;
+    if (fd < 0) return NULL;
+    if (!to) to = malloc(PATH_MAX);
+    ck_assert_ptr_nonnull(to);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(link, to, PATH_MAX - 1);
+    ck_assert_int_gt(n, 0);
+    to[n] = '\0';
+    close(fd);
+    return to;
+}
+
+char *realpath(const char *restrict path, char *restrict to)
+{
+    return look_up(path, to);
+}
+
+/* What the name above is where calls are fortified. */
+char *__realpath_chk(const char *path, char *to, size_t room);
+char *__realpath_chk(const char *path, char *to, size_t room)
+{
+    (void)room;
+    return look_up(path, to);
+}
+
+/* ---- configurations ---- */
 
 static const char *file(const char *name, const char *text)
 {
@@ -257,6 +297,30 @@ static char *written(const mf_config *c)
     return out;
 }
 
+/* A run's config.ini names files such that they are found from any folder. If the full path
+ * cannot be told, the text is an error, not one that is true in this folder only. */
+START_TEST(paths_are_full_or_an_error)
+{
+    static const char *const set[] = {"data.path=."};
+    char line[5000], here[4096];
+    char *text = NULL;
+    size_t n;
+    mf_config *c = loaded(NULL, 1, set);
+    ck_assert_ptr_nonnull(getcwd(here, sizeof here));
+    snprintf(line, sizeof line, "\npath = %s\n", here);
+    ck_assert_int_eq(mf_config_text(c, "a text", &text, &n), MF_OK);
+    ck_assert_ptr_nonnull(strstr(text, line));
+    mf_free(text);
+    disk_fails = true;
+    ck_assert_int_eq(mf_config_text(c, "a text", &text, &n), MF_EIO);
+    disk_fails = false;
+    ck_assert_ptr_null(text);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "a path or the options of a plugin"));
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), strerror(EIO)));
+    mf_config_free(c);
+}
+END_TEST
+
 static void same_options(const mf_section *s, const void *a, const void *b)
 {
     for (const mf_option *o = s->options; o->name != NULL; o++) {
@@ -403,6 +467,7 @@ static Suite *suite(void)
     tcase_add_test(c, missing_files);
     tcase_add_test(c, reading_takes_linear_time);
     tcase_add_test(c, the_template_holds_the_defaults);
+    tcase_add_test(c, paths_are_full_or_an_error);
     suite_add_tcase(s, c);
     return s;
 }
