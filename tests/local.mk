@@ -256,6 +256,10 @@ TESTLIB += tests/lib/scratch.h
 
 # The fault loops: tests/faults/faults.so, and the programs that use it.
 FAULTS =
+FAULTS += tests/faults/command.c
+FAULTS += tests/faults/command.h
+FAULTS += tests/faults/judge.c
+FAULTS += tests/faults/judge.h
 FAULTS += tests/faults/loop.c
 FAULTS += tests/faults/preload.c
 FAULTS += tests/faults/preload.h

@@ -70,7 +70,8 @@ $(FAULTS_SO): tests/faults/preload.c tests/faults/preload.h
 check_DATA += $(FAULTS_SO)
 CLEANFILES += $(FAULTS_SO)
 check_PROGRAMS += tests/faults/loop
-tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/tree.c tests/faults/tree.h tests/faults/preload.h
+tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/judge.c tests/faults/judge.h tests/faults/command.c \
+  tests/faults/command.h tests/faults/tree.c tests/faults/tree.h tests/faults/preload.h
 tests_faults_loop_LDADD =
 check_PROGRAMS += tests/faults/replay
 tests_faults_replay_SOURCES = tests/faults/replay.c tests/faults/preload.h

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@ static struct {
 static int n_ranges;
 static fault_plan *plan;
 static int record = -1;
-static const char *root;
+static const char *root, *fatal;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *paths[FDS]; /* of open files that are recorded */
 
@@ -64,31 +66,13 @@ static int add_range(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-__attribute__((constructor)) static void begin(void)
-{
-    const char *path = getenv("MOEFW_FAULT_PLAN"), *to = getenv("MOEFW_FAULT_RECORD");
-    root = getenv("MOEFW_FAULT_ROOT");
-    dl_iterate_phdr(add_range, NULL);
-    if (path) {
-        const int fd = open(path, O_RDWR | O_CLOEXEC);
-        void *at = mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-        if (at != MAP_FAILED) plan = at;
-    }
-    if (to && root) {
-        const int fd = open(to, O_WRONLY | O_APPEND | O_CLOEXEC);
-        record = fcntl(fd, F_DUPFD_CLOEXEC, 900);
-        close(fd);
-    }
-}
-
 static bool ours(const void *caller, int kind)
 {
     const uintptr_t at = (uintptr_t)caller;
     for (int i = 0; i < n_ranges; i++)
         if (at >= ranges[i].from && at < ranges[i].to)
             return !ranges[i].memory_only || kind == FAULT_ALLOC;
-    return kind == FAULT_THREAD; /* of OpenMP, too */
+    return kind == FAULT_THREAD || !caller; /* of OpenMP, too; a stream */
 }
 
 /* Adds a frame of moefw or of its libraries to the hash. */
@@ -111,10 +95,13 @@ static void end(void)
     atomic_store(&ended, true);
 }
 
-/* Counts the call. True: it must fail, and errno is set. */
+/* In a call of libc that a sanitizer makes, which ends the process if libc has no memory. */
+static _Thread_local bool foreign;
+
+/* Counts the call; caller NULL: that of a stream. True: it must fail, and errno is set. */
 static bool fails(int kind, const void *caller)
 {
-    if (!plan || !ours(caller, kind)) return false;
+    if (!plan || foreign || !ours(caller, kind)) return false;
     if (!atomic_exchange(&registered, true)) atexit(end);
     if (atomic_load(&ended)) return false;
     const long call = atomic_fetch_add(&plan->calls[kind], 1) + 1;
@@ -179,6 +166,17 @@ EXPORT void free(void *block)
 }
 
 /* ---- the record ---- */
+
+/* A sanitizer makes calls before it can lock. */
+static void enter(void)
+{
+    if (record >= 0) pthread_mutex_lock(&lock);
+}
+
+static void leave(void)
+{
+    if (record >= 0) pthread_mutex_unlock(&lock);
+}
 
 static bool below_root(const char *path)
 {
@@ -257,10 +255,10 @@ static int open_it(const char *path, int flags, int mode, const void *caller)
 {
     static void *real_open;
     if (fails(FAULT_OPEN, caller)) return -1;
-    pthread_mutex_lock(&lock);
+    enter();
     const int fd = REAL(open)(path, flags, mode);
     opened(fd, path, flags);
-    pthread_mutex_unlock(&lock);
+    leave();
     return fd;
 }
 
@@ -290,15 +288,6 @@ OPENER(fdopendir, DIR *, NULL, (int fd), (fd))
 OPENER(memfd_create, int, -1, (const char *name, unsigned flags), (name, flags))
 OPENER(pipe2, int, -1, (int fds[2], int flags), (fds, flags))
 OPENER(mkstemp, int, -1, (char *name), (name))
-
-/* Memory in use differs between runs, so it is not told. Streams are for files of the system
- * and of the build, whose opening nothing interrupts. */
-static void *real_fopen;
-EXPORT FILE *fopen(const char *path, const char *mode)
-{
-    if (plan && strcmp(path, "/proc/self/status") == 0) return REAL(fopen)("/dev/null", mode);
-    return fails(FAULT_OPEN, CALLER) && errno != EINTR ? NULL : REAL(fopen)(path, mode);
-}
 
 static void *real_read;
 EXPORT ssize_t read(int fd, void *to, size_t n)
@@ -330,7 +319,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t n)
         n = n > 0;
     }
     if (!path_of(fd)) return REAL(write)(fd, from, n);
-    pthread_mutex_lock(&lock);
+    enter();
     struct stat st = {0};
     fstat(fd, &st);
     const bool append = fcntl(fd, F_GETFL) & O_APPEND;
@@ -338,7 +327,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t n)
     const ssize_t put_now = REAL(write)(fd, from, n);
     if (put_now > 0)
         note(RECORD_WRITE, path_of(fd), "", 0, (uint64_t)at, from, (size_t)put_now);
-    pthread_mutex_unlock(&lock);
+    leave();
     return put_now;
 }
 
@@ -346,10 +335,10 @@ static void *real_fsync;
 EXPORT int fsync(int fd)
 {
     if (fails(FAULT_FSYNC, CALLER)) return -1;
-    pthread_mutex_lock(&lock);
+    enter();
     const int rc = REAL(fsync)(fd);
     if (rc == 0 && path_of(fd)) note(RECORD_FSYNC, path_of(fd), "", 0, 0, NULL, 0);
-    pthread_mutex_unlock(&lock);
+    leave();
     return rc;
 }
 
@@ -357,11 +346,11 @@ static void *real_ftruncate;
 EXPORT int ftruncate(int fd, off_t size)
 {
     if (fails(FAULT_DIR, CALLER)) return -1;
-    pthread_mutex_lock(&lock);
+    enter();
     const int rc = REAL(ftruncate)(fd, size);
     if (rc == 0 && path_of(fd))
         note(RECORD_TRUNCATE, path_of(fd), "", 0, (uint64_t)size, NULL, 0);
-    pthread_mutex_unlock(&lock);
+    leave();
     return rc;
 }
 
@@ -370,10 +359,10 @@ EXPORT int close(int fd)
 {
     const bool failed = fails(FAULT_CLOSE, CALLER);
     const int why = errno;
-    pthread_mutex_lock(&lock);
+    enter();
     const int rc = REAL(close)(fd);
     forget(fd);
-    pthread_mutex_unlock(&lock);
+    leave();
     if (!failed) return rc;
     errno = why;
     return -1;
@@ -384,13 +373,13 @@ EXPORT int close(int fd)
     EXPORT int fn params                                                                       \
     {                                                                                          \
         if (fails(FAULT_RENAME, CALLER)) return -1;                                            \
-        pthread_mutex_lock(&lock);                                                             \
+        enter();                                                                               \
         const int rc = REAL(fn) args;                                                          \
         if (rc == 0 && below_root(to)) {                                                       \
             note(RECORD_RENAME, from, to, 0, 0, NULL, 0);                                      \
             renamed(from, to);                                                                 \
         }                                                                                      \
-        pthread_mutex_unlock(&lock);                                                           \
+        leave();                                                                               \
         return rc;                                                                             \
     }
 MOVER(rename, (const char *from, const char *to), (from, to))
@@ -402,15 +391,26 @@ MOVER(renameat2, (int a, const char *from, int b, const char *to, unsigned flags
     EXPORT int fn params                                                                       \
     {                                                                                          \
         if (fails(FAULT_DIR, CALLER)) return -1;                                               \
-        pthread_mutex_lock(&lock);                                                             \
+        enter();                                                                               \
         const int rc = REAL(fn) args;                                                          \
         if (rc == 0 && below_root(path)) note(op, path, "", 0, 0, NULL, 0);                    \
-        pthread_mutex_unlock(&lock);                                                           \
+        leave();                                                                               \
         return rc;                                                                             \
     }
 CHANGER(unlink, RECORD_UNLINK, (const char *path), (path))
 CHANGER(rmdir, RECORD_RMDIR, (const char *path), (path))
-CHANGER(mkdir, RECORD_MKDIR, (const char *path, mode_t mode), (path, mode))
+
+static void *real_mkdir;
+EXPORT int mkdir(const char *path, mode_t mode)
+{
+    if (fails(FAULT_DIR, CALLER)) return -1;
+    enter();
+    const int rc = REAL(mkdir)(path, mode);
+    if (rc == 0 && below_root(path)) note(RECORD_MKDIR, path, "", 0, 0, NULL, 0);
+    if (rc == 0 && fatal && strcmp(path, fatal) == 0) kill(getpid(), SIGKILL);
+    leave();
+    return rc;
+}
 
 #define STAT(fn, params, args)                                                                 \
     static void *real_##fn;                                                                    \
@@ -421,6 +421,92 @@ CHANGER(mkdir, RECORD_MKDIR, (const char *path, mode_t mode), (path, mode))
 STAT(stat, (const char *path, struct stat *st), (path, st))
 STAT(lstat, (const char *path, struct stat *st), (path, st))
 STAT(fstat, (int fd, struct stat *st), (fd, st))
+STAT(access, (const char *path, int mode), (path, mode))
+
+static void *real_readlink, *real_realpath;
+EXPORT ssize_t readlink(const char *path, char *to, size_t n)
+{
+    return fails(FAULT_STAT, CALLER) ? -1 : REAL(readlink)(path, to, n);
+}
+
+EXPORT char *realpath(const char *path, char *to)
+{
+    return fails(FAULT_STAT, CALLER) ? NULL : REAL(realpath)(path, to);
+}
+
+char *__realpath_chk(const char *path, char *to, size_t room);
+EXPORT char *__realpath_chk(const char *path, char *to, size_t room)
+{
+    (void)room;
+    return fails(FAULT_STAT, CALLER) ? NULL : REAL(realpath)(path, to);
+}
+
+/* ---- streams ----
+ *
+ * Calls of read and write within libc cannot be replaced, so streams get transfers that are
+ * made here. They make them as libc does: what is left after a short one follows, and an error
+ * becomes that of the stream. */
+
+static ssize_t transfer(int kind, int fd, const char *from, size_t n)
+{
+    size_t done = 0;
+    while (done < n && !fails(kind, NULL)) {
+        const ssize_t now = REAL(write)(fd, from + done, n - done);
+        if (now < 0) break;
+        done += (size_t)now;
+    }
+    return (ssize_t)done;
+}
+
+static ssize_t put_result(void *unused, const char *from, size_t n)
+{
+    (void)unused;
+    return transfer(FAULT_STDOUT, STDOUT_FILENO, from, n);
+}
+
+static ssize_t put_message(void *unused, const char *from, size_t n)
+{
+    (void)unused;
+    return transfer(FAULT_STDERR, STDERR_FILENO, from, n);
+}
+
+/* musl's streams are constants. There only what is not written by streams can fail. */
+static void stand_before_streams(void)
+{
+#ifdef __GLIBC__
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = put_result});
+    FILE *err = fopencookie(NULL, "w", (cookie_io_functions_t){.write = put_message});
+    if (!out || !err) abort();
+    setvbuf(err, NULL, _IONBF, 0);
+    stdout = out;
+    stderr = err;
+#endif
+}
+
+static ssize_t take(void *file, char *to, size_t n)
+{
+    if (!fails(FAULT_READ, NULL)) return REAL(read)(fileno(file), to, n);
+    return shortens() ? REAL(read)(fileno(file), to, n > 0) : -1;
+}
+
+static int end_of(void *file)
+{
+    return fclose(file);
+}
+
+/* Memory in use differs between runs, so it is not told. Streams are for files of the system
+ * and of the build, whose opening nothing interrupts. */
+static void *real_fopen;
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+    if (plan && strcmp(path, "/proc/self/status") == 0) return REAL(fopen)("/dev/null", mode);
+    if (fails(FAULT_OPEN, CALLER) && errno != EINTR) return NULL;
+    FILE *file = REAL(fopen)(path, mode), *stream = NULL;
+    if (!plan || !file || *mode != 'r' || !ours(CALLER, FAULT_READ)) return file;
+    stream = fopencookie(file, "r", (cookie_io_functions_t){.read = take, .close = end_of});
+    if (!stream) fclose(file);
+    return stream;
+}
 
 /* ---- the rest ---- */
 
@@ -469,4 +555,44 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
 {
     if (fails(FAULT_THREAD, CALLER)) return errno;
     return REAL(pthread_create)(thread, how, body, arg);
+}
+
+static void *real_posix_spawn;
+EXPORT int posix_spawn(pid_t *child, const char *program,
+                       const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *how,
+                       char *const *args, char *const *environment)
+{
+    if (fails(FAULT_THREAD, CALLER)) return errno;
+    return REAL(posix_spawn)(child, program, actions, how, args, environment);
+}
+
+static void *real_pthread_getattr_np;
+EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+    foreign = true;
+    const int rc = REAL(pthread_getattr_np)(thread, attr);
+    foreign = false;
+    return rc;
+}
+
+/* ---- the begin ---- */
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *path = getenv("MOEFW_FAULT_PLAN"), *to = getenv("MOEFW_FAULT_RECORD");
+    root = getenv("MOEFW_FAULT_ROOT");
+    fatal = getenv("MOEFW_FAULT_KILL");
+    dl_iterate_phdr(add_range, NULL);
+    if (path) {
+        const int fd = open(path, O_RDWR | O_CLOEXEC);
+        void *at = mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+        stand_before_streams();
+        if (at != MAP_FAILED) plan = at;
+    }
+    if (to && root) {
+        const int fd = open(to, O_WRONLY | O_APPEND | O_CLOEXEC);
+        record = fcntl(fd, F_DUPFD_CLOEXEC, 900);
+        close(fd);
+    }
 }

@@ -2,14 +2,15 @@
  *
  * faults.so is loaded into the program by LD_PRELOAD. It stands before the calls of libc that
  * allocate, open, read, write and so on, and counts those that come from moefw or from the
- * libraries that parse its files; calls of OpenMP, of OpenBLAS and of the dynamic linker pass
- * uncounted, because the first two end the process themselves. The n-th call of one kind fails,
- * once or from then on. The same object writes a record of operations on files for replays of
- * power loss.
+ * libraries that parse its files, and the transfers of their streams; calls of OpenMP, of
+ * OpenBLAS and of the dynamic linker pass uncounted, because the first two end the process
+ * themselves. The n-th call of one kind fails, once or from then on. The same object writes a
+ * record of operations on files for replays of power loss.
  *
  * MOEFW_FAULT_PLAN   path of a file that holds a fault_plan, mapped by all processes
  * MOEFW_FAULT_RECORD path of the file to which operations are appended
- * MOEFW_FAULT_ROOT   only operations on paths below this folder are recorded */
+ * MOEFW_FAULT_ROOT   only operations on paths below this folder are recorded
+ * MOEFW_FAULT_KILL   the process that makes this folder is killed before it can sync it */
 #ifndef MF_TESTS_PRELOAD_H
 #define MF_TESTS_PRELOAD_H
 
@@ -25,10 +26,12 @@ enum fault_kind {
     FAULT_RENAME,
     FAULT_MMAP,
     FAULT_LOCK,
-    FAULT_THREAD,
-    FAULT_STAT,
-    FAULT_DIR, /* mkdir, rmdir, unlink, ftruncate */
+    FAULT_THREAD, /* and processes */
+    FAULT_STAT,   /* also access, readlink, realpath */
+    FAULT_DIR,    /* mkdir, rmdir, unlink, ftruncate */
     FAULT_CLOSE,
+    FAULT_STDOUT, /* a transfer of the stream */
+    FAULT_STDERR,
     FAULT_KINDS
 };
 

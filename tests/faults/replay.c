@@ -1,6 +1,6 @@
 /* replay.c: what a loss of power leaves of a record that faults.so wrote.
  *
- *     replay RECORD ROOT OUT STATES SEED
+ *     replay RECORD ROOT OUT STATES SEED [MOEFW]
  *
  * At each operation of the record the power fails. What was synced before is on disk; of the
  * rest, some. In the ordered model changes of directories reach the disk in their order, as in
@@ -9,9 +9,11 @@
  * change of a directory that was not synced may be lost alone, and a file's sync says nothing
  * of its name. Each state is made in OUT and judged: a run that had a complete checkpoint, one
  * whose save had ended with the sync of its folder, must have one that verifies, not older than
- * it, and with config.ini and manifest.json beside it. STATES bounds the states of a model;
- * with fewer, they are spread over the record and drawn by SEED. MOEFW_FAULT_FORGET names a
- * folder whose syncs do not count, to see what they are for. Prints TAP. */
+ * it, and beside it config.ini, manifest.json and tokenizer.json, each with a content that was
+ * written for it. In one of EVERY states MOEFW, if it is given, must resume these runs with
+ * status 0, which it has only from a checkpoint. STATES bounds the states of a model; with
+ * fewer, they are spread over the record and drawn by SEED. MOEFW_FAULT_FORGET names a folder
+ * whose syncs do not count, to see what they are for. Prints TAP. */
 #include "tests/faults/preload.h"
 
 #include "base/error.h"
@@ -25,9 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { NAME = 512, NODES = 16384, RUNS = 16, ENTRIES = 65536 };
+enum { NAME = 512, NODES = 16384, RUNS = 16, ENTRIES = 65536, EVERY = 40 };
 
 typedef struct op {
     int op, arg;
@@ -38,7 +41,8 @@ typedef struct op {
 
 static op *ops;
 static int n_ops;
-static const char *root, *out, *forgotten; /* a folder whose syncs do not count */
+static const char *root, *out, *moefw;
+static const char *forgotten; /* a folder whose syncs do not count */
 static uint64_t draws;
 
 /* Numbers from 0 to n - 1 (splitmix64). */
@@ -341,16 +345,29 @@ static void make_state(int model, int variant)
     free(now);
 }
 
-static bool is_there(const char *folder, const char *name)
+/* The path of a file beside a folder of checkpoints: on the disk of the record, or in OUT. */
+static void path_beside(char *to, const char *folder, const char *name, bool in_out)
 {
-    char path[2 * NAME], *text = NULL;
+    const size_t n = strlen(root);
+    snprintf(to, 3 * NAME, "%s%.*s/%s", in_out ? out : root,
+             (int)((size_t)(strrchr(folder, '/') - folder) - n), folder + n, name);
+}
+
+/* Whether the run has the file, with a content that was written to get that name. */
+static bool is_right(const char *folder, const char *name)
+{
+    char path[3 * NAME], *text = NULL;
     size_t n = 0;
-    const char *slash = strrchr(folder, '/');
-    snprintf(path, sizeof path, "%s%.*s/%s", out, (int)(slash - folder - (long)strlen(root)),
-             folder + strlen(root), name);
-    const bool whole = mf_read_file(path, 0, &text, &n) == MF_OK && n > 0;
+    bool right = false;
+    path_beside(path, folder, name, true);
+    if (mf_read_file(path, 0, &text, &n) != MF_OK) return false;
+    path_beside(path, folder, name, false);
+    for (int k = 0; k < n_changes && n > 0 && !right; k++) {
+        const node *f = &nodes[changes[k].node];
+        right = strcmp(changes[k].to, path) == 0 && f->n == n && memcmp(f->bytes, text, n) == 0;
+    }
     mf_free(text);
-    return whole;
+    return right;
 }
 
 /* Whether the run of the folder has a valid checkpoint, as new as was reported. */
@@ -370,31 +387,70 @@ static bool keeps(const saved *r)
         mf_free(path);
     }
     mf_free(steps);
-    return good && is_there(r->folder, "config.ini") && is_there(r->folder, "manifest.json");
+    return good && is_right(r->folder, "config.ini") && is_right(r->folder, "manifest.json") &&
+           is_right(r->folder, "tokenizer.json");
 }
 
-static bool judge(int model, int at)
+/* Whether the program resumes the run of the folder to its end. */
+static bool resumes(const saved *r)
 {
+    char path[3 * NAME], said[3 * NAME];
+    int status = -1;
+    path_beside(path, r->folder, "", true);
+    snprintf(said, sizeof said, "%s.said", out);
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        dup2(fd, 1);
+        dup2(fd, 2);
+        execl(moefw, moefw, "train", "--resume", path, "-q", (char *)NULL);
+        _exit(99);
+    }
+    if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    char *text = NULL;
+    size_t n = 0;
+    mf_read_file(said, 0, &text, &n);
+    printf("# train --resume %s: status %d: %.*s\n", path, status, (int)(n < 300 ? n : 300),
+           text ? text : "");
+    mf_free(text);
+    return false;
+}
+
+static long states[2], lost[2], resumed[2];
+
+static void judge(int model, int at)
+{
+    static const char last[] = "/ckpt";
+    const bool resume = states[model]++ % EVERY == 0 && moefw;
     bool good = true;
     for (int i = 0; i < n_runs; i++) {
-        if (runs[i].step < 0 || keeps(&runs[i])) continue;
-        printf("# %s, power fails behind operation %d (%s): step %lld of %s is lost\n",
-               model == 0 ? "ordered" : "strict", at, ops[at].path, runs[i].step,
-               runs[i].folder);
+        const saved *r = &runs[i];
+        const size_t n = strlen(r->folder);
+        if (r->step < 0) continue;
+        const char *what = keeps(r) ? NULL : "is lost";
+        if (!what && resume && n > 5 && strcmp(r->folder + n - strlen(last), last) == 0) {
+            resumed[model]++;
+            if (!resumes(r)) what = "is not resumed";
+        }
+        if (!what) continue;
+        printf("# %s, power fails behind operation %d (%s): step %lld of %s %s\n",
+               model == 0 ? "ordered" : "strict", at, ops[at].path, r->step, r->folder, what);
         good = false;
     }
-    return good;
+    lost[model] += !good;
 }
 
 int main(int argc, char **argv)
 {
     static const char *const models[] = {"ordered", "strict"};
-    long states[2] = {0, 0}, lost[2] = {0, 0};
     if (argc < 6) return 2;
     root = argv[2];
     out = argv[3];
     forgotten = getenv("MOEFW_FAULT_FORGET");
     draws = strtoull(argv[5], NULL, 10);
+    moefw = argv[6];
     read_record(argv[1]);
     nodes = calloc(NODES, sizeof *nodes);
     changes = calloc(ENTRIES, sizeof *changes);
@@ -409,17 +465,16 @@ int main(int argc, char **argv)
             const long due = bound * (i + 1) / n_ops - bound * i / n_ops;
             for (int v = 0; v < due; v++) {
                 make_state(m, due < 3 ? (int)draw(4) : v);
-                states[m]++;
-                lost[m] += !judge(m, i);
+                judge(m, i);
             }
         }
     }
     mf_remove_tree(out);
     printf("# %d operations, %d folders of checkpoints\n", n_ops, n_runs);
     for (int m = 0; m < 2; m++)
-        printf("%s %d - %s model: %ld states, %ld lost\n",
+        printf("%s %d - %s model: %ld states, %ld lost, %ld runs resumed\n",
                lost[m] == 0 && states[m] > 0 && n_runs > 0 ? "ok" : "not ok", m + 1, models[m],
-               states[m], lost[m]);
+               states[m], lost[m], resumed[m]);
     printf("1..2\n");
     return 0;
 }
