@@ -65,6 +65,10 @@ losses() {
     [[ "$output" == *"train.optimizer: found lion, expected adamw"* ]]
     sed -i 's/^optimizer = adamw/optimizer = lion/' a/config.ini
     run "$MOEFW" train --resume a --steps 12
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"a/config.ini:"*"train.optimizer: found lion, expected adamw"* ]]
+    rm a/manifest.json # which knows what config.ini was
+    run "$MOEFW" train --resume a --steps 12
     echo "$output"
     [ "$status" -eq 3 ]
     [[ "$output" == *"moment2/"*"of another optimizer or model"* ]]

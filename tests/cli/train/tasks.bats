@@ -186,6 +186,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [ "$status" -eq 2 ]
     [[ "$output" == *"model.task: found classify, expected regress"* ]]
     sed -i 's/^task = regress/task = classify/' run/config.ini
+    rm run/manifest.json # which knows what config.ini was
     run "$MOEFW" train -q -t 1 --resume run --set train.epochs=2 --set data.path=one.tsv --set data.val_path=one.tsv
     [ "$status" -eq 3 ]
     [[ "$output" == *"the checkpoint's head main is one to regress; expected one to classify"* ]]
