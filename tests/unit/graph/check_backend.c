@@ -84,7 +84,7 @@ START_TEST(a_library_is_opened_by_those_who_compute)
 }
 END_TEST
 
-/* OpenBLAS has a buffer of 128 MiB for each thread and one for itself; the rest takes 64 MiB. */
+/* OpenBLAS has a buffer of 128 MiB for each thread and one for itself; the rest takes 64. */
 START_TEST(too_few_addresses_for_a_library_are_an_error)
 {
     const struct rlimit limit = {1 << 28, 1 << 28};

@@ -159,7 +159,7 @@ static void draw(int index, drawn *d)
     /* with .02 equal tokens of a sentence, or experts, are so alike that rounding errors choose
      * among them */
     add(d, "model.init_std=%s", ONE_OF("0.1", "0.3"));
-    if (!is_one_of(routers[d->router], weightless)) add(d, "router.init_std=1");
+    if (!is_one_of(routers[d->router], weightless)) add(d, "router.init_std=0.2");
     add(d, "model.share_layers=%s", ONE_OF("no", "no", "yes"));
     add(d, "model.norm=%s", ONE_OF("rmsnorm", "rmsnorm", "layernorm"));
     add(d, "model.norm_place=%s", ONE_OF("pre", "pre", "post"));
