@@ -189,6 +189,12 @@ on_terminal() {
     [ "$status" -eq 0 ]
 }
 
+@test "each verb runs under valgrind in tests/memcheck.sh" {
+    for verb in $(verbs); do
+        grep -Eq "^ *check $verb( |$)" "$srcdir/tests/memcheck.sh" || { echo "$verb is missing"; false; }
+    done
+}
+
 @test "--json is honoured or refused by every verb" {
     export COLUMNS=80
     tiny=(--steps 2 -q --set data.path='builtin:topics?bytes=20000' --set model.dim=8 --set model.heads=1 --set model.seq=8

@@ -219,6 +219,23 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [ "$output" = "tagat.sh: --set wants a value" ]
 }
 
+@test "baselines: ridge regression on relatedness, by hand" {
+    # Two training pairs with 4 and 5 features, one in common: (K + 1) a = t - 3 with K = 4 1, 1 5 gives
+    # a = (14, -12) / 29. Features that the three test pairs share with them: 4 1, 1 5, 1 3.
+    head=$'pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment'
+    printf '%s\n1\ta\ta\t5\tENTAILMENT\n2\tb\tc\t1\tNEUTRAL\n' "$head" >pairs.txt
+    printf '%s\n1\ta\ta\t5\tENTAILMENT\n2\tb\tc\t1\tNEUTRAL\n3\ta\tz\t2\tNEUTRAL\n' "$head" >others.txt
+    "$srcdir/share/repeat/baselines.sh" --train pairs.txt --test others.txt >told
+    grep -qx 'relatedness, the mean    mse 3.0000' told
+    grep -qx 'share of common words    pearson 0.9707' told
+    # predictions 3 + 44 / 29, 3 - 46 / 29, 3 - 22 / 29
+    grep -qx 'ridge regression         pearson 0.9998, mse 0.1542' told
+    # sentences with a class alone have no relatedness
+    printf 'a b\tx\nc d\ty\n' >classes.tsv
+    "$srcdir/share/repeat/baselines.sh" --train classes.tsv --test classes.tsv >told
+    [ "$(wc -l <told)" -eq 5 ]
+}
+
 @test "the quick profiles learn from real sentences" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
     d=$MOEFW_SHARED/data
