@@ -308,6 +308,8 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
 {
     int64_t bytes = 0;
     mf_comm_wait *w;
+    /* A peer would take this message for the one that failed. */
+    if (c->broken) return 1;
     c->broken = true; /* until the end of this function */
     for (int32_t i = 0; i < n_send; i++)
         bytes += aligned(send[i].bytes);
