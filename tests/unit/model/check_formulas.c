@@ -2,7 +2,9 @@
  * of their manual pages, which are computed here in double from the layer's own values. */
 #include "check_main.h"
 
+#include <moefw/plugin.h>
 #include "base/mem.h"
+#include "plugin/load/open.h"
 #include "tests/lib/program.h"
 #include "model/formula_graph.h"
 
@@ -304,6 +306,37 @@ START_TEST(capacity_is_the_decimal_one)
 }
 END_TEST
 
+/* A router in which each expert takes all tokens, and which leaves own_top_k as it is. */
+static int take_all(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                    mf_routing *out)
+{
+    static int32_t expert[E * T], token[E * T];
+    const int32_t n = in->batch * in->seq;
+    (void)self, (void)ctx;
+    ck_assert_int_le(n, T);
+    for (int r = 0; r < E * n; r++) {
+        expert[r] = r / n;
+        token[r] = r % n;
+    }
+    out->expert = mf_graph_const(g, MF_I32, mf_shape1(E * n), expert);
+    out->token = mf_graph_const(g, MF_I32, mf_shape1(E * n), token);
+    return mf_graph_status(g);
+}
+
+static int declare_nothing(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
+{
+    (void)self, (void)ctx, (void)conf, (void)dims;
+    return MF_OK;
+}
+
+static const mf_host *mf; /* the slot */
+static const mf_option no_options[] = {MF_END_OPTIONS};
+static const mf_router takes_all = {
+    sizeof(mf_router), 0, declare_nothing, NULL, take_all, NULL};
+static const mf_plugin takes_all_plugin =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "takes_all", "1", "MIT", "all tokens for each expert",
+                   no_options, char, char, &takes_all);
+
 /* Expert e admits min(n, C) of its n assignments, C = C0 + min(a max(0, n - T k / E), limit C0)
  * with C0 = floor(factor T k / E). k is moe.top_k: also for relu, whose rows are one for each
  * expert, and where experts choose tokens; of hash the number of hashes, of oracle 1. */
@@ -318,11 +351,13 @@ START_TEST(capacity_is_of_the_experts_that_a_token_has)
                  {"relu", "router.rate=1.2", "moe.top_k=2", 2},
                  {"expert_choice", "router.capacity=4", "moe.top_k=1", 1},
                  {"expert_choice", "router.capacity=1.5", "moe.top_k=2", 2},
+                 {"takes_all", "moe.top_k=2", "moe.top_k=2", 2},
                  {"hash", "router.hashes=1", "moe.top_k=2", 1},
                  {"hash", "router.hashes=2", "moe.top_k=1", 2},
                  {"oracle", "router.wrong=0", "moe.top_k=2", 1}};
     static const char *const adaptive[] = {"moe.adaptive_capacity=0",
                                            "moe.adaptive_capacity=0.3"};
+    ck_assert_int_eq(mf_plugin_register(&takes_all_plugin), MF_OK);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++)
         for (int m = 0; m < LENGTHS; m++) {
             char router[64];
