@@ -297,6 +297,9 @@ key() {
     done
     run "$MOEFW" train run --resume --set moe.top_k=1
     [[ "$output" == *"--set: moe.top_k: found 1, expected 2: a run that is resumed keeps the model"*"train.from = run"* ]]
+    run "$MOEFW" train run --resume --set router.plugin=nosuch
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--set: unknown router plugin 'nosuch'"* ]]
     # what is added to training alone is allowed, if it has no state that the checkpoint lacks
     "$MOEFW" train run --resume -q --steps 4 --set regularizer.z.plugin=z_loss
     grep -qx '\[regularizer.z\]' run/config.ini
@@ -350,6 +353,11 @@ edit() {
         cmp run/manifest.json whole/manifest.json
         cp whole/config.ini run/
     done
+    edit 's/^plugin = linear/plugin = nosuch/'
+    run "$MOEFW" train run --resume --steps 5
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"run/config.ini:$(grep -n nosuch run/config.ini | cut -d : -f 1): "*"'nosuch'"* ]]
+    cp whole/config.ini run/
     # what takes effect is told and kept; what does not is told and undone; a comment is nothing
     edit 's/^seed = .*/seed = 77/; s/^batch = .*/batch = 3/; s/^lr = .*/lr = 0.5/; s/^clip = 1$/clip = 1.0/; 1a; mine'
     edit '/^\[regularizer.old\]/,/^$/d'

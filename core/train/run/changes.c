@@ -81,18 +81,24 @@ static int compare(mf_run_changes *c)
 
 /* ---- the model stays ---- */
 
-/* Whether both values of a key `plugin` mean the same one: its file may lie elsewhere now. */
-static bool same_plugin(const mf_run_change *one)
+/* Whether both values of a key `plugin` mean the same one: its file may lie elsewhere now. One
+ * that cannot be loaded is an error: that tells more than that it has another name. */
+static int same_plugin(const mf_run_change *one, mf_kind kind, const mf_ini_entry *at,
+                       bool *ret)
 {
     const mf_loaded *plugin;
-    if (!one->from || !one->to) return false;
+    const bool file = at && mf_ini_is_file(at->file);
+    *ret = false;
+    if (!one->from || !one->to) return MF_OK;
     const char *slash = strrchr(one->from, '/'), *name = slash ? slash + 1 : one->from;
     const size_t n = strlen(name), m = n > 3 && strcmp(name + n - 3, ".so") == 0 ? n - 3 : n;
-    if (mf_plugin_load(0, one->to, NULL, 0, &plugin) != MF_OK) {
-        mf_error_clear(); /* the session, which needs it, gives the reason */
-        return false;
-    }
-    return strlen(plugin->name) == m && strncmp(plugin->name, name, m) == 0;
+    const int rc =
+        mf_plugin_load(kind, one->to, file ? at->file : NULL, file ? at->line : 0, &plugin);
+    if (rc == MF_OK)
+        *ret = strlen(plugin->name) == m && strncmp(plugin->name, name, m) == 0;
+    else if (at && !file)
+        mf_fail_context(rc, "%s", at->file);
+    return rc;
 }
 
 static bool is_fixed(const mf_run_change *one)
@@ -104,14 +110,21 @@ static bool is_fixed(const mf_run_change *one)
 /* Whether the change would give the weights or moments of the checkpoint another meaning. A key
  * that only the new configuration has, in an old section, is one of a plugin that could not be
  * loaded from its old path. */
-static bool touches_model(const mf_run_change *one)
+static int touches_model(const mf_run_change *one, const mf_config *now, bool *ret)
 {
     const mf_section *s = mf_section_find(mf_config_sections, one->section);
-    if (!is_fixed(one)) return false;
-    if (one->added || !one->to) return true;
-    if (!one->from) return false;
-    if (s->plugin && strcmp(one->key, "plugin") == 0) return !same_plugin(one);
-    return !(s->plugin && strcmp(one->key, "file") == 0);
+    bool same = !one->from && !one->edited;
+    int rc = MF_OK;
+    *ret = false;
+    if (!is_fixed(one)) return MF_OK;
+    if (one->added || !one->to)
+        same = false;
+    else if (s->plugin && strcmp(one->key, "plugin") == 0)
+        rc = same_plugin(one, s->kind, mf_ini_get(now->ini, one->section, one->key), &same);
+    else if (s->plugin && strcmp(one->key, "file") == 0)
+        same = true;
+    *ret = !same;
+    return rc;
 }
 
 static int refuse(const mf_run_change *one, const mf_rundir *dir, const mf_config *now)
@@ -146,7 +159,9 @@ int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_chang
     if (rc == MF_OK) rc = compare(c);
     for (int i = 0; rc == MF_OK && i < c->n; i++) {
         mf_run_change *one = &c->list[i];
-        if (touches_model(one)) rc = refuse(one, dir, now);
+        bool touches;
+        rc = touches_model(one, now, &touches);
+        if (rc == MF_OK && touches) rc = refuse(one, dir, now);
         if (is_fixed(one)) one->local = true; /* only the path of a file is another */
     }
     mf_config_free(config);
