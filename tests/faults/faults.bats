@@ -48,9 +48,9 @@ loop() { # STRIDE VERB...
     loop 17 compare
 }
 
-@test "no memory is lost where a call fails: some calls of train, generate, report, export and import" {
+@test "no memory is lost where a call fails: some calls of train and import" {
     find_leaks || skip "no liblsan.so that works here"
-    loop 97 train generate report export import
+    loop 97 train import
 }
 
 @test "all verbs: every call fails, and no memory is lost" {
