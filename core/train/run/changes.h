@@ -19,7 +19,7 @@
 #define MF_RUN_FIRST_FILES "first_files"
 #define MF_RUN_CONFIG      "config"
 
-#define MF_RUN_HASH        33
+#define MF_RUN_HASH 33
 
 enum { MF_RUN_MANIFEST_MAX = 4 << 20 }; /* bytes of manifest.json */
 
