@@ -90,6 +90,28 @@ setup() {
     grep -q 'the cause of it' build/quickstart.log
 }
 
+@test "check tells what the failed tests said" {
+    unset CPPFLAGS
+    printf '#!/bin/sh\nexit 0\n' >configure
+    cat >bin/make <<'END'
+#!/bin/sh
+case "$*" in *check) ;; *) exit 0 ;; esac
+mkdir -p build/tests
+printf ':test-result: PASS a\n:test-result: FAIL b\n' >build/tests/tap.trs
+printf 'ok 1 a\n# of the good one\nnot ok 2 b\n# the line that failed\n' >build/tests/tap.log
+printf ':test-result: FAIL c\n' >build/tests/plain.trs
+printf 'no such thing\n' >build/tests/plain.log
+echo 'FAIL: tap 2 b'
+exit 2
+END
+    chmod +x configure bin/make
+    run ./quickstart check --yes
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"no such thing"*"the line that failed"* ]]
+    [[ "$output" != *"of the good one"* ]]
+    [[ "$output" == *"1 passed, 2 failed, 0 skipped" ]]
+}
+
 @test "a path with a space is refused" {
     mkdir "$BATS_TEST_TMPDIR/a b" && cp -r quickstart build-aux "$BATS_TEST_TMPDIR/a b/"
     run "$BATS_TEST_TMPDIR/a b/quickstart"
