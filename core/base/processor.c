@@ -3,39 +3,39 @@
  * with a warning. */
 #include "base/processor.h"
 
+#include "base/file/io_raw.h"
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Returns the value of the first line that begins with key, NULL if there is none. The caller
- * frees it with free(). /proc/cpuinfo is not a regular file, so it is read line by line. */
-static char *value_of(const char *key)
+/* The first processor's lines are shorter. */
+enum { CPUINFO_MAX = 16384 };
+
+/* Copies the value of the first line that begins with key to `out`; "" if there is none. */
+static void value_of(const char *key, char out[CPUINFO_MAX])
 {
     static const char path[] = "/proc/cpuinfo";
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    bool found = false;
-    while (f && !found && getline(&line, &room, f) > 0) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        memmove(line, colon, strlen(colon) + 1);
-        line[strcspn(line, "\n")] = '\0';
-        found = true;
-    }
-    /* getline ends without the mark of an error where it has no memory. */
-    if (f ? !found && !feof(f) : errno != ENOENT)
+    const int fd = mf_raw_open(path, O_RDONLY | O_CLOEXEC, 0);
+    const ssize_t n = fd >= 0 ? mf_raw_read(fd, out, CPUINFO_MAX - 1, 0) : -1;
+    if (n < 0 && errno != ENOENT)
         mf_log(MF_LOG_WARN, "%s: cannot read the %s of the processor: %s", path, key,
                strerror(errno));
-    if (f) fclose(f);
-    if (found) return line;
-    free(line);
-    return NULL;
+    if (fd >= 0) mf_raw_close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    for (char *line = out; *line; line += strcspn(line, "\n"), line += *line != '\0') {
+        char *value = line + strcspn(line, ":\n");
+        if (strncmp(line, key, strlen(key)) != 0 || *value != ':') continue;
+        value += 1 + strspn(value + 1, " \t");
+        const size_t length = strcspn(value, "\n");
+        memmove(out, value, length);
+        out[length] = '\0';
+        return;
+    }
+    out[0] = '\0';
 }
 
 static bool has_word(const char *list, const char *word)
@@ -48,20 +48,20 @@ static bool has_word(const char *list, const char *word)
 
 void mf_cpu_name(char out[MF_CPU_TEXT])
 {
-    char *name = value_of("model name");
-    snprintf(out, MF_CPU_TEXT, "%s", name ? name : "");
-    free(name);
+    char name[CPUINFO_MAX];
+    value_of("model name", name);
+    snprintf(out, MF_CPU_TEXT, "%.*s", MF_CPU_TEXT - 1, name);
 }
 
 void mf_cpu_features(char out[MF_CPU_TEXT])
 {
     static const char *const wanted[] = {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
-    char *flags = value_of("flags");
+    char flags[CPUINFO_MAX];
     size_t n = 0;
+    value_of("flags", flags);
     out[0] = '\0';
-    for (size_t i = 0; flags && i < sizeof wanted / sizeof *wanted; i++)
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (has_word(flags, wanted[i]))
             n +=
                 (size_t)snprintf(out + n, MF_CPU_TEXT - n, "%s%s", n > 0 ? " " : "", wanted[i]);
-    free(flags);
 }

@@ -138,6 +138,7 @@ static int open_session(import *im, bool bare, mf_session **ret)
     if (rc == MF_OK) {
         c->name = base_name(c->arena, im->folder->path);
         rc = c->name ? mf_session_open(c, &o, ret) : MF_ENOMEM;
+        if (!c->name) mf_config_free(c);
     }
     if (rc != MF_ECONFIG && rc != MF_EINVAL) return rc;
     return mf_fail_context(MF_EINPUT, "%s", im->folder->config_path);

@@ -135,6 +135,11 @@ static char *read_all(const controller *s, mf_ctx *ctx)
         text = more;
     }
     if (f && !text) mf->fail(ctx, MF_ENOMEM, "no memory for %s", s->c->file);
+    if (f && text && ferror(f)) {
+        mf->fail(ctx, MF_EIO, "file = %s: cannot read: %s", s->c->file, strerror(errno));
+        free(text);
+        text = NULL;
+    }
     if (f) fclose(f);
     if (f && text) {
         text[n] = 0;

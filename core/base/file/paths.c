@@ -4,8 +4,10 @@
 #include "base/file/paths.h"
 
 #include "base/error.h"
+#include "base/file/io_raw.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -36,13 +38,16 @@ static bool read_marker(const char *folder, place source)
 {
     place path;
     join(path, folder, "/" MARKER);
-    FILE *f = fopen(path, "re");
-    if (!f) mf_fault_errno(path);
-    if (!f) return false;
-    bool ok = fgets(source, sizeof(place), f) != NULL;
-    if (ferror(f)) mf_fault_errno(path);
-    fclose(f);
-    if (!ok) return false;
+    const int fd = mf_raw_open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) {
+        mf_fault_errno(path);
+        return false;
+    }
+    const ssize_t n = mf_raw_read(fd, source, sizeof(place) - 1, 0);
+    if (n < 0) mf_fault_errno(path);
+    mf_raw_close(fd);
+    if (n <= 0) return false;
+    source[n] = '\0';
     source[strcspn(source, "\n")] = '\0';
     return source[0] == '/';
 }
