@@ -2,9 +2,12 @@
  * runs the copies. With the first argument "ask" it prints the folders that it finds. */
 #include "check_main.h"
 
+#include "base/file/io.h"
 #include "base/file/paths.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -55,6 +58,25 @@ START_TEST(in_place)
 }
 END_TEST
 
+/* A signal interrupts the read of the marker once. */
+static ssize_t pread_interrupted(int fd, void *buf, size_t n, off_t offset)
+{
+    static bool once;
+    if (once) return mf_io_default()->pread(fd, buf, n, offset);
+    once = true;
+    errno = EINTR;
+    return -1;
+}
+
+START_TEST(in_place_with_a_signal)
+{
+    const char *answer = ask("/signal/build", "echo /some/source >\"$d/.moefw-uninstalled\" && "
+                                              "export CHECK_PATHS_SIGNAL=1");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 1\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "source /some/source\n"));
+}
+END_TEST
+
 START_TEST(elsewhere)
 {
     const char *answer = ask("/elsewhere", "true");
@@ -102,6 +124,7 @@ static Suite *suite(void)
     Suite *s = suite_create("paths");
     TCase *c = tcase_create("paths");
     tcase_add_test(c, in_place);
+    tcase_add_test(c, in_place_with_a_signal);
     tcase_add_test(c, elsewhere);
     tcase_add_test(c, staged);
     tcase_add_test(c, settings_of_a_test);
@@ -113,6 +136,9 @@ static Suite *suite(void)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "ask") == 0) {
+        mf_io_table table = *mf_io_default();
+        table.pread = pread_interrupted;
+        if (getenv("CHECK_PATHS_SIGNAL")) mf_io_set_table(&table);
         printf("uninstalled %d\nplugins %s\npresets %s\ntemplate %s\nsettings %s\ndropins %s\n"
                "source %s\ncalled %s\n",
                mf_paths_uninstalled(), mf_paths_plugins(), mf_paths_presets(),
