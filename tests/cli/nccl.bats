@@ -25,12 +25,12 @@ ranks() {
     for ((r = 1; r < n; r++)); do
         {
             local rc=0
-            RANK=$r WORLD_SIZE=$n timeout 100 "$MOEFW" "$@" --set parallel.comm=nccl >"out.$r" 2>&1 || rc=$?
+            RANK=$r WORLD_SIZE=$n timeout 300 "$MOEFW" "$@" --set parallel.comm=nccl >"out.$r" 2>&1 || rc=$?
             echo "$rc" >"status.$r"
         } 3>&- &
     done
     local rc=0
-    RANK=0 WORLD_SIZE=$n timeout 100 "$MOEFW" "$@" --set parallel.comm=nccl || rc=$?
+    RANK=0 WORLD_SIZE=$n timeout 300 "$MOEFW" "$@" --set parallel.comm=nccl || rc=$?
     wait
     return "$rc"
 }

@@ -537,7 +537,8 @@ END
     gone asked
     goes_on asked
     rm -rf asked whole
-    begin asked default
+    # Open MPI kills ranks a second after the signal, which a save on a busy machine may exceed.
+    OMPI_MCA_odls_base_sigkill_timeout=60 PRTE_MCA_odls_base_sigkill_timeout=60 begin asked default
     kill -TERM "$(pgrep -P "$job")" # the launcher, below timeout
     ended
     [ "$status" -ne 0 ]
