@@ -122,6 +122,13 @@ static bool shortens(void)
     return plan->error == FAULT_SHORT;
 }
 
+/* Of a short transfer of n bytes: how many. Each short one moves half, or a file of a megabyte
+ * would take a million calls. */
+static size_t cut(size_t n)
+{
+    return plan->always ? (n + 1) / 2 : n > 0;
+}
+
 /* ---- memory ---- */
 
 /* Before the real functions are known, dlsym may allocate, or free the text of a failure. */
@@ -293,14 +300,14 @@ static void *real_read;
 EXPORT ssize_t read(int fd, void *to, size_t n)
 {
     if (!fails(FAULT_READ, CALLER)) return REAL(read)(fd, to, n);
-    return shortens() ? REAL(read)(fd, to, n > 0) : -1;
+    return shortens() ? REAL(read)(fd, to, cut(n)) : -1;
 }
 
 static void *real_pread;
 EXPORT ssize_t pread(int fd, void *to, size_t n, off_t at)
 {
     if (!fails(FAULT_READ, CALLER)) return REAL(pread)(fd, to, n, at);
-    return shortens() ? REAL(pread)(fd, to, n > 0, at) : -1;
+    return shortens() ? REAL(pread)(fd, to, cut(n), at) : -1;
 }
 
 /* The system reads directories whole and is not interrupted in it. */
@@ -316,7 +323,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t n)
 {
     if (fails(FAULT_WRITE, CALLER)) {
         if (!shortens()) return -1;
-        n = n > 0;
+        n = cut(n);
     }
     if (!path_of(fd)) return REAL(write)(fd, from, n);
     enter();
@@ -486,7 +493,7 @@ static void stand_before_streams(void)
 static ssize_t take(void *file, char *to, size_t n)
 {
     if (!fails(FAULT_READ, NULL)) return REAL(read)(fileno(file), to, n);
-    return shortens() ? REAL(read)(fileno(file), to, n > 0) : -1;
+    return shortens() ? REAL(read)(fileno(file), to, cut(n)) : -1;
 }
 
 static int end_of(void *file)

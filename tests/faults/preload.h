@@ -35,7 +35,7 @@ enum fault_kind {
     FAULT_KINDS
 };
 
-enum { FAULT_SHORT = -1 }; /* as error of a read or write: one byte is transferred */
+enum { FAULT_SHORT = -1 }; /* as error of a read or write: one byte is transferred, or half */
 enum { FAULT_NONE = -2, FAULT_NOTE = -1 };
 enum { FAULT_CALLS = 1 << 16 };
 
