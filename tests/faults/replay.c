@@ -425,20 +425,25 @@ static void judge(int model, int at)
     static const char last[] = "/ckpt";
     const bool resume = states[model]++ % EVERY == 0 && moefw;
     bool good = true;
-    for (int i = 0; i < n_runs; i++) {
-        const saved *r = &runs[i];
-        const size_t n = strlen(r->folder);
-        if (r->step < 0) continue;
-        const char *what = keeps(r) ? NULL : "is lost";
-        if (!what && resume && n > 5 && strcmp(r->folder + n - strlen(last), last) == 0) {
-            resumed[model]++;
-            if (!resumes(r)) what = "is not resumed";
+    /* A resume writes into the state, so it comes when all folders were read. */
+    for (int pass = 0; pass < (resume ? 2 : 1); pass++)
+        for (int i = 0; i < n_runs; i++) {
+            const saved *r = &runs[i];
+            const size_t n = strlen(r->folder);
+            const char *what = NULL;
+            if (r->step < 0) continue;
+            if (pass == 0) {
+                if (!keeps(r)) what = "is lost";
+            } else if (n > 5 && strcmp(r->folder + n - strlen(last), last) == 0) {
+                resumed[model]++;
+                if (!resumes(r)) what = "is not resumed";
+            }
+            if (!what) continue;
+            printf("# %s, power fails behind operation %d (%s): step %lld of %s %s\n",
+                   model == 0 ? "ordered" : "strict", at, ops[at].path, r->step, r->folder,
+                   what);
+            good = false;
         }
-        if (!what) continue;
-        printf("# %s, power fails behind operation %d (%s): step %lld of %s %s\n",
-               model == 0 ? "ordered" : "strict", at, ops[at].path, r->step, r->folder, what);
-        good = false;
-    }
     lost[model] += !good;
 }
 
