@@ -61,7 +61,7 @@ AS_CASE([$enable_build_type:$enable_fuzz], [release:no], [
     MF_ADD_FLAG([MF_CFLAGS], [-fstack-clash-protection])
     MF_ADD_FLAG([MF_CFLAGS], [-fcf-protection])
     AS_CASE([" $CFLAGS "], [*" -O0 "*], [], [MF_CFLAGS="$MF_CFLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])
-AS_VAR_IF([enable_coverage], [yes], [mf_sanitize="$mf_sanitize --coverage"])
+AS_VAR_IF([enable_coverage], [yes], [mf_sanitize="$mf_sanitize --coverage -DMF_COVERAGE"])
 AS_VAR_IF([enable_fuzz], [yes], [
     AS_CASE([$mf_sanitize], [''],
         [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
