@@ -31,7 +31,7 @@ if [ ! -f Makefile ]; then
 fi
 if [ -z "$table" ]; then
     # gcov adds to the counters of earlier runs.
-    find core kernels plugins -name '*.gcda' -exec rm -f {} +
+    find core kernels plugins -name '*.gcda' -exec rm -f {} + 2>/dev/null
     MOEFW_CHECK_SECONDS=${MOEFW_CHECK_SECONDS:-3600}
     # gcov's own messages would be output of the program.
     GCOV_ERROR_FILE=/dev/null
