@@ -2,8 +2,8 @@
 # coverage.sh [--build DIR] [--jobs N] [--table] [--missing PATH] [TEST...]: builds with gcov's counters in
 # DIR (build-coverage), runs the suite there and prints which share of lines and branches of each folder
 # ran, outside of what only a failed allocation reaches. TESTs are those of make check, without lints.
-# --table runs nothing and prints what was counted before; --missing PATH lists what did not run below
-# PATH, as core/train. The exit status is 1 if core has less than 95 % of lines or 85 % of branches.
+# --table runs nothing and prints what was counted before; so does --missing PATH, and it lists what did
+# not run below PATH, as core/train. The exit status is 1 if core has less than 95 % of lines or 85 % of branches.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=build-coverage jobs=2 table='' missing=''
@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
         case $1 in
         --build) build=$2 ;;
         --jobs) jobs=$2 ;;
-        --missing) missing=$2 ;;
+        --missing) missing=$2 table=yes ;;
         esac
         shift 2
         ;;
@@ -42,6 +42,6 @@ if [ -z "$table" ]; then
     grep -h '^# \(TOTAL\|PASS\|SKIP\|FAIL\|ERROR\)' check.log
 fi
 find core kernels plugins -name '*.gcda' >counted
-[ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table first" >&2; exit 1; }
+[ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table and --missing first" >&2; exit 1; }
 # Counters that threads changed at once may be inconsistent, which gcov says on stderr.
 xargs gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -f "$here/coverage.awk"

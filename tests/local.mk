@@ -512,5 +512,6 @@ EXTRA_DIST += tests/run-bats.sh
 EXTRA_DIST += tests/unit/check_main.h
 EXTRA_DIST += tests/unit/graph/graph_ops.h
 EXTRA_DIST += tests/unit/model/heads_model.h
+EXTRA_DIST += tests/unit/plugin/plugin_here.h
 EXTRA_DIST += tests/unit/model/formula_graph.h
 EXTRA_DIST += tests/unit/model/layer_model.h

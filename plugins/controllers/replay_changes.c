@@ -136,7 +136,8 @@ static char *read_all(const controller *s, mf_ctx *ctx)
     }
     if (f && !text) mf->fail(ctx, MF_ENOMEM, "no memory for %s", s->c->file);
     if (f && text && ferror(f)) {
-        mf->fail(ctx, MF_EIO, "file = %s: cannot read: %s", s->c->file, strerror(errno));
+        mf->fail(ctx, errno == EISDIR ? MF_ECONFIG : MF_EIO, "file = %s: cannot read: %s",
+                 s->c->file, strerror(errno));
         free(text);
         text = NULL;
     }

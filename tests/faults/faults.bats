@@ -22,8 +22,10 @@ find_leaks() {
     leaks=(--leaks "$library")
 }
 
-loop() { # STRIDE VERB...
-    run timeout -s KILL "${limit:-7200}" "$builddir/tests/faults/loop" "${leaks[@]}" \
+loop() { # [--even] STRIDE VERB...
+    local even=()
+    [ "$1" != --even ] || { even=(--even) && shift; }
+    run timeout -s KILL "${limit:-7200}" "$builddir/tests/faults/loop" "${even[@]}" "${leaks[@]}" \
         "$builddir/tests/faults/faults.so" "$MOEFW" "$srcdir" "$@"
     echo "$output" | grep '^[#ok]' | cut -c 1-400
     [ -z "$MOEFW_SLOW" ] || echo "$output" | sed -n 's/^ok /# ok /p' >&3
@@ -44,13 +46,17 @@ loop() { # STRIDE VERB...
     loop 17 config data tokenize plugin graph ckpt runs trace quantize
 }
 
+@test "import: each 7th read fails, and the first one is interrupted" {
+    loop --even 7 import:read
+}
+
 @test "compare: calls fail, and it continues to the same table" {
     loop 17 compare
 }
 
-@test "no memory is lost where a call fails: some calls of train and import" {
+@test "no memory is lost where a call fails: some calls of train, generate, report, export and import" {
     find_leaks || skip "no liblsan.so that works here"
-    loop 97 train import
+    loop 97 train generate report export import
 }
 
 @test "all verbs: every call fails, and no memory is lost" {

@@ -149,34 +149,23 @@ static bool is_excused(const char *name, const char *err)
     return false;
 }
 
-/* Whether a file with times in it is whole. They may differ from those of a run without faults,
- * since the clock moves with each reading, and what failed reads it less often. */
-static bool is_whole(const file *f)
+/* Whether a report differs from the expected one as the metrics beside it do: it is the page
+ * that the command `report` makes of the run when no call fails. */
+static bool is_of_its_run(const file *page)
 {
-    static const char *const ends[][2] = {
-        {".html", "</html>\n"}, {".jsonl", "}\n"}, {"/MANIFEST.json", "}"}};
-    size_t n = f->size, k;
-    for (int i = 0; i < 3; i++) {
-        if (!strstr(f->name, ends[i][0])) continue;
-        while (n > 0 && i == 2 && f->data[n - 1] == '\n')
-            n--;
-        k = strlen(ends[i][1]);
-        return n >= k && memcmp(f->data + n - k, ends[i][1], k) == 0;
-    }
-    return false;
-}
-
-/* A report shows speeds and the axis of their plot; only then it may be another one. */
-static bool is_other_by_speed(const file *report, const tree *now, const tree *good)
-{
-    static const char leaf[] = "report.html";
-    char metrics[256];
-    const size_t folder = strlen(report->name) - (sizeof leaf - 1);
-    if (strlen(report->name) < sizeof leaf || strcmp(report->name + folder, leaf) != 0)
-        return false;
-    snprintf(metrics, sizeof metrics, "%.*smetrics.jsonl", (int)folder, report->name);
-    const file *a = tree_find(now, metrics), *b = tree_find(good, metrics);
-    return a && b && !same(a, b) && same_but_times(b, a) && is_whole(report);
+    static const char leaf[] = "/report.html", again[] = "again.html";
+    static char work[2 * PATH];
+    char text[TEXT];
+    const size_t n = strlen(page->name), m = strlen(leaf);
+    if (n <= m || strcmp(page->name + n - m, leaf) != 0) return false;
+    snprintf(work, sizeof work, "%s/work", setup.base);
+    snprintf(text, sizeof text, "report %.*s -o %s", (int)(n - m), page->name, again);
+    const result r = command_run_healthy(work, text);
+    tree all = tree_read(work);
+    const file *made = tree_find(&all, again);
+    const bool is = r.ended && r.status == 0 && same(page, made);
+    tree_free(&all);
+    return is;
 }
 
 /* Every file as expected. */
@@ -192,7 +181,7 @@ static void judge_files(counts *c, const verb *v, const result *r, const tree *n
          * write after that is in its log. */
         if (compared && !is_result(f->name)) continue;
         if (is_excused(f->name, r->err)) continue;
-        if (g && is_other_by_speed(g, now, good)) continue;
+        if (g && is_of_its_run(g)) continue;
         snprintf(what, sizeof what, "%s is %s", f->name, g ? "different" : "missing");
         complain(c, v, what, r);
         return;
@@ -219,6 +208,23 @@ static void judge_silent(counts *c, const verb *v, const result *r, const tree *
         complain(c, v, "does not say that results are lost", r);
     else
         judge_files(c, v, r, now, good);
+}
+
+/* Whether a file with times in it is whole. They may differ from those of a run without faults,
+ * since the clock moves with each reading, and what failed reads it less often. */
+static bool is_whole(const file *f)
+{
+    static const char *const ends[][2] = {
+        {".html", "</html>\n"}, {".jsonl", "}\n"}, {"/MANIFEST.json", "}"}};
+    size_t n = f->size, k;
+    for (int i = 0; i < 3; i++) {
+        if (!strstr(f->name, ends[i][0])) continue;
+        while (n > 0 && i == 2 && f->data[n - 1] == '\n')
+            n--;
+        k = strlen(ends[i][1]);
+        return n >= k && memcmp(f->data + n - k, ends[i][1], k) == 0;
+    }
+    return false;
 }
 
 /* OpenMP's own word for a thread that it cannot start. LLVM's library aborts then. */

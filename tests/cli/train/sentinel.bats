@@ -192,6 +192,9 @@ KEYS
     [[ "$output" == *"[controller.r]: no live option 'no.such'; live here: "* ]]
     [ ! -e fourth ]
     # its old name still works
+    run small fourth --set controller.r.plugin=replay_changes --set controller.r.file=first
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"file = first: cannot read: Is a directory"* ]]
     run small third --set controller.r.plugin=replay_turns --set controller.r.file=nowhere.jsonl
     [ "$status" -eq 2 ]
     [[ "$output" == *"nowhere.jsonl: cannot open"* ]]

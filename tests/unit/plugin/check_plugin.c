@@ -1,9 +1,6 @@
 /* plugin: how plugins are found, checked and instantiated, and checked while they run. The
  * plugins here are descriptors in this program; tests/cli/plugins/refuse.bats tests files. */
-#define MF_HOST_SLOT mf_slot
-#include <moefw/host.h>
-static const mf_host *mf_slot;
-#include <moefw/moefw.h>
+#include "tests/unit/plugin/plugin_here.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,41 +9,7 @@ static const mf_host *mf_slot;
 #include <unistd.h>
 
 #include "../lib/scratch.h"
-#include "base/error.h"
 #include "base/file/io.h"
-#include "check_main.h"
-#include "plugin/host.h"
-#include "plugin/instance.h"
-#include "plugin/load/open.h"
-
-static void expect_message(const char *part)
-{
-    ck_assert_msg(strstr(mf_error_message(), part) != NULL, "expected \"%s\" in \"%s\"", part,
-                  mf_error_message());
-}
-
-/* ---- a plugin in this program ---- */
-
-typedef struct conf {
-    double scale;
-    int64_t rounds;
-} conf;
-
-typedef struct self {
-    int64_t inits, finis;
-} self;
-
-static int (*on_init)(mf_ctx *ctx, const mf_dims *dims);
-static int (*on_route)(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out);
-static int (*on_turn)(mf_ctx *ctx, const mf_step *step);
-static int finis;
-
-static int good_init(mf_ctx *ctx, const mf_dims *dims)
-{
-    int rc =
-        mf_slot->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
-    return rc != MF_OK ? rc : mf_slot->buffer(ctx, "seen", mf_shape1(2), MF_ZEROS);
-}
 
 static int good_route(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
@@ -55,61 +18,13 @@ static int good_route(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routi
     return mf_slot->status(g);
 }
 
-static int init(void *s, mf_ctx *ctx, const void *c, const mf_dims *dims)
+static void begin(void)
 {
-    (void)c;
-    ((self *)s)->inits++;
-    return on_init(ctx, dims);
+    setup();
+    on_route = good_route;
 }
-
-static void fini(void *s)
-{
-    finis += (int)((self *)s)->inits;
-}
-
-static int route(void *s, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
-{
-    (void)s;
-    return on_route(ctx, g, in, out);
-}
-
-static int turn(void *s, mf_ctx *ctx, const mf_step *step)
-{
-    (void)s;
-    return on_turn(ctx, step);
-}
-
-static const mf_option options[] = {
-    MF_OPTION_REAL(conf, scale, "2", 0.5, 8, MF_OPT_LIVE, "multiplies the logits"),
-    MF_OPTION_INT(conf, rounds, "3", 0, 9, MF_OPT_LIVE, "how often"), MF_END_OPTIONS};
-static const mf_router table = {sizeof(mf_router), 0, init, fini, route, turn};
-
-static const mf_plugin good = {.magic = MF_MAGIC,
-                               .abi = MF_ABI,
-                               .size = sizeof(mf_plugin),
-                               .host_size = sizeof(mf_host),
-                               .option_size = sizeof(mf_option),
-                               .vtable_size = sizeof(mf_router),
-                               .kind = MF_ROUTER,
-                               .name = "mine",
-                               .version = "1",
-                               .license = "MIT",
-                               .brief = "a test",
-                               .options = options,
-                               .conf_size = sizeof(conf),
-                               .self_size = sizeof(self),
-                               .vtable = &table,
-                               .host = &mf_slot};
 
 /* ---- checks of descriptors ---- */
-
-static mf_arena *arena;
-static mf_loaded loaded;
-
-static int judge(const mf_plugin *d)
-{
-    return mf_judge(d, sizeof *d, MF_ROUTER, NULL, NULL, arena, &loaded);
-}
 
 static mf_plugin spoil(int i, const char **ret_part)
 {
@@ -201,7 +116,7 @@ START_TEST(accepted)
     ck_assert_int_eq(judge(&good), MF_OK);
     ck_assert_str_eq(loaded.name, "mine");
     ck_assert_ptr_eq(loaded.table.router.after_step, turn);
-    ck_assert_int_eq(loaded.schema.count, 2);
+    ck_assert_int_eq(loaded.schema.count, 3);
     ck_assert_int_eq(mf_judge(&good, 0, 0, "mine", "x", arena, &loaded), MF_OK);
     ck_assert_int_eq(mf_judge(&good, 0, 0, "yours", "x.ini:1", arena, &loaded), MF_EPLUGIN);
     expect_message("expected 'yours' (said by x.ini:1), found 'mine'");
@@ -350,56 +265,7 @@ END_TEST
 
 /* ---- instances ---- */
 
-static mf_store *store;
-static mf_plughost *host;
-static mf_ini *ini;
-static mf_graph *graph;
-static const mf_dims dims = {
-    .size = sizeof dims, .n_layers = 2, .dim = 6, .experts = 4, .top_k = 2};
 static const mf_step at_step = {.size = sizeof at_step, .step = 5};
-
-static void setup(void)
-{
-    arena = mf_arena_new();
-    store = mf_store_new();
-    host = mf_plughost_new(store);
-    ini = mf_ini_new();
-    graph = mf_graph_new(&(mf_graph_options){.training = true});
-    ck_assert(arena && store && host && ini && graph);
-    on_init = good_init, on_route = good_route, on_turn = NULL;
-    finis = 0;
-    mf_slot = mf_plugin_host();
-    loaded = (mf_loaded){0};
-    ck_assert_int_eq(judge(&good), MF_OK);
-    loaded.path = "here";
-}
-
-static void teardown(void)
-{
-    mf_graph_free(graph);
-    mf_plughost_free(host);
-    mf_store_free(store);
-    mf_ini_free(ini);
-    mf_arena_free(arena);
-}
-
-static int make(const char *path, mf_ctx **ret)
-{
-    static const char *const reserved[] = {"plugin", NULL};
-    return mf_instance_new(host, &loaded, path, ini, "router", reserved, "router", &dims, ret);
-}
-
-static mf_tensor *x_in;
-
-static int run_route(mf_ctx *ctx, mf_routing *out)
-{
-    mf_tensor *x = x_in = mf_graph_input(graph, "x", MF_F32, mf_shape2(3, 6));
-    const mf_router_in in = {
-        .size = sizeof in, .batch = 1, .seq = 3, .experts = 4, .top_k = 2, .x = x};
-    *out = (mf_routing){
-        .size = sizeof *out, .experts = 4, .top_k = 2, .tokens = 3, .own_top_k = 1};
-    return mf_instance_route(ctx, graph, &in, out);
-}
 
 START_TEST(life)
 {
@@ -674,19 +540,19 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("plugin");
     TCase *t = tcase_create("judge");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_loop_test(t, spoiled, 0, 22);
     tcase_add_test(t, accepted);
     tcase_add_test(t, newer);
     suite_add_tcase(s, t);
     t = tcase_create("find");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_test(t, names);
     tcase_add_test(t, files);
     tcase_add_test(t, loading_what_is_no_plugin);
     suite_add_tcase(s, t);
     t = tcase_create("instance");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_test(t, life);
     tcase_add_test(t, bad_option);
     tcase_add_loop_test(t, bad_init, 0, sizeof inits / sizeof *inits);
