@@ -87,7 +87,9 @@ losses() {
     grep -q 'values were not sent, --resume sends them' err
     mode ok
     "$MOEFW" train a --resume --set train.steps=60 -t 1 2>err
-    [ "$(grep -c warning err)" -eq 0 ]
+    grep -q 'warning: after step 40 train.steps = 60 (before: 40)' err
+    grep -q 'warning: .*a/config.ini now describes how the run goes on' err
+    [ "$(grep -c warning err)" -eq 2 ] # and none of the server
     [ "$(grep -c '^POST runs/create' s/log)" -eq 1 ]
     grep -q '"status":"RUNNING"' s/log
     [ "$(values run0 | grep '/loss ')" = "$(losses a)" ]
