@@ -21,7 +21,7 @@ static bool visible(const mf_tensor *t)
  * next run. */
 static bool has_host_side(const mf_tensor *t)
 {
-    if (t->kind == MF_TENSOR_INPUT) return t->writes == 0 || t->refreshed || !t->data;
+    if (t->kind == MF_TENSOR_INPUT) return !mf_input_stays(t) || t->refreshed || !t->data;
     return t->kind == MF_TENSOR_CONST || t->kind == MF_TENSOR_LIVE;
 }
 
@@ -67,7 +67,7 @@ const void *mf_tensor_host(const mf_tensor *t)
     return view ? view + owner->at : NULL;
 }
 
-/* If ops write the input, its present values are read from the device first. */
+/* If the input stays on the device, its present values are read from there first. */
 void *mf_tensor_input(mf_tensor *t)
 {
     if (!t || t->kind != MF_TENSOR_INPUT) return NULL;

@@ -258,3 +258,8 @@ void mf_graph_keep(mf_tensor *t)
 {
     if (t) t->keep = true;
 }
+
+void mf_graph_still(mf_tensor *input)
+{
+    if (input) input->still = true;
+}

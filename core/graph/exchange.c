@@ -25,13 +25,13 @@ static size_t bytes_of(const mf_tensor *t)
 /* Whether t is a leaf that the host fills before each run. */
 static bool travels(const mf_tensor *t)
 {
-    return t->kind == MF_TENSOR_LIVE || (t->kind == MF_TENSOR_INPUT && t->writes == 0);
+    return t->kind == MF_TENSOR_LIVE || (t->kind == MF_TENSOR_INPUT && !mf_input_stays(t));
 }
 
 /* Whether t is a leaf whose values stay on the device from run to run. */
 static bool stays(const mf_tensor *t)
 {
-    return t->kind == MF_TENSOR_CONST || (t->kind == MF_TENSOR_INPUT && t->writes > 0);
+    return t->kind == MF_TENSOR_CONST || (t->kind == MF_TENSOR_INPUT && mf_input_stays(t));
 }
 
 /* ---- memory ---- */
@@ -92,7 +92,7 @@ static int new_staging(mf_graph *g)
     return rc == MF_OK && !x->passengers ? MF_ENOMEM : rc;
 }
 
-/* Allocates memory for constants and for inputs that ops write, and copies their present values
+/* Allocates memory for constants and for inputs that stay, and copies their present values
  * to the device, once. */
 static int new_fixed(mf_graph *g)
 {

@@ -60,7 +60,8 @@ struct mf_tensor {
     void *host;
     uint64_t seen;  /* number of the run whose value the copy holds */
     int64_t at;     /* offset in its part of the graph's exchange block; -1: not there */
-    bool refreshed; /* input that ops write: the host may have changed it since the last run */
+    bool still;     /* input that mf_graph_still has marked */
+    bool refreshed; /* input that stays: the host may have changed it since the last run */
 };
 
 typedef struct mf_node {
@@ -191,6 +192,9 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
 mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                              const mf_attr *attr, int n_out, mf_tensor **ret_out);
 void mf_graph_keep(mf_tensor *t); /* makes t readable after the run; NULL is allowed */
+/* Marks an input that seldom changes, before mf_graph_finish: it stays on the device, and its
+ * values are sent only in the first run after a call of mf_tensor_input. */
+void mf_graph_still(mf_tensor *input);
 
 /* Adds nodes for the gradients of the scalar `loss` with respect to all parameters that are not
  * frozen, and to the inputs in extra (whose gradients are kept; read t->grad). Once per graph.
@@ -291,8 +295,9 @@ int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes)
 const void *mf_tensor_host(const mf_tensor *t);
 /* Host memory of an input, which the caller fills before a run. On a device a run copies all
  * inputs of the graph at once. The memory keeps its contents and is valid as long as the graph.
- * An input that an op writes in place is copied from the device in this call, and to the device
- * only in the first run after it. NULL if t is not an input, or if that copy fails. */
+ * An input that an op writes in place, or that mf_graph_still has marked, is copied from the
+ * device in this call, and to the device only in the first run after it. NULL if t is not an
+ * input, or if that copy fails. */
 void *mf_tensor_input(mf_tensor *t);
 /* The address of the values, on whatever device: for launches, and for tests on the CPU. NULL:
  * the values cannot be read. */
@@ -340,7 +345,8 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
 /* Whether t is a parameter in stored form. */
 bool mf_tensor_is_stored(const mf_tensor *t);
 /* mf_graph_profile turns the measurement of each op's time on or off for later runs of a
- * finished graph; mf_graph_profile_print prints the times as a table, slowest first. */
+ * finished graph. On a device the time is the device's, between events before and after the op,
+ * or, if events have no times, until the host has waited for it; mf_graph_profile_print prints the times as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Writes Graphviz text of the graph, with gradient nodes only if `all`. */

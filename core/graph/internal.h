@@ -139,7 +139,7 @@ struct mf_graph {
     size_t arena_bytes, naive_bytes;
 
     mf_exchange exchange;
-    char *fixed;   /* on a device: constants, and inputs that ops write */
+    char *fixed;   /* on a device: constants, and inputs that stay there */
     char *staging; /* on a device: host memory of detours; NULL: there are no detours */
     size_t staging_bytes;
     mf_store **stores; /* [n_stores] of its parameters */
@@ -162,6 +162,11 @@ const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
 mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
 mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope);
 mf_tensor *mf_owner(const mf_tensor *t);
+/* Whether the values of an input stay on the device from run to run. */
+static inline bool mf_input_stays(const mf_tensor *input)
+{
+    return input->writes > 0 || input->still;
+}
 /* Whether an op that keeps state has overwritten the value of this handle. */
 bool mf_tensor_stale(const mf_tensor *t);
 /* Zeroed, 64-byte aligned memory that lives as long as the graph. NULL: the graph
@@ -274,8 +279,10 @@ double mf_node_flops(const mf_node *node);
 void mf_graph_largest(const mf_graph *g, char *text, size_t size);
 
 /* ---- profile.c ---- */
-uint64_t mf_profile_begin(const mf_graph *g);
+uint64_t mf_profile_begin(const mf_graph *g, int step);
 void mf_profile_end(mf_graph *g, int step, uint64_t begun);
+/* After the steps of a run: waits for the device and adds the times that its events have. */
+int mf_profile_collect(mf_graph *g);
 void mf_profile_free(mf_profile *p);
 
 /* ---- finite.c ---- */

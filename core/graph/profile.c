@@ -1,6 +1,8 @@
 /* graph/profile.c: measures the time of runs by op. An entry sums the steps of one op in one
- * direction (forward or backward). */
+ * direction (forward or backward). A device runs steps after the host has queued them, so there
+ * events around each step measure it, and are read when the run has ended. */
 #include "base/text/shown.h"
+#include "graph/device/device.h"
 #include "graph/internal.h"
 #include "base/clock.h"
 
@@ -22,6 +24,10 @@ struct mf_profile {
     int n_entries;
     entry *entries;
     int *entry_of; /* by step */
+    mf_device *device;
+    int n_events;
+    void **events; /* of a device: before and after each step; NULL: the clock is used */
+    bool *ran;     /* by step: its events were recorded in this run */
 };
 
 static uint64_t now(void)
@@ -29,23 +35,85 @@ static uint64_t now(void)
     return (uint64_t)(mf_clock() * 1e9);
 }
 
-uint64_t mf_profile_begin(const mf_graph *g)
+static entry *entry_of(const mf_profile *p, int step)
 {
-    return g->profile && g->profile->on ? now() : 0;
+    return &p->entries[p->entry_of[step]];
+}
+
+static bool mark(const mf_graph *g, int event)
+{
+    mf_device *d = g->options.device;
+    return d->ops->event_record(d, g->profile->events[event], d->stream) == MF_OK;
+}
+
+uint64_t mf_profile_begin(const mf_graph *g, int step)
+{
+    const mf_profile *p = g->profile;
+    if (!p || !p->on) return 0;
+    if (p->events) p->ran[step] = mark(g, 2 * step);
+    return now();
 }
 
 void mf_profile_end(mf_graph *g, int step, uint64_t begun)
 {
+    mf_profile *p = g->profile;
     if (!begun) return;
-    entry *e = &g->profile->entries[g->profile->entry_of[step]];
-    e->ns += now() - begun;
+    entry *e = entry_of(p, step);
     e->calls++;
     e->flops += mf_node_flops(g->steps[step].node);
+    if (p->events) {
+        p->ran[step] = p->ran[step] && mark(g, 2 * step + 1);
+        return;
+    }
+    if (mf_device_wait(g->options.device) == MF_OK) e->ns += now() - begun;
+}
+
+int mf_profile_collect(mf_graph *g)
+{
+    const mf_profile *p = g->profile;
+    mf_device *d = g->options.device;
+    if (!p || !p->on || !p->events) return MF_OK;
+    int rc = mf_device_wait(d);
+    for (int i = 0; i < g->n_steps && rc == MF_OK; i++) {
+        double ms = 0;
+        if (!p->ran[i]) continue;
+        p->ran[i] = false;
+        rc = mf_device_failed(
+            d, d->ops->event_elapsed(d, p->events[2 * i], p->events[2 * i + 1], &ms));
+        entry_of(p, i)->ns += (uint64_t)(ms * 1e6);
+    }
+    return rc;
+}
+
+static void free_events(mf_profile *p)
+{
+    for (int i = 0; i < p->n_events; i++)
+        p->device->ops->event_free(p->device, p->events[i]);
+    mf_free(p->events);
+    p->events = NULL;
+    p->n_events = 0;
+}
+
+/* Makes the events of a device; without them the clock is used. */
+static void make_events(const mf_graph *g, mf_profile *p)
+{
+    mf_device *d = g->options.device;
+    if (mf_device_is_host(d) || !d->ops->event_elapsed) return;
+    p->device = d;
+    p->ran = mf_alloc((size_t)g->n_steps + 1, sizeof *p->ran);
+    p->events = p->ran ? mf_alloc(2 * (size_t)g->n_steps + 1, sizeof *p->events) : NULL;
+    while (p->events && p->n_events < 2 * g->n_steps &&
+           d->ops->event_new(d, &p->events[p->n_events]) == MF_OK)
+        p->n_events++;
+    if (!p->events || p->n_events == 2 * g->n_steps) return;
+    free_events(p);
 }
 
 void mf_profile_free(mf_profile *p)
 {
     if (!p) return;
+    free_events(p);
+    mf_free(p->ran);
     mf_free(p->entries);
     mf_free(p->entry_of);
     mf_free(p);
@@ -73,6 +141,7 @@ static mf_profile *profile_new(const mf_graph *g)
     }
     for (int i = 0; i < g->n_steps; i++)
         p->entry_of[i] = find_entry(p, g->steps[i].node);
+    make_events(g, p);
     return p;
 }
 

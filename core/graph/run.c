@@ -235,7 +235,7 @@ static int run_foreign(mf_graph *g, mf_replay *step)
 static int run_one(mf_graph *g, int i)
 {
     mf_replay *step = &g->steps[i];
-    uint64_t begun = mf_profile_begin(g);
+    uint64_t begun = mf_profile_begin(g, i);
     g->launch.node = i;
     int code = step->foreign ? run_foreign(g, step) : call_step(g, step);
     mf_profile_end(g, i, begun);
@@ -296,6 +296,7 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
         code = mf_recorder_begin(run->recorder, run->stretch);
     const bool replays = mf_recorder_replays(run->recorder);
     if (code == MF_OK && !replays) code = run_steps(g, run);
+    if (code == MF_OK) code = mf_profile_collect(g);
     if (code == MF_OK) mf_exchange_finish(g, replays);
     return code == MF_OK && !run->queued ? mf_graph_wait(g) : code;
 }

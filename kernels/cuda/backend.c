@@ -83,6 +83,7 @@ static const mf_device_ops ops = {
     .code_launch = mf_cuda_code_launch,
     .code_free = mf_cuda_code_free,
     .peak = mf_cuda_peak_at,
+    .event_elapsed = mf_cuda_event_elapsed,
 };
 
 /* ---- opening ---- */

@@ -51,6 +51,7 @@ void mf_cuda_event_free(mf_device *d, void *event);
 int mf_cuda_event_record(mf_device *d, void *event, void *stream);
 int mf_cuda_stream_wait(mf_device *d, void *stream, void *event);
 int mf_cuda_event_wait(mf_device *d, void *event);
+int mf_cuda_event_elapsed(mf_device *d, void *from, void *to, double *ret_ms);
 int mf_cuda_synchronize(mf_device *d, void *stream);
 
 int mf_cuda_record_begin(mf_device *d, void *stream);

@@ -242,8 +242,9 @@ extern "C" void mf_cuda_capacity(const mf_kctx *x, int64_t rows, int64_t experts
     if (rows <= 0) return;
     mf_cuda_index_lists(x, rows, experts, chosen, offset, list);
     MF_LAUNCH(mf_cu_admit_none, MF_EACH_OF(rows), x, x->fault, rows, chosen, admitted);
-    MF_LAUNCH(mf_cu_capacity, dim3((unsigned)experts), dim3(MF_THREADS), 0, x, x->fault,
-              (const int32_t *)offset, (const int32_t *)list, priority, cap, admitted);
+    if (experts > 0) /* a grid without blocks is an error */
+        MF_LAUNCH(mf_cu_capacity, dim3((unsigned)experts), dim3(MF_THREADS), 0, x, x->fault,
+                  (const int32_t *)offset, (const int32_t *)list, priority, cap, admitted);
 }
 
 extern "C" void mf_cuda_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
@@ -261,7 +262,7 @@ extern "C" void mf_cuda_group_rows(const mf_kctx *x, int64_t rows, int64_t k, in
                                    int32_t *order, int32_t *token, int32_t *place, void *work)
 {
     if (rows <= 0) return;
-    if (token_of_row)
+    if (token_of_row && experts > 0)
         MF_LAUNCH(mf_cu_sort_by_token, dim3((unsigned)experts), dim3(MF_THREADS), 0, x,
                   x->fault, offset, token_of_row, order, (int32_t *)work);
     MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(rows), x, x->fault, rows, -1, place);

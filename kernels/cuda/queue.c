@@ -78,7 +78,7 @@ int mf_cuda_event_new(mf_device *d, void **ret)
 {
     cudaEvent_t event;
     const int rc = mf_cuda_judge(
-        mf_cuda_of(d), cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "a new event");
+        mf_cuda_of(d), cudaEventCreateWithFlags(&event, cudaEventDefault), "a new event");
     if (rc == MF_OK) *ret = event;
     return rc;
 }
@@ -105,6 +105,15 @@ int mf_cuda_event_wait(mf_device *d, void *event)
     const int rc = launches(c);
     if (rc != MF_OK) return rc;
     return mf_cuda_judge(c, cudaEventSynchronize(event), "waiting for an event");
+}
+
+int mf_cuda_event_elapsed(mf_device *d, void *from, void *to, double *ret_ms)
+{
+    float ms = 0;
+    const int rc = mf_cuda_judge(mf_cuda_of(d), cudaEventElapsedTime(&ms, from, to),
+                                 "the time between two events");
+    *ret_ms = (double)ms;
+    return rc;
 }
 
 int mf_cuda_synchronize(mf_device *d, void *stream)

@@ -65,7 +65,16 @@ unit() {
 }
 
 @test "gemms by cuBLASLt have the values of the reference kernels" {
-    MOEFW_TEST_KERNELS=gemm MOEFW_TEST_FAMILY=gemm MOEFW_TEST_EVERY=11 unit kernels/check_kernels "cpu against ref"
+    for part in 0 1 2 4; do # of them long dimensions: columns without and with bias, inner ones, rows
+        MOEFW_TEST_PART=$part MOEFW_TEST_KERNELS=gemm MOEFW_TEST_FAMILY=gemm MOEFW_TEST_EVERY=11 \
+            unit kernels/check_kernels "cpu against ref"
+    done
+    MOEFW_TEST_KERNELS="pack_weights linear_cross_entropy" MOEFW_TEST_FAMILY=layers unit kernels/check_kernels "cpu against ref"
+}
+
+@test "ops that are called with wrong sizes: a message, or the right values; no launch fails" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
+    CK_FORK=no unit ops/check_ops changed
 }
 
 @test "training on the device has the losses of the CPU, and leaves nothing behind" {

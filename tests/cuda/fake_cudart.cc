@@ -9,7 +9,6 @@
  *   calls     call number MOEFW_FAKE_FAIL fails; kernel:N and gemm:N count only launches of
  *             kernels, or gemms of cuBLASLt, plugin:N launches of kernels of plugins, library:N
  *             what loads these. A finding makes the next wait fail
- *
  * MOEFW_FAKE_STATS=1 prints at the end what was called; MOEFW_FAKE_LEAKS=1 what was not
  * freed, and the program then ends with 99. One thread at a time calls it. */
 #include <cuda_runtime_api.h>
@@ -32,7 +31,7 @@
 typedef std::map<int, uint64_t> clocks;
 
 struct CUevent_st {
-    bool recorded = false;
+    bool recorded = false, timed = false;
     int stream = 0;
     uint64_t number = 0; /* the event is done when the stream has done so many ops */
     CUstream_st *capture = nullptr;
@@ -135,8 +134,7 @@ static bool fails_now(const char *kind)
 }
 static void queued(void *stream, const char *name, std::function<void()> launch)
 {
-    counts["kernels"]++;
-    lost |= fails_now("kernel");
+    counts["kernels"]++, lost |= fails_now("kernel");
     (void)give(lost ? (int)cudaErrorLaunchFailure
                     : fake::enqueue(stream, name, std::move(launch)));
 }
@@ -515,11 +513,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     CUstream_st *t = stream_of(s);
     return t ? wait_for(t) : give(cudaErrorInvalidResourceHandle);
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
     *e = nullptr;
     if (enter()) return give(cudaErrorMemoryAllocation);
     events.insert(*e = new CUevent_st);
+    (*e)->timed = !(flags & cudaEventDisableTiming);
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e)
@@ -563,6 +562,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     counts["waits"]++;
     if (e->recorded && streams.count(e->stream)) drain(streams[e->stream], e->number);
     return give(emu::findings() > 0 ? cudaErrorLaunchFailure : cudaSuccess);
+}
+/* A millisecond for each op between them. */
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    const bool timed = from->timed && to->timed && from->recorded && to->recorded;
+    if (enter() || !timed || from->stream != to->stream || !streams.count(to->stream))
+        return give(cudaErrorInvalidResourceHandle);
+    *ms = (float)(to->number - from->number);
+    return give(streams[to->stream]->done < to->number ? cudaErrorNotReady : cudaSuccess);
 }
 
 /* ---- graphs ---- */

@@ -94,6 +94,11 @@ near() {
         [ -z "$stderr" ]
         [[ "$output" == *"\"what\":\"$what\",\"backend\":\"cuda\""*'"peak_gflops":66900'*'"host_ops":0'* ]]
     done
+    # a profile has the times of the device: on the fake one a millisecond a launch, in whole numbers
+    # shellcheck disable=SC2086
+    run -0 --separate-stderr on cuda bench train default $tiny --repetitions 2 --profile
+    grep -qE '^linear_cross_entropy +[1-9][0-9]*\.00 ' <<<"$stderr"
+    [ "$(grep -cE '^[a-z_]+( backward)? +[0-9]+\.[0-9]+ +[0-9.]+% +[0-9]+ +[0-9]+000\.0( |$)' <<<"$stderr")" -gt 20 ]
     # steps that are measured are replayed, as in training
     for n in 3 5; do
         # shellcheck disable=SC2086

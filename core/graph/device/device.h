@@ -92,6 +92,10 @@ typedef struct mf_device_ops {
     /* FLOP a second of dense gemms of this type that the device can do by its data sheet or its
      * clock; 0: not known. NULL: as 0. */
     double (*peak)(mf_device *d, bool bf16);
+
+    /* Milliseconds of the device between two events of one stream, both passed. NULL: events
+     * have no times. */
+    int (*event_elapsed)(mf_device *d, void *from, void *to, double *ret_ms);
 } mf_device_ops;
 
 struct mf_device {

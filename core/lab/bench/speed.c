@@ -472,6 +472,9 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_lab_layer *size
     mf_tensor *x = in.x, *w = mf_graph_input(g, "w", MF_F32, mf_shape2(T, spec->dim));
     mf_graph_keep(x);
     mf_graph_keep(w);
+    /* In a model a layer before it has left x on the device. */
+    mf_graph_still(x);
+    mf_graph_still(w);
     if (spec->backward) mf_graph_want_grad(x);
     int rc = mf_moe_build(layer, &settings, g, &in, &out);
     if (rc != MF_OK) return rc;

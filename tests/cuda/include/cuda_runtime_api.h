@@ -85,6 +85,7 @@ struct cudaFuncAttributes {
 
 #define cudaHostAllocDefault   0x00
 #define cudaStreamNonBlocking  0x01
+#define cudaEventDefault       0x00
 #define cudaEventDisableTiming 0x02
 
 /* Only the name is used; the rest has room for what any version of the library writes. */
@@ -123,6 +124,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t from, cudaEvent_t to);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *ret);

@@ -447,6 +447,35 @@ START_TEST(inputs_may_be_filled_while_runs_are_queued)
 }
 END_TEST
 
+/* What is written to the old pointer without a call of mf_tensor_input does not travel. */
+START_TEST(an_input_that_is_still_is_sent_once)
+{
+    mf_device *d = open_strict("1");
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d});
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(4));
+    mf_tensor *y = plus(g, x, x);
+    mf_graph_keep(x);
+    mf_graph_keep(y);
+    mf_graph_still(x);
+    must(mf_graph_finish(g));
+    float *in = mf_tensor_input(x);
+    in[3] = 1;
+    must(mf_graph_run(g, NULL));
+    ck_assert_float_eq(((const float *)mf_tensor_host(y))[3], 2);
+    in[3] = 5;
+    must(mf_graph_run(g, NULL));
+    ck_assert_float_eq(((const float *)mf_tensor_host(y))[3], 2);
+    ck_assert_float_eq(((const float *)mf_tensor_host(x))[3], 1);
+    in = mf_tensor_input(x);
+    ck_assert_float_eq(in[3], 1);
+    in[3] = 7;
+    must(mf_graph_run(g, NULL));
+    ck_assert_float_eq(((const float *)mf_tensor_host(y))[3], 14);
+    mf_graph_free(g);
+    mf_device_close(d);
+}
+END_TEST
+
 START_TEST(a_fault_is_reported_when_the_run_is_waited_for)
 {
     mf_device *d = open_strict("4");
@@ -566,6 +595,7 @@ static Suite *suite(void)
                             ops_without_launch_functions_run_on_the_host,
                             ops_with_launch_functions_do_not,
                             inputs_may_be_filled_while_runs_are_queued,
+                            an_input_that_is_still_is_sent_once,
                             a_fault_is_reported_when_the_run_is_waited_for,
                             values_that_are_not_finite_are_traced,
                             training_gives_the_bits_of_the_host};

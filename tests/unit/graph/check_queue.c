@@ -135,6 +135,32 @@ START_TEST(the_host_waits_for_all_streams)
 }
 END_TEST
 
+START_TEST(events_have_times)
+{
+    enum { EVENTS = 3, LARGE = 1 << 20 };
+    void *p = NULL, *event[EVENTS];
+    double all = 0, part[EVENTS - 1] = {0};
+    if (!o->event_elapsed) return;
+    must(o->alloc(d, LARGE, &p));
+    for (int i = 0; i < EVENTS; i++) {
+        must(o->event_new(d, &event[i]));
+        must(o->event_record(d, event[i], d->stream));
+        for (int k = 0; k < 8; k++)
+            must(o->fill(d, d->stream, p, k, LARGE));
+    }
+    must(o->synchronize(d, d->stream));
+    for (int i = 0; i + 1 < EVENTS; i++) {
+        must(o->event_elapsed(d, event[i], event[i + 1], &part[i]));
+        ck_assert_double_gt(part[i], 0);
+    }
+    must(o->event_elapsed(d, event[0], event[EVENTS - 1], &all));
+    ck_assert_double_eq_tol(all, part[0] + part[1], 0.01);
+    for (int i = 0; i < EVENTS; i++)
+        o->event_free(d, event[i]);
+    o->free(d, p);
+}
+END_TEST
+
 START_TEST(recordings_do_their_work_at_each_replay)
 {
     float *p = block(), *q = block();
@@ -171,9 +197,9 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("queue");
     TCase *c = tcase_create("queue");
-    const TTest *tests[] = {copies_and_fills, a_stream_waits_for_events,
+    const TTest *tests[] = {copies_and_fills,          a_stream_waits_for_events,
                             the_host_waits_for_events, the_host_waits_for_all_streams,
-                            recordings_do_their_work_at_each_replay};
+                            events_have_times,         recordings_do_their_work_at_each_replay};
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, start, end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

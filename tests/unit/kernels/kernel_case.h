@@ -70,6 +70,9 @@ int32_t *kt_offsets(mf_kt *t, int64_t groups, int64_t rows);
 /* Results, filled like kt_f32, or with integers from -9 to 9, before the kernel runs. */
 float *kt_result(mf_kt *t, int64_t count);
 int32_t *kt_result_i32(mf_kt *t, int64_t count);
+/* Whether dense gemms, too, write nothing after a fault. A library that a device has for them
+ * does not know of faults; what it writes then is undefined. */
+bool kt_gemms_stop(void);
 /* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);
 /* A copy of these bytes in memory that kernels may read. */

@@ -100,6 +100,35 @@ static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
     }
 }
 
+/* A gemm of bf16 with one long dimension, of which no multiple of 8 elements is in a stored row:
+ * a vocabulary, in logits, in the gradient of what they come from, and in that of weights. */
+static void run_long(mf_kt *t, mf_cast_type type_c)
+{
+    static const int64_t of[][3] = {{5, 2051, 24}, {7, 16, 2053}, {2049, 16, 8}, {2055, 9, 16}};
+    const int v = t->variant;
+    mf_gemm p = {.m = of[v / 2][0], .n = of[v / 2][1], .k = of[v / 2][2], .alpha = 1};
+    p.a.trans = v / 2 >= 2, p.b.trans = v / 2 == 0;
+    p.beta = v == 5 ? 1 : 0;
+    p.a.ld = ((p.a.trans ? p.m : p.k) + 7) / 8 * 8,
+    p.b.ld = (p.b.trans ? p.k : p.n) + v % 2 * 8;
+    p.c.ld = (p.n + 7) / 8 * 8;
+    p.a.type = p.b.type = MF_CAST_BF16, p.c.type = type_c;
+    p.a.data = numbers(t, MF_CAST_BF16, (p.a.trans ? p.k : p.m) * p.a.ld);
+    p.b.data = numbers(t, MF_CAST_BF16, (p.b.trans ? p.n : p.k) * p.b.ld);
+    p.bias = v % 2 ? kt_f32(t, p.n) : NULL;
+    run_into_c(t, &p, p.m * p.c.ld);
+}
+
+static void run_long_f32(mf_kt *t)
+{
+    run_long(t, MF_CAST_F32);
+}
+
+static void run_long_bf16(mf_kt *t)
+{
+    run_long(t, MF_CAST_BF16);
+}
+
 /* A list for a gather from `rows` rows; -1: a row of zeros. */
 static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
 {
@@ -203,7 +232,7 @@ static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
                  .groups = s[0],
                  .offset = kt_offsets(t, s[0], s[1])};
     if (v % 3 == 1 && p.groups > 1) p.groups--, p.offset++; /* without the first group */
-    if (inner) { /* c[i] [s[3],n] = a^T b */
+    if (inner) {                                            /* c[i] [s[3],n] = a^T b */
         p.m = s[3];
         p.k = s[1];
         p.a.trans = true;
@@ -386,6 +415,8 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
     {"gemm", run_matmul_batch, 4, true, 2e-6},
     {"gemm", run_gemm, OF_A_TYPE, true, 2e-6},
     {"gemm", run_gemm_bf16, 2 * OF_A_TYPE, true, 8e-3},
+    {"gemm", run_long_f32, 8, true, 2e-6},
+    {"gemm", run_long_bf16, 8, false, 8e-3}, /* a long sum in c may be rounded in two parts */
     {"pack_weights", run_packed, 2 * PANELS, true, 2e-6},
     {"pack_weights", run_packed_bf16, 4 * PANELS, true, 8e-3},
     {"gemm", run_linear, 2 * SIZES, true, 2e-6},

@@ -364,7 +364,9 @@ static void run_head(mf_kt *t, int type)
                                          .dx = dx ? dx_typed : NULL};
     mf_kernels_ref.cast(t->x, rows * d, MF_CAST_F32, type, x, x_typed);
     mf_kernels_ref.cast(t->x, vocab * d, MF_CAST_F32, type, w, w_typed);
-    if (v / 3 % 3 != 0) args.dw = kt_result(t, vocab * d);
+    if (v / 3 % 3 != 0)
+        args.dw = v == 8 && !kt_gemms_stop() ? kt_work(t, (size_t)(vocab * d) * sizeof(float))
+                                             : kt_result(t, vocab * d);
     if (dbias && args.dw) args.dbias = kt_result(t, vocab);
     args.work =
         kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, dx, args.dbias != NULL));
@@ -567,7 +569,7 @@ static void run_descend(mf_kt *t)
 
 static void run_adafactor(mf_kt *t)
 {
-    static const int64_t shapes[][3] = {{1, 7, 5},  {3, 40, 33}, {2, 0, 300},  {1, 3, 4},
+    static const int64_t shapes[][3] = {{1, 7, 5},  {3, 40, 33}, {2, 0, 300},   {1, 3, 4},
                                         {1, 1, 64}, {1, 64, 1},  {1, 300, 300}, {2, 40, 33}};
     const int64_t *s = shapes[t->variant], n = s[0] * (s[1] > 0 ? s[1] : 1) * s[2];
     const mf_update_args args = update_args(t);
