@@ -106,29 +106,41 @@ float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t inde
     return pair[index % 2];
 }
 
-void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
+void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
+                     size_t n)
 {
     for (size_t i = 0; i < n; i += 4) {
         uint32_t w[4];
         size_t m = n - i < 4 ? n - i : 4;
-        mf_rng_block(seed, stream, step, i / 4, w);
+        mf_rng_block(seed, stream, step, (from + i) / 4, w);
         for (size_t j = 0; j < m; j++)
             out[i + j] = uniform_of(w[j]);
     }
 }
 
-void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
+void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
+                    size_t n)
 {
     for (size_t i = 0; i < n; i += 4) {
         uint32_t w[4];
         float four[4];
         size_t m = n - i < 4 ? n - i : 4;
-        mf_rng_block(seed, stream, step, i / 4, w);
+        mf_rng_block(seed, stream, step, (from + i) / 4, w);
         normal_pair(w[0], w[1], four);
         normal_pair(w[2], w[3], four + 2);
         for (size_t j = 0; j < m; j++)
             out[i + j] = four[j];
     }
+}
+
+void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
+{
+    mf_rng_uniforms(seed, stream, step, 0, out, n);
+}
+
+void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
+{
+    mf_rng_normals(seed, stream, step, 0, out, n);
 }
 
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n)

@@ -32,11 +32,15 @@ uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t in
                       uint64_t n);
 /* uniform: in [0,1) with 24 bits, from mf_rng_u32. normal: mean 0, variance 1, by Box-Muller:
  * words (2j) % 4 and (2j) % 4 + 1 of block j / 2 give index 2j (the cosine) and 2j + 1 (the
- * sine). fill: indices 0..n-1. */
+ * sine). fill: indices 0..n-1; uniforms, normals: from..from+n-1, from a multiple of 4. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
+void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
+                     size_t n);
+void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
+                    size_t n);
 /* A permutation of 0..n-1 (Fisher-Yates from the top; position i takes
  * mf_rng_below(.., i, i + 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);

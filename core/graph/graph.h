@@ -346,7 +346,8 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
 bool mf_tensor_is_stored(const mf_tensor *t);
 /* mf_graph_profile turns the measurement of each op's time on or off for later runs of a
  * finished graph. On a device the time is the device's, between events before and after the op,
- * or, if events have no times, until the host has waited for it; mf_graph_profile_print prints the times as a table, slowest first. */
+ * or, if events have no times, until the host has waited for it; mf_graph_profile_print prints
+ * the times as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Writes Graphviz text of the graph, with gradient nodes only if `all`. */

@@ -233,7 +233,8 @@ static void whole(mf_cuda_lt *p, const mf_kctx *x, const mf_gemm *g)
         mf_cuda_gemm(x, g);
 }
 
-/* Elements behind the last multiple of eight of a long dimension that runs along stored rows. */
+/* Elements behind the last multiple of eight of a long dimension, if it runs along stored
+ * rows. */
 static int64_t rest_of(bool along, int64_t length)
 {
     return along && length >= SPLIT_FROM ? length % EIGHT : 0;
@@ -245,8 +246,8 @@ static const void *at(const mf_gemm_operand *o, int64_t row, int64_t column)
     return (const char *)o->data + (size_t)(row * o->ld + column) * size;
 }
 
-/* Divides g into *ret_rest and a gemm with even rows, which g becomes. False: it is not divided.
- * The rest of a long sum comes first, because c in bf16 then rounds the smaller part twice. */
+/* Divides g into *ret_rest and a gemm with even rows, which g becomes. False: it is whole. The
+ * rest of a long sum comes first, because c in bf16 then rounds the smaller part twice. */
 static bool divide(mf_gemm *g, mf_gemm *ret_rest)
 {
     mf_gemm *r = ret_rest;

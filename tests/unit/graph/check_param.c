@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/parallel.h"
+#include "base/rng.h"
 #include "graph/store/param.h"
 #include "kernels/stored.h"
 
@@ -241,6 +243,24 @@ START_TEST(start_values_depend_on_name_and_seed_only)
 }
 END_TEST
 
+/* Numbers are drawn in tiles by several threads; each is that of its index. */
+START_TEST(long_parameters_have_the_numbers_of_their_indices)
+{
+    enum { LENGTH = 200003 };
+    mf_store *s = mf_store_new();
+    const mf_param *n = declare(s, "n", mf_shape1(LENGTH), NORMAL(2)),
+                   *u = declare(s, "u", mf_shape1(LENGTH),
+                                (mf_init){.kind = MF_INIT_UNIFORM, .a = 3});
+    mf_parallel_set_threads(4);
+    ck_assert_int_eq(mf_store_seal(s, 5, false), MF_OK);
+    for (uint64_t i = 0; i < LENGTH; i += i < 65530 || i > 65540 ? 7 : 1) {
+        ck_assert_float_eq(n->value[i], 2 * mf_rng_normal(5, mf_rng_stream("n"), 0, i));
+        ck_assert_float_eq(u->value[i], 6 * mf_rng_uniform(5, mf_rng_stream("u"), 0, i) - 3);
+    }
+    mf_store_free(s);
+}
+END_TEST
+
 START_TEST(flags_are_kept)
 {
     mf_store *s = mf_store_new();
@@ -376,6 +396,7 @@ static Suite *suite(void)
     tcase_add_test(t, start_values_have_their_distribution);
     tcase_add_test(t, equal_rows_and_constants);
     tcase_add_test(t, start_values_depend_on_name_and_seed_only);
+    tcase_add_test(t, long_parameters_have_the_numbers_of_their_indices);
     tcase_add_test(t, flags_are_kept);
     tcase_add_test(t, parts_and_weights_of_files_must_fit);
     tcase_add_test(t, bytes_outside_of_a_parameter_are_refused);
