@@ -110,6 +110,7 @@ lora() {
 }
 
 @test "weights lie on the device in the bytes of their files, and are counted" {
+    fake_only
     MOEFW_FAKE_STATS=1 on cuda eval bf16 --data text --batches 1 2>"$T/mapped" >/dev/null
     "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" -o "$T/copied" --copy -q -t 1
     MOEFW_FAKE_STATS=1 on cuda eval "$T/copied" --data text --batches 1 2>"$T/copied.stats" >/dev/null
@@ -126,6 +127,7 @@ lora() {
 }
 
 @test "a device without memory for the weights: one message, which says for what" {
+    fake_only
     found=
     for n in $(seq 1 30); do
         MOEFW_FAKE_FAIL=$n run on cuda eval bf16 --data text --batches 1
@@ -139,6 +141,7 @@ lora() {
 }
 
 @test "decoding replays one recording a token" {
+    fake_only
     for n in 6 10; do
         MOEFW_FAKE_STATS=1 on cuda generate bf16 -p All -n $n --temp 0 -q 2>"$T/$n" >/dev/null
     done

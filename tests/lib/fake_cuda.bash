@@ -10,8 +10,14 @@ make_fake_cuda() {
     LACKING=$(lacking) # old versions of bats cannot skip here
     export LACKING
     [ -z "$LACKING" ] || return 0
-    # MOEFW_FAKE: a folder with another backend, with a fault that mutants.sh planted
+    # MOEFW_FAKE: a folder with another backend: with a fault that mutants.sh planted, or, with
+    # MOEFW_GPU=1, that of a GPU (check_gpu.sh)
     [ -n "$MOEFW_FAKE" ] || made fake-cuda
+}
+
+# fake_only: for tests of what the libraries count, and of calls that they let fail
+fake_only() {
+    [ -z "$MOEFW_GPU" ] || skip "a GPU counts nothing"
 }
 
 # use_fake_cuda [PROCESSORS]: for setup. One multiprocessor is four times as fast as four, the

@@ -1,7 +1,8 @@
 #!/bin/sh
 # check_gpu.sh SOURCE BUILD [PAGE]: checks the backend of CUDA on a GPU: each instruction of device.cuh
 # against the emulator (probe.cu), all kernels and ops against the reference, memcheck and racecheck of
-# compute-sanitizer, two runs of training with equal bits, training against the CPU. It writes PAGE
+# compute-sanitizer, two runs of training with equal bits, training against the CPU, and, if there is
+# bats, the tests of training, plugins and imported models of tests/cuda. It writes PAGE
 # (check-gpu.md), which can be sent to the project. `make check-gpu` calls it.
 #   MOEFW_CHECK_FAKE=1     uses the library that stands for CUDA (tests/cuda/fake): to test this script
 #   MOEFW_TEST_KERNELS=... limits the kernels, as in HACKING
@@ -103,11 +104,12 @@ probe() {
 }
 
 # unit PROGRAM CASE WORDS...: a program of unit tests on the device, called by `WORDS... program`, of which
-# env is the last; without CASE all cases
+# env is the last; without CASE all cases. All tests of a program are one process, since the begin of
+# CUDA in each of some thousand would take half an hour
 unit() {
     program=$build/tests/unit/$1 case_=$2
     shift 2
-    MOEFW_PLUGIN_PATH=$plugins MOEFW_TEST_DEVICE=cuda "$@" ${case_:+"CK_RUN_CASE=$case_"} "$program" >unit.log 2>&1
+    CK_FORK=no MOEFW_PLUGIN_PATH=$plugins MOEFW_TEST_DEVICE=cuda "$@" ${case_:+"CK_RUN_CASE=$case_"} "$program" >unit.log 2>&1
     status=$?
     grep -v '^ok ' unit.log | tail -n 60
     n=$(grep -c '^ok ' unit.log)
@@ -161,6 +163,26 @@ against() {
         END { printf "%d losses, at most %.2g apart, bound %s\n", NR, most, bound; exit NR < 10 || most > bound }'
 }
 
+# tests FILE...: files of bats, on this device
+tests() {
+    if [ -n "$fake" ]; then
+        echo "make check runs them"
+        return 77
+    fi
+    command -v bats >/dev/null || {
+        echo "no bats"
+        return 77
+    }
+    status=0
+    for file; do
+        env srcdir="$source" builddir="$build" MOEFW="$moefw" MOEFW_GPU=1 MOEFW_FAKE="$plugins" \
+            bats --tap "$source/tests/cuda/$file.bats" >>bats.log 2>&1 || status=1
+    done
+    grep -v '^ok ' bats.log | tail -n 60
+    echo "$(grep '^ok ' bats.log | grep -vc '# skip') passed, $(grep -c '^not ok ' bats.log) failed"
+    return "$status"
+}
+
 if ! { make -s -C "$build" check TESTS= && make -s -C "$build" emulator; } >"$scratch/make.log" 2>&1; then
     tail -n 20 "$scratch/make.log"
     exit 1
@@ -174,6 +196,7 @@ check "racecheck" sanitized racecheck
 check "two runs, equal bits" same_bits
 check "training in f32 against the CPU" against f32 1e-4
 check "training in bf16 against the CPU" against bf16 3e-2
+check "systems, plugins, imported models" tests training plugins stored
 cat "$scratch/more" >>"$page"
 echo "the page is $page"
 exit $failed
