@@ -135,11 +135,11 @@ static int open_session(import *im, bool bare, mf_session **ret)
     for (int i = 0; i < k->n; i++)
         given[i] = (mf_assignment){k->set[i], "settings"};
     int rc = mf_config_load_from(im->dir->config, k->n, given, NULL, &c);
-    if (rc == MF_OK) {
-        c->name = base_name(c->arena, im->folder->path);
-        rc = c->name ? mf_session_open(c, &o, ret) : MF_ENOMEM;
-        if (!c->name) mf_config_free(c);
+    if (rc == MF_OK && !(c->name = base_name(c->arena, im->folder->path))) {
+        mf_config_free(c);
+        return MF_ENOMEM;
     }
+    if (rc == MF_OK) rc = mf_session_open(c, &o, ret); /* which frees c if it fails */
     if (rc != MF_ECONFIG && rc != MF_EINVAL) return rc;
     return mf_fail_context(MF_EINPUT, "%s", im->folder->config_path);
 }

@@ -414,7 +414,9 @@ static void forget(ncclComm_t c)
     free(c->sent);
     free(c->received);
     free(c);
-    all.comm = NULL;
+    if (all.open) free(all.open->piece); /* of a group in which a call has failed */
+    free(all.open);
+    all.comm = NULL, all.open = NULL, all.depth = 0;
 }
 
 API ncclResult_t ncclCommDestroy(ncclComm_t c)
