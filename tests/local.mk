@@ -135,6 +135,7 @@ CLI += tests/cli/plugins/program.bats
 CLI += tests/cli/plugins/refuse.bats
 CLI += tests/cli/plugins/trust.bats
 CLI += tests/cli/pretrained/folders.bats
+CLI += tests/cli/pretrained/tokens.bats
 CLI += tests/cli/pretrained/gguf.bats
 CLI += tests/cli/pretrained/quantize.bats
 CLI += tests/cli/pretrained/stored.bats
