@@ -76,6 +76,35 @@ MF_INLINE void mf_put4(mf_bf16 *p, const float v[4])
     *(uint2 *)p = q;
 }
 
+/* As many elements as v has: one, or four at an address that is aligned to all of them. */
+template <class T> MF_INLINE void mf_get_each(const T *p, float (&v)[1])
+{
+    v[0] = mf_get(p);
+}
+template <class T> MF_INLINE void mf_get_each(const T *p, float (&v)[4])
+{
+    mf_get4(p, v);
+}
+template <class T> MF_INLINE void mf_put_each(T *p, const float (&v)[1])
+{
+    mf_put(p, v[0]);
+}
+template <class T> MF_INLINE void mf_put_each(T *p, const float (&v)[4])
+{
+    mf_put4(p, v);
+}
+/* Calls fn with the number of elements that a thread moves at once, as a constant. */
+template <int EACH> struct mf_each_of {
+    enum { each = EACH };
+};
+template <class F> static inline void mf_by_each(bool four, F fn)
+{
+    if (four)
+        fn(mf_each_of<4>());
+    else
+        fn(mf_each_of<1>());
+}
+
 /* Calls fn with a number of the C type of `type`. */
 template <class F> static inline void mf_by_type(int type, F fn)
 {
@@ -113,6 +142,13 @@ MF_INLINE int64_t mf_thread()
 MF_INLINE int64_t mf_threads()
 {
     return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* i / n of what is not negative: divisions of 32 bits are much faster. */
+MF_INLINE int64_t mf_over(int64_t i, int64_t n)
+{
+    if ((i | n) <= 0x7fffffff) return (uint32_t)i / (uint32_t)n;
+    return i / n;
 }
 
 /* ---- sums ---- */

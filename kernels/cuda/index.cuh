@@ -17,33 +17,53 @@ MF_INLINE void mf_record(mf_fault *fault, int node, int kind, int what, int64_t 
     fault->lo = lo, fault->hi = hi, fault->kind = kind;
 }
 
-/* One block, so that the first fault is found and one thread writes it. */
-__global__ void __launch_bounds__(MF_THREADS)
+/* One block, so that the first fault is found and one thread writes it. It has as many threads
+ * as a block can have, each with several loads under way: else such a check takes as long as a
+ * small gemm. bad(i) says whether element i is at fault; the first such i goes to all threads, n
+ * if there is none. */
+constexpr int MF_CHECKERS = 1024, MF_CHECKED = 4;
+template <class F> MF_INLINE int64_t mf_first_bad(int64_t n, F bad)
+{
+    int64_t first = n;
+    for (int64_t i = threadIdx.x; i < n && first == n; i += MF_CHECKED * MF_CHECKERS) {
+        bool found[MF_CHECKED];
+        MF_UNROLL
+        for (int k = 0; k < MF_CHECKED; k++) /* behind the end i again, which wins below */
+            found[k] = bad(i + k * MF_CHECKERS < n ? i + k * MF_CHECKERS : i);
+        MF_UNROLL
+        for (int k = MF_CHECKED - 1; k >= 0; k--)
+            if (found[k]) first = i + k * MF_CHECKERS;
+    }
+    return mf_row<MF_CHECKERS, mf_least>(first);
+}
+
+__global__ void __launch_bounds__(MF_CHECKERS)
     mf_cu_check_index(mf_fault *fault, int node, int what, int64_t n, const int32_t *index,
                       int64_t lo, int64_t hi)
 {
-    int64_t first = n;
-    for (int64_t i = threadIdx.x; i < n && first == n; i += MF_THREADS)
-        if (index[i] < lo || index[i] >= hi) first = i;
-    first = mf_row<MF_THREADS, mf_least>(first);
+    const int64_t first = mf_first_bad(n, [&](int64_t i) {
+        const int32_t v = index[i];
+        return (v < lo) | (v >= hi);
+    });
     if (threadIdx.x == 0 && first < n)
         mf_record(fault, node, MF_FAULT_RANGE, what, first, index[first], lo, hi);
 }
 
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_CHECKERS)
     mf_cu_check_offset(mf_fault *fault, int node, int64_t groups, const int32_t *offset,
                        int64_t rows)
 {
-    int64_t first = groups + 1;
-    for (int64_t e = threadIdx.x; e <= groups && first > groups; e += MF_THREADS)
-        if (offset[e] < (e == 0 ? 0 : offset[e - 1]) || offset[e] > rows) first = e;
-    first = mf_row<MF_THREADS, mf_least>(first);
+    const int64_t first = mf_first_bad(groups + 1, [&](int64_t e) {
+        const int32_t before = e > 0 ? offset[e - 1] : 0, v = offset[e];
+        return (v < before) | (v > rows);
+    });
     if (threadIdx.x == 0 && first <= groups)
         mf_record(fault, node, MF_FAULT_OFFSET, 0, first, offset[first], 0, rows);
 }
 
 /* ---- rows and elements ---- */
 
+/* Rows of d elements, or of as many times 16 bytes, which a thread moves at once. */
 template <class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_gather_rows(const mf_fault *fault, int64_t m, int64_t d, const T *in,
@@ -51,28 +71,42 @@ __global__ void __launch_bounds__(MF_THREADS)
 {
     if (mf_failed(fault)) return;
     for (int64_t at = mf_thread(); at < m * d; at += mf_threads()) {
-        const int64_t i = at / d, r = index[i];
-        out[at] = r < 0 ? (T)0 : in[r * d + at % d];
+        const int64_t i = mf_over(at, d), r = index[i];
+        MF_ALIGNED(in, sizeof(T));
+        MF_ALIGNED(out, sizeof(T));
+        out[at] = r < 0 ? T{} : in[r * d + at - i * d];
     }
 }
 
-template <class IN, class OUT>
+/* A thread has EACH columns of a row: four, if they can be moved at once, or one. */
+template <int EACH, class IN, class OUT>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_sum_rows(const mf_fault *fault, int64_t n, int64_t d, int64_t k,
                    const int32_t *offset, const int32_t *list, const int32_t *place,
                    const float *gate, const IN *in, OUT *out)
 {
     if (mf_failed(fault)) return;
-    for (int64_t at = mf_thread(); at < n * d; at += mf_threads()) {
-        const int64_t t = at / d, c = at % d;
+    for (int64_t at = mf_thread() * EACH; at < n * d; at += mf_threads() * EACH) {
+        const int64_t t = mf_over(at, d), c = at - t * d;
         const int64_t from = offset ? offset[t] : t * k,
                       to = offset ? offset[t + 1] : (t + 1) * k;
-        double sum = 0;
+        double sum[EACH] = {};
+        MF_UNROLL_BY(2)
         for (int64_t q = from; q < to; q++) {
             const int64_t r = list ? list[q] : q, p = place ? place[r] : r;
-            if (p >= 0) sum += (gate ? (double)gate[r] : 1) * mf_get(in + p * d + c);
+            if (p < 0) continue;
+            const double share = gate ? (double)gate[r] : 1;
+            float v[EACH];
+            mf_get_each(in + p * d + c, v);
+            MF_UNROLL
+            for (int i = 0; i < EACH; i++)
+                sum[i] += share * v[i];
         }
-        mf_put(out + at, (float)sum);
+        float v[EACH];
+        MF_UNROLL
+        for (int i = 0; i < EACH; i++)
+            v[i] = (float)sum[i];
+        mf_put_each(out + at, v);
     }
 }
 
@@ -191,40 +225,72 @@ __global__ void __launch_bounds__(MF_THREADS)
         if (index[i] >= 0) atomicAdd(&count[index[i]], 1);
 }
 
-/* Counts in offset[1 .. n] become the ends of lists; one block, a run of elements a thread. */
-__global__ void __launch_bounds__(MF_THREADS)
+/* Counts in offset[1 .. n] become the ends of lists; one block, which has MF_SCANNED counts of
+ * each thread in turn. */
+constexpr int MF_SCANNERS = 1024, MF_SCANNED = 8;
+__global__ void __launch_bounds__(MF_SCANNERS)
     mf_cu_scan(const mf_fault *fault, int64_t n, int32_t *offset)
 {
-    MF_SHARED(int32_t, before, [MF_THREADS]);
-    const int t = (int)threadIdx.x;
-    const int64_t each = (n + MF_THREADS - 1) / MF_THREADS, from = 1 + t * each;
-    const int64_t to = from + each < n + 1 ? from + each : n + 1;
-    int32_t sum = 0;
+    MF_SHARED(int32_t, ends, [MF_SCANNERS / MF_WARP]);
+    const int t = (int)threadIdx.x, lane = t % MF_WARP;
+    int32_t before = 0; /* sum of the turns before */
     if (mf_failed(fault)) return;
-    for (int64_t i = from; i < to; i++)
-        sum += offset[i];
-    before[t] = sum;
-    __syncthreads();
-    for (int d = 1; d < MF_THREADS; d *= 2) {
-        const int32_t add = t >= d ? before[t - d] : 0;
+    for (int64_t turn = 1; turn <= n; turn += MF_SCANNERS * MF_SCANNED) {
+        const int64_t from = turn + t * MF_SCANNED;
+        int32_t v[MF_SCANNED];
+        MF_UNROLL
+        for (int k = 0; k < MF_SCANNED; k++) {
+            const int32_t count = offset[from + k <= n ? from + k : n];
+            v[k] = from + k <= n ? count : 0;
+        }
+        MF_UNROLL
+        for (int k = 1; k < MF_SCANNED; k++)
+            v[k] += v[k - 1];
+        int32_t end = v[MF_SCANNED - 1]; /* becomes the sum up to this thread, in its warp */
+        MF_UNROLL
+        for (int d = 1; d < MF_WARP; d *= 2) {
+            const int32_t add = __shfl_sync(MF_ALL_LANES, end, lane >= d ? lane - d : lane);
+            if (lane >= d) end += add;
+        }
+        if (lane == MF_WARP - 1) ends[t / MF_WARP] = end;
         __syncthreads();
-        before[t] += add;
-        __syncthreads();
+        int32_t warps = ends[lane]; /* the same over warps */
+        MF_UNROLL
+        for (int d = 1; d < MF_WARP; d *= 2) {
+            const int32_t add = __shfl_sync(MF_ALL_LANES, warps, lane >= d ? lane - d : lane);
+            if (lane >= d) warps += add;
+        }
+        const int32_t own = __shfl_sync(MF_ALL_LANES, warps, t / MF_WARP) - ends[t / MF_WARP];
+        const int32_t start = before + own + end - v[MF_SCANNED - 1];
+        before += __shfl_sync(MF_ALL_LANES, warps, MF_WARP - 1);
+        __syncthreads(); /* `ends` was read */
+        MF_UNROLL
+        for (int k = 0; k < MF_SCANNED; k++)
+            if (from + k <= n) offset[from + k] = start + v[k];
     }
-    sum = before[t] - sum;
-    for (int64_t i = from; i < to; i++)
-        offset[i] = sum += offset[i];
 }
 
-/* The i with index[i] = value, ascending, from `list` on. A warp calls it. */
+/* The i with index[i] = value, ascending, from `list` on. A warp calls it; it reads several
+ * indices of each lane at once. */
+constexpr int MF_LISTED = 8;
 MF_INLINE void mf_list_of(int64_t m, const int32_t *index, int32_t value, int32_t *list)
 {
     const int lane = (int)threadIdx.x % MF_WARP;
-    for (int64_t first = 0; first < m; first += MF_WARP) {
-        const bool mine = first + lane < m && index[first + lane] == value;
-        const uint32_t all = __ballot_sync(MF_ALL_LANES, mine);
-        if (mine) list[__popc(all & ((1u << lane) - 1))] = (int32_t)(first + lane);
-        list += __popc(all);
+    for (int64_t first = 0; first < m; first += MF_LISTED * MF_WARP) {
+        bool mine[MF_LISTED];
+        MF_UNROLL
+        for (int k = 0; k < MF_LISTED; k++) {
+            const int64_t i = first + k * MF_WARP + lane;
+            const int32_t v = index[i < m ? i : m - 1];
+            mine[k] = i < m && v == value;
+        }
+        MF_UNROLL
+        for (int k = 0; k < MF_LISTED; k++) {
+            const uint32_t all = __ballot_sync(MF_ALL_LANES, mine[k]);
+            if (mine[k])
+                list[__popc(all & ((1u << lane) - 1))] = (int32_t)(first + k * MF_WARP + lane);
+            list += __popc(all);
+        }
     }
 }
 
@@ -354,25 +420,32 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 #define MF_EACH_OF(n)  mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0
 #define MF_ONE_BLOCK   dim3(1), dim3(MF_THREADS), 0
+#define MF_CHECKING    dim3(1), dim3(MF_CHECKERS), 0
 #define MF_WARPS_OF(n) mf_grid(n, MF_THREADS / MF_WARP), dim3(MF_THREADS), 0
 
 extern "C" void mf_cuda_check_index(const mf_kctx *x, int what, int64_t n, const int32_t *index,
                                     int64_t lo, int64_t hi)
 {
     if (n > 0)
-        MF_LAUNCH(mf_cu_check_index, MF_ONE_BLOCK, x, x->fault, x->node, what, n, index, lo,
-                  hi);
+        MF_LAUNCH(mf_cu_check_index, MF_CHECKING, x, x->fault, x->node, what, n, index, lo, hi);
 }
 extern "C" void mf_cuda_check_offset(const mf_kctx *x, int64_t groups, const int32_t *offset,
                                      int64_t rows)
 {
-    MF_LAUNCH(mf_cu_check_offset, MF_ONE_BLOCK, x, x->fault, x->node, groups, offset, rows);
+    MF_LAUNCH(mf_cu_check_offset, MF_CHECKING, x, x->fault, x->node, groups, offset, rows);
 }
 
 extern "C" void mf_cuda_gather_rows(const mf_kctx *x, int type, int64_t m, int64_t d,
                                     const void *in, const int32_t *index, void *out)
 {
+    const int64_t bytes = d * mf_cast_size(type);
     if (m * d <= 0) return;
+    if (bytes % 16 == 0 && mf_aligned(MF_CAST_F32, in, out)) {
+        const int64_t units = bytes / 16;
+        MF_LAUNCH(mf_cu_gather_rows<float4>, MF_EACH_OF(m * units), x, x->fault, m, units,
+                  (const float4 *)in, index, (float4 *)out);
+        return;
+    }
     mf_by_type(type, [&](auto of) {
         typedef decltype(of) T;
         MF_LAUNCH(mf_cu_gather_rows<T>, MF_EACH_OF(m * d), x, x->fault, m, d, (const T *)in,
@@ -390,8 +463,13 @@ extern "C" void mf_cuda_sum_rows(const mf_kctx *x, int type_in, int type_out, in
         mf_by_type(type_out, [&](auto of_out) {
             typedef decltype(of_in) IN;
             typedef decltype(of_out) OUT;
-            MF_LAUNCH((mf_cu_sum_rows<IN, OUT>), MF_EACH_OF(n * d), x, x->fault, n, d, k,
-                      offset, list, place, gate, (const IN *)in, (OUT *)out);
+            mf_by_each(d % 4 == 0 && mf_aligned(type_in, in) && mf_aligned(type_out, out),
+                       [&](auto each) {
+                           constexpr int EACH = decltype(each)::each;
+                           MF_LAUNCH((mf_cu_sum_rows<EACH, IN, OUT>), MF_EACH_OF(n * d / EACH),
+                                     x, x->fault, n, d, k, offset, list, place, gate,
+                                     (const IN *)in, (OUT *)out);
+                       });
         });
     });
 }
@@ -430,7 +508,7 @@ extern "C" void mf_cuda_index_lists(const mf_kctx *x, int64_t m, int64_t n,
     MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n + 1), x, x->fault, n + 1, 0, offset);
     if (m <= 0) return;
     MF_LAUNCH(mf_cu_count, MF_EACH_OF(m), x, x->fault, m, index, offset + 1);
-    MF_LAUNCH(mf_cu_scan, MF_ONE_BLOCK, x, x->fault, n, offset);
+    MF_LAUNCH(mf_cu_scan, dim3(1), dim3(MF_SCANNERS), 0, x, x->fault, n, offset);
     if (few)
         MF_LAUNCH(mf_cu_lists, MF_WARPS_OF(n), x, x->fault, m, n, index, offset, list);
     else {

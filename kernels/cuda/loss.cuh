@@ -5,26 +5,74 @@
 #include "index.cuh"
 #include "sum.cuh"
 
+/* A thread has this many times four logits next to each other under way: memory that is read once
+ * is fast if much of it is asked for at a time. Gradients need more registers. */
+constexpr int MF_LOGITS = 4, MF_GRADIENTS = 2;
+
+/* The largest of the logits of a thread, and the sum of e^(logit - most), in one pass: where a
+ * larger logit comes, the sum so far is scaled. */
+typedef struct mf_exp_sum {
+    float most, sum;
+} mf_exp_sum;
+template <int N> MF_INLINE void mf_more_logits(mf_exp_sum *s, const float (&v)[N])
+{
+    float most = s->most;
+    MF_UNROLL
+    for (int i = 0; i < N; i++)
+        most = fmaxf(most, v[i]);
+    /* While all are -inf, the sum is 0: whether the whole row is so is seen at its end. */
+    const float from = most == -INFINITY ? 0 : most;
+    float sum = s->sum * expf(s->most - from);
+    MF_UNROLL
+    for (int i = 0; i < N; i++)
+        sum += expf(v[i] - from);
+    s->most = most, s->sum = sum;
+}
+
+/* The sums of the W threads of a row, together those of the row. wide: the row begins at a
+ * multiple of 16 bytes. */
+template <int W> MF_INLINE mf_exp_sum mf_exp_sum_of(const float *row, int64_t n, bool wide)
+{
+    const int lane = mf_my_lane<W>();
+    const int64_t fours = wide ? n / 4 * 4 : 0;
+    mf_exp_sum s = {-INFINITY, 0};
+    for (int64_t j = 4 * lane; j < fours; j += 4 * W * MF_LOGITS) {
+        float v[4 * MF_LOGITS];
+        MF_UNROLL
+        for (int q = 0; q < MF_LOGITS; q++) {
+            float four[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+            if (j + 4 * W * q < fours) mf_get4(row + j + 4 * W * q, four);
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                v[4 * q + i] = four[i];
+        }
+        mf_more_logits(&s, v);
+    }
+    for (int64_t j = fours + lane; j < n; j += W * MF_LOGITS) {
+        float v[MF_LOGITS];
+        MF_UNROLL
+        for (int q = 0; q < MF_LOGITS; q++)
+            v[q] = j + W * q < n ? row[j + W * q] : -INFINITY;
+        mf_more_logits(&s, v);
+    }
+    return s;
+}
+
 /* lse and loss of each row: a warp or a block each. With ret_most, the largest logit goes there
  * and lse is without it: near a large lse f32 has coarse steps, which softmax would see. */
 template <int W>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 6)
     mf_cu_row_loss(const mf_fault *fault, int64_t rows, int64_t n, const float *logits,
-                   int64_t ld, const int32_t *target, float *row_loss, float *lse,
+                   int64_t ld, bool wide, const int32_t *target, float *row_loss, float *lse,
                    float *ret_most)
 {
     const int64_t r = mf_my_row<W>();
-    const int lane = mf_my_lane<W>();
     if (r >= rows || mf_failed(fault)) return;
     const float *row = logits + r * ld;
-    float most = -INFINITY, sum = 0;
-    for (int64_t j = lane; j < n; j += W)
-        most = fmaxf(most, row[j]);
-    most = mf_row<W, mf_most>(most);
-    for (int64_t j = lane; j < n; j += W)
-        sum += expf(row[j] - most);
-    sum = mf_row<W, mf_add>(sum);
-    if (lane > 0) return;
+    const mf_exp_sum mine = mf_exp_sum_of<W>(row, n, wide);
+    const float most = mf_row<W, mf_most>(mine.most);
+    const float sum = mf_row<W, mf_add>(mine.sum * expf(mine.most - most));
+    if (mf_my_lane<W>() > 0) return;
     /* In double: a loss near 0 is the difference of two numbers that are not. */
     const double rest = log((double)sum), l = (double)most + rest;
     lse[r] = (float)(ret_most ? rest : l);
@@ -52,22 +100,62 @@ __global__ void __launch_bounds__(MF_THREADS)
     if (loss) *loss = weights != 0 ? (float)(total / weights) : 0;
 }
 
-/* Writes a row. Each of its W threads gives the values of columns lane, lane + W, ...; behind n
- * they are 0. half: as bf16, into the memory of the row that the values come from. What a turn
- * writes was read in that turn, before its barrier, or in an earlier one. */
-template <int W, class F>
-MF_INLINE void mf_put_row(float *row, int64_t n, int64_t ld, bool half, F value)
+/* Between reading and writing what may be the same row, by its W threads. */
+template <int W> MF_INLINE void mf_row_was_read()
 {
-    const int lane = mf_my_lane<W>();
-    for (int64_t j = lane; j - lane < ld; j += W) {
-        const float v = j < n ? value(j) : 0;
-        if (half) {
-            if (W == MF_WARP)
-                __syncwarp();
-            else
-                __syncthreads();
+    if (W == MF_WARP)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+/* Writes a row, whose column j becomes value(from[j], j); behind n columns are 0. half: as bf16,
+ * into the memory of the row that the values come from. What a turn writes was read in that
+ * turn, before its barrier, or in an earlier one. wide: rows begin at multiples of 16 bytes, and
+ * so does what follows them. */
+template <int W, class F>
+MF_INLINE void mf_put_row(const float *from, float *row, int64_t columns, int64_t ld, bool wide,
+                          bool half, F value)
+{
+    const int lane = mf_my_lane<W>(), n = (int)columns, end = (int)ld;
+    MF_UNROLL_BY(1) /* registers are few */
+    for (int first = 0; wide && first < end; first += 4 * W * MF_GRADIENTS) {
+        const int at = first + 4 * lane;
+        float v[MF_GRADIENTS][4];
+        MF_UNROLL
+        for (int q = 0; q < MF_GRADIENTS; q++) {
+            const int j = at + 4 * W * q;
+            if (j + 4 <= n) {
+                mf_get4(from + j, v[q]);
+                continue;
+            }
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                v[q][i] = j + i < n ? from[j + i] : 0;
         }
-        if (j >= ld) continue;
+        MF_UNROLL
+        for (int q = 0; q < MF_GRADIENTS; q++)
+            MF_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int j = at + 4 * W * q + i;
+            v[q][i] = j < n ? value(v[q][i], j) : 0;
+        }
+        if (half) mf_row_was_read<W>();
+        MF_UNROLL
+        for (int q = 0; q < MF_GRADIENTS; q++) {
+            const int j = at + 4 * W * q;
+            if (j >= end) continue;
+            if (half)
+                mf_put4((mf_bf16 *)row + j, v[q]);
+            else
+                mf_put4(row + j, v[q]);
+        }
+    }
+    MF_UNROLL_BY(1)
+    for (int j = lane; !wide && j - lane < end; j += W) {
+        const float v = j < n ? value(from[j], j) : 0;
+        if (half) mf_row_was_read<W>();
+        if (j >= end) continue;
         if (half)
             ((mf_bf16 *)row)[j] = mf_bf16_from_f32(v);
         else
@@ -85,11 +173,12 @@ typedef struct mf_loss_grad {
     const double *sums;
     bool one;          /* dloss is 1 */
     bool half;         /* dlogits replace the logits as bf16, 2 ld apart */
+    bool wide;         /* rows of both begin at multiples of 16 bytes */
     const float *most; /* of mf_cu_row_loss, or NULL */
 } mf_loss_grad;
 
 template <int W>
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 6)
     mf_cu_loss_grad(const mf_fault *fault, mf_loss_grad p)
 {
     const int64_t r = mf_my_row<W>();
@@ -103,28 +192,36 @@ __global__ void __launch_bounds__(MF_THREADS)
                                           (p.drow ? (double)p.drow[r] : 0))
                                 : 0;
     const float lse = p.lse[r], most = p.most ? p.most[r] : 0;
-    const float *row = p.logits + r * p.ld;
-    if (p.dlogits)
-        mf_put_row<W>(p.dlogits + r * p.ld, p.n, p.ld, p.half, [&](int64_t j) {
-            const float share = expf(row[j] - most - lse);
-            return target >= 0 ? g * (share - (j == target ? 1.0f : 0.0f)) : 0;
-        });
     if (p.dweight && lane == 0)
         p.dweight[r] = target >= 0 ? (float)(each * ((double)p.row_loss[r] - *p.loss)) : 0;
+    const float *row = p.logits + r * p.ld;
+    if (p.dlogits)
+        mf_put_row<W>(row, p.dlogits + r * p.ld, p.n, p.ld, p.wide, p.half,
+                      [&](float logit, int j) {
+                          const float share = expf(logit - most - lse);
+                          const float hit = j == target ? 1.0f : 0.0f;
+                          return target >= 0 ? g * (share - hit) : 0;
+                      });
 }
 
 /* Rows of f32, ld apart, become rows of bf16 in their place, 2 ld apart. */
 template <int W>
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_halve(const mf_fault *fault, int64_t rows, int64_t n, int64_t ld, float *a)
+    mf_cu_halve(const mf_fault *fault, int64_t rows, int64_t n, int64_t ld, bool wide, float *a)
 {
     const int64_t r = mf_my_row<W>();
     if (r >= rows || mf_failed(fault)) return;
     float *row = a + r * ld;
-    mf_put_row<W>(row, n, ld, true, [&](int64_t j) { return row[j]; });
+    mf_put_row<W>(row, row, n, ld, wide, true, [](float v, int) { return v; });
 }
 
 /* ---- launches ---- */
+
+/* Whether rows of f32, ld apart, begin at multiples of 16 bytes. */
+static bool mf_wide_rows(int64_t ld, const void *a, const void *b = NULL)
+{
+    return ld % 4 == 0 && mf_aligned(MF_CAST_F32, a, b);
+}
 
 static void mf_launch_row_loss(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
                                int64_t ld, const int32_t *target, float *row_loss, float *lse,
@@ -133,11 +230,13 @@ static void mf_launch_row_loss(const mf_kctx *x, int64_t rows, int64_t n, const 
     mf_by_width(n, [&](auto w) {
         typedef decltype(w) width;
         MF_LAUNCH(mf_cu_row_loss<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
-                  x->fault, rows, n, logits, ld, target, row_loss, lse, ret_most);
+                  x->fault, rows, n, logits, ld, mf_wide_rows(ld, logits), target, row_loss,
+                  lse, ret_most);
     });
 }
-static void mf_launch_loss_grad(const mf_kctx *x, const mf_loss_grad &p)
+static void mf_launch_loss_grad(const mf_kctx *x, mf_loss_grad p)
 {
+    p.wide = mf_wide_rows(p.ld, p.logits, p.dlogits);
     mf_by_width(p.n, [&](auto w) {
         typedef decltype(w) width;
         MF_LAUNCH(mf_cu_loss_grad<width::threads>, width::grid(p.rows), dim3(MF_THREADS), 0, x,
@@ -149,7 +248,7 @@ static void mf_launch_halve(const mf_kctx *x, int64_t rows, int64_t n, int64_t l
     mf_by_width(n, [&](auto w) {
         typedef decltype(w) width;
         MF_LAUNCH(mf_cu_halve<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
-                  x->fault, rows, n, ld, a);
+                  x->fault, rows, n, ld, mf_wide_rows(ld, a), a);
     });
 }
 

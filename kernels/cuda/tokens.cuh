@@ -3,30 +3,108 @@
 #include "base.cuh"
 #include "index.cuh"
 
-__global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_embedding(const mf_fault *fault, int64_t n, int64_t count, const float *table,
-                    const int32_t *ids, float *y)
+/* ---- gradient of a table ----
+ *
+ * All positions, sorted by id, are cut into tiles, so that an id that comes often has several
+ * blocks. A list that lies in one tile is added to its row of the table at once. Of one that
+ * does not each tile keeps its sum, [tiles, 2, n]: at place 0 of a list that began in an
+ * earlier tile, at place 1 of one that begins here. Then they are added in order. */
+
+typedef struct mf_table_grad {
+    int64_t vocab, n, tile;
+    bool add;
+    const int32_t *ids, *offset, *list;
+    const float *dy;
+    double *part;
+    float *dtable;
+} mf_table_grad;
+
+/* Threads of a block, positions of a tile at least, and rows of dy that a thread has under
+ * way. */
+constexpr int MF_TABLE_THREADS = 64, MF_TABLE_TILE = 32, MF_TABLE_ROWS = 8;
+
+/* The first column of this thread, which has EACH of them. */
+template <int EACH> MF_INLINE int64_t mf_table_column()
 {
-    if (mf_failed(fault)) return;
-    for (int64_t at = mf_thread(); at < count * n; at += mf_threads())
-        y[at] = table[ids[at / n] * n + at % n];
+    return ((int64_t)blockIdx.y * MF_TABLE_THREADS + threadIdx.x) * EACH;
+}
+template <int EACH>
+MF_INLINE void mf_table_put(const mf_table_grad &g, int64_t id, const double (&sum)[EACH])
+{
+    float *to = g.dtable + id * g.n + mf_table_column<EACH>(), v[EACH] = {};
+    if (g.add) mf_get_each(to, v);
+    MF_UNROLL
+    for (int i = 0; i < EACH; i++)
+        v[i] = (float)(v[i] + sum[i]);
+    mf_put_each(to, v);
 }
 
-/* A block each row of the table, over the list of the positions of its id. */
-__global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_embedding_grad(const mf_fault *fault, int64_t n, bool add, const int32_t *offset,
-                         const int32_t *list, const float *dy, float *dtable)
+/* Each lane of a warp reads where a position and its list are; the warp then adds these rows in
+ * turn. */
+template <int EACH>
+__global__ void __launch_bounds__(MF_TABLE_THREADS)
+    mf_cu_embedding_grad(const mf_fault *fault, mf_table_grad g)
 {
-    const int64_t v = blockIdx.x;
     if (mf_failed(fault)) return;
-    const int32_t first = offset[v], end = offset[v + 1];
-    if (add && first == end) return;
-    for (int64_t j = threadIdx.x; j < n; j += MF_THREADS) {
-        double sum = add ? dtable[v * n + j] : 0;
-        for (int32_t p = first; p < end; p++)
-            sum += dy[(int64_t)list[p] * n + j];
-        dtable[v * n + j] = (float)sum;
+    const int64_t column = mf_table_column<EACH>(), from = blockIdx.x * g.tile;
+    const int64_t all = g.offset[g.vocab], to = from + g.tile < all ? from + g.tile : all;
+    const bool here = column < g.n;
+    double sum[EACH] = {};
+    for (int64_t first = from; first < to; first += MF_WARP) {
+        const int64_t mine = first + threadIdx.x % MF_WARP, p = mine < to ? mine : to - 1;
+        const int32_t row = g.list[p], id = g.ids[row];
+        const int64_t begin = g.offset[id], end = g.offset[id + 1];
+        const int place = begin < from ? 0 : end > to ? 1 : 2; /* 2: in the table */
+        const uint32_t last = __ballot_sync(MF_ALL_LANES, p == to - 1 || p == end - 1);
+        for (int k = 0; k < MF_WARP && first + k < to; k += MF_TABLE_ROWS) {
+            float v[MF_TABLE_ROWS][EACH];
+            MF_UNROLL
+            for (int r = 0; r < MF_TABLE_ROWS; r++) {
+                const int64_t at = __shfl_sync(MF_ALL_LANES, row, k + r);
+                if (here) mf_get_each(g.dy + at * g.n + column, v[r]);
+            }
+            MF_UNROLL
+            for (int r = 0; r < MF_TABLE_ROWS; r++) {
+                if (first + k + r >= to) continue;
+                MF_UNROLL
+                for (int i = 0; here && i < EACH; i++)
+                    sum[i] += v[r][i];
+                if (!(last >> (k + r) & 1)) continue;
+                const int64_t of = __shfl_sync(MF_ALL_LANES, id, k + r);
+                const int at = __shfl_sync(MF_ALL_LANES, place, k + r);
+                if (here && at == 2) mf_table_put<EACH>(g, of, sum);
+                MF_UNROLL
+                for (int i = 0; i < EACH; i++) {
+                    if (here && at < 2)
+                        g.part[(2 * (int64_t)blockIdx.x + at) * g.n + column + i] = sum[i];
+                    sum[i] = 0;
+                }
+            }
+        }
     }
+}
+
+/* The list, if there is one, that begins in this tile and goes on in the next one. */
+template <int EACH>
+__global__ void __launch_bounds__(MF_TABLE_THREADS)
+    mf_cu_embedding_long(const mf_fault *fault, mf_table_grad g)
+{
+    if (mf_failed(fault)) return;
+    const int64_t column = mf_table_column<EACH>(), tile = blockIdx.x;
+    const int64_t from = tile * g.tile, to = from + g.tile;
+    if (column >= g.n || to >= g.offset[g.vocab]) return;
+    const int64_t id = g.ids[g.list[to - 1]], end = g.offset[id + 1];
+    if (g.offset[id] < from || end <= to) return;
+    double sum[EACH];
+    MF_UNROLL
+    for (int i = 0; i < EACH; i++)
+        sum[i] = g.part[(2 * tile + 1) * g.n + column + i];
+    MF_UNROLL_BY(4)
+    for (int64_t t = tile + 1; t * g.tile < end; t++)
+        MF_UNROLL
+    for (int i = 0; i < EACH; i++)
+        sum[i] += g.part[2 * t * g.n + column + i];
+    mf_table_put<EACH>(g, id, sum);
 }
 
 /* ---- rotary positions ---- */
@@ -71,14 +149,12 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_rope(mf_rope_args p)
 /* ---- cache ---- */
 
 /* One block: records the first sequence whose rows do not fit. */
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_CHECKERS)
     mf_cu_check_cache(mf_fault *fault, int node, int64_t batch, int64_t s, int64_t t,
                       const int32_t *pos)
 {
-    int64_t first = batch;
-    for (int64_t b = threadIdx.x; b < batch && first == batch; b += MF_THREADS)
-        if (pos[b] < 0 || pos[b] > s - t) first = b;
-    first = mf_row<MF_THREADS, mf_least>(first);
+    const int64_t first =
+        mf_first_bad(batch, [&](int64_t b) { return (pos[b] < 0) | (pos[b] > s - t); });
     if (threadIdx.x == 0 && first < batch)
         mf_record(fault, node, MF_FAULT_CACHE, 0, first, pos[first], t, s);
 }
@@ -98,9 +174,8 @@ __global__ void __launch_bounds__(MF_THREADS)
 extern "C" void mf_cuda_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
                                   const float *table, const int32_t *ids, float *y)
 {
-    (void)vocab;
-    if (n * count > 0)
-        MF_LAUNCH(mf_cu_embedding, MF_EACH_OF(n * count), x, x->fault, n, count, table, ids, y);
+    (void)vocab; /* ids were checked, so each row is one of the table */
+    mf_cuda_gather_rows(x, MF_CAST_F32, count, n, table, ids, y);
 }
 
 extern "C" void mf_cuda_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n,
@@ -108,10 +183,29 @@ extern "C" void mf_cuda_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t 
                                        const float *dy, float *dtable, void *work)
 {
     int32_t *offset = (int32_t *)work, *list = offset + vocab + 1;
+    const size_t each = 2 * (size_t)n * sizeof(double); /* sums of a tile */
+    int64_t tile = MF_TABLE_TILE, tiles;
     if (vocab * n <= 0) return;
     mf_cuda_index_lists(x, count, vocab, ids, offset, list);
-    MF_LAUNCH(mf_cu_embedding_grad, dim3((unsigned)vocab), dim3(MF_THREADS), 0, x, x->fault, n,
-              add, (const int32_t *)offset, (const int32_t *)list, dy, dtable);
+    if (!add) /* 0 as an integer is 0 as a float */
+        MF_LAUNCH(mf_cu_fill_i32, mf_grid(vocab * n, 4 * MF_THREADS), dim3(MF_THREADS), 0, x,
+                  x->fault, vocab * n, 0, (int32_t *)dtable);
+    if (count <= 0) return;
+    while (tiles = (count + tile - 1) / tile, tiles > 1 && tiles * each > MF_CUDA_SCRATCH)
+        tile *= 2;
+    const mf_table_grad g = {
+        vocab, n,   tile,
+        add,   ids, offset,
+        list,  dy,  tiles > 1 ? (double *)mf_cuda_scratch(x, tiles * each) : NULL,
+        dtable};
+    mf_by_each(n % 4 == 0 && mf_aligned(MF_CAST_F32, dy, dtable), [&](auto four) {
+        constexpr int EACH = decltype(four)::each;
+        const dim3 grid((unsigned)tiles, mf_grid((n + EACH - 1) / EACH, MF_TABLE_THREADS).x);
+        MF_LAUNCH(mf_cu_embedding_grad<EACH>, grid, dim3(MF_TABLE_THREADS), 0, x, x->fault, g);
+        if (tiles > 1)
+            MF_LAUNCH(mf_cu_embedding_long<EACH>, grid, dim3(MF_TABLE_THREADS), 0, x, x->fault,
+                      g);
+    });
 }
 
 extern "C" void mf_cuda_rope(const mf_kctx *x, const mf_rope_args *p)
@@ -128,7 +222,7 @@ extern "C" void mf_cuda_cache_append(const mf_kctx *x, int64_t batch, int64_t s,
                                      float *cache)
 {
     if (batch <= 0) return;
-    MF_LAUNCH(mf_cu_check_cache, MF_ONE_BLOCK, x, x->fault, x->node, batch, s, t, pos);
+    MF_LAUNCH(mf_cu_check_cache, MF_CHECKING, x, x->fault, x->node, batch, s, t, pos);
     if (t * n > 0)
         MF_LAUNCH(mf_cu_cache_append, MF_EACH_OF(batch * t * n), x, x->fault, batch, s, t, n,
                   pos, a, cache);

@@ -405,7 +405,8 @@ static void meter_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int
                                  void *work)
 {
     const double rows = add && count < vocab ? (double)count : (double)vocab;
-    moved(x, NAME(embedding_grad), list_launches(count, vocab) + 1,
+    const int sums = count <= 0 ? 0 : count <= 32 ? 1 : 2; /* 32: of a tile */
+    moved(x, NAME(embedding_grad), list_launches(count, vocab) + !add + sums,
           list_bytes(count, vocab) + 4 * (double)n * ((double)count + (add ? 2 : 1) * rows));
 }
 static void meter_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,

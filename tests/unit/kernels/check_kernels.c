@@ -24,6 +24,7 @@ static const struct family {
     {"bf16", mf_kernel_cases_bf16},       {"gemm", mf_kernel_cases_gemm},
     {"layers", mf_kernel_cases_layers},   {"maps", mf_kernel_cases_maps},
     {"routing", mf_kernel_cases_routing}, {"stored", mf_kernel_cases_stored},
+    {"wide", mf_kernel_cases_wide},
 };
 
 static const char *const names[] = {

@@ -91,6 +91,7 @@ extern const mf_kernel_row mf_kernel_cases_many[];
 extern const mf_kernel_row mf_kernel_cases_layers[];
 extern const mf_kernel_row mf_kernel_cases_maps[];
 extern const mf_kernel_row mf_kernel_cases_routing[];
+extern const mf_kernel_row mf_kernel_cases_wide[];
 
 /* Numbers that are not finite, in weights of each type and in x, with the kernels k
  * (stored_special.c); name: of what computes. */

@@ -62,6 +62,28 @@ static void run_check_index(mf_kt *t)
     kt_faulted(t);
 }
 
+/* More indices than a block of any set reads at once; two are wrong, and the first of them is
+ * found. */
+static void run_check_many_indices(mf_kt *t)
+{
+    static const int64_t bad_at[][2] = {{3071, 8999}, {1030, 2054}, {4100, 8196}, {8998, 8998}};
+    int32_t *index = kt_i32(t, 9000, 0, 9);
+    for (int i = 0; i < 2; i++)
+        index[bad_at[t->variant][i]] = 10 + i;
+    t->k->check_index(t->x, MF_WHAT_TOKEN, 9000, index, 0, 10);
+    kt_faulted(t);
+}
+
+static void run_check_many_offsets(mf_kt *t)
+{
+    static const int64_t bad_at[][2] = {{2100, 3124}, {4096, 6000}};
+    int32_t *offset = kt_offsets(t, 6000, 9000);
+    for (int i = 0; i < 2; i++)
+        offset[bad_at[t->variant][i]] = offset[bad_at[t->variant][i] - 1] - 1;
+    t->k->check_offset(t->x, 6000, offset, 9000);
+    kt_faulted(t);
+}
+
 static void run_check_offset(mf_kt *t)
 {
     int32_t *offset = kt_offsets(t, 40, 1000);
@@ -88,10 +110,11 @@ static void run_index_lists(mf_kt *t)
 }
 
 /* Values: as many as a block has threads, more than a set may give a warp each, and of these
- * some with long lists, in which a set sorts or reads all again. */
+ * some with long lists, in which a set sorts or reads all again; then more than a block counts
+ * in one turn. */
 static void run_index_lists_of_many(mf_kt *t)
 {
-    static const int64_t values_of[] = {256, 1025, 1500};
+    static const int64_t values_of[] = {256, 1025, 1500, 20000};
     const int64_t m = 3000, n = values_of[t->variant];
     int32_t *index = experts_of(t, m, n), *offset = kt_result_i32(t, n + 1);
     for (int64_t i = 0; t->variant == 2 && i < m; i += 2)
@@ -331,9 +354,11 @@ static void run_combine_grad(mf_kt *t)
 
 const mf_kernel_row mf_kernel_cases_routing[] = {
     {"check_index", run_check_index, 6, true, 0},
+    {"check_index", run_check_many_indices, 4, true, 0},
     {"check_offset", run_check_offset, 4, true, 0},
+    {"check_offset", run_check_many_offsets, 2, true, 0},
     {"gather_rows", run_gather_rows, SIZES, true, 0},
-    {"index_lists", run_index_lists_of_many, 3, true, 0},
+    {"index_lists", run_index_lists_of_many, 4, true, 0},
     {"index_lists", run_index_lists, SIZES, true, 0},
     {"sum_rows", run_sum_rows, 4 * SIZES, true, 1e-6},
     {"take", run_take, SIZES, true, 0},
