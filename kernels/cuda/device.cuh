@@ -89,6 +89,13 @@ MF_INLINE float mf_exp2(float v)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
     return r;
 }
+/* 1 / v, off by at most 1 unit in the last place; what is below 2^-126 is 0, on both sides. */
+MF_INLINE float mf_reciprocal(float v)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+}
 /* Two numbers as bf16, to the nearest one, ties to even. */
 MF_INLINE uint32_t mf_round2(float low, float high)
 {
@@ -215,6 +222,10 @@ static inline void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 static inline float mf_exp2(float v)
 {
     return emu::exp2_ftz(v);
+}
+static inline float mf_reciprocal(float v)
+{
+    return emu::reciprocal_ftz(v);
 }
 static inline uint32_t mf_round2(float low, float high)
 {

@@ -8,6 +8,12 @@ MF_INLINE float mf_swiglu_of(float u, float v, float share)
     return u / (1 + expf(-u)) * v * share;
 }
 
+/* The same for results in bf16: without a division and its case of small numbers. */
+MF_INLINE float mf_swiglu_near(float u, float v, float share)
+{
+    return u * mf_reciprocal(1 + mf_exp2(u * -1.44269504f)) * v * share;
+}
+
 template <class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_swiglu(int64_t rows, int64_t n, const T *a, int64_t lda, const T *b, int64_t ldb,

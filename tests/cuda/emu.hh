@@ -257,11 +257,17 @@ template <class T> EMU_RAW T atomic_add(T *p, T v)
     return old;
 }
 
-/* ---- numbers: what ex2.approx.ftz, but for 2 ulp, and cvt.rn.bf16x2 give ---- */
+/* ---- numbers: what ex2.approx.ftz and rcp.approx.ftz, but for 2 ulp, and cvt.rn.bf16x2
+ * give ---- */
 static inline float exp2_ftz(float v)
 {
     const float r = exp2f(v);
     return r < 0x1p-126f ? 0 : r;
+}
+static inline float reciprocal_ftz(float v)
+{
+    const float in = std::fabs(v) < 0x1p-126f ? std::copysign(0.0f, v) : v, r = 1 / in;
+    return std::fabs(r) < 0x1p-126f ? std::copysign(0.0f, r) : r;
 }
 static inline uint32_t round_bf16(float v)
 {

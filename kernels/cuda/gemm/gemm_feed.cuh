@@ -47,10 +47,12 @@ struct mf_feed<true, THREADS, SIDE, PANELS, LISTED, HALVES, T> {
         MF_UNROLL
         for (int i = 0; i < COPIES; i++) {
             const int second = HALVES && i >= COPIES / 2;
-            int64_t r = first + row + ROWS * i - second * (SIDE / 2);
-            r = r < end ? r + second * end : -1;
+            int r = (int)first + row + ROWS * i - second * (SIDE / 2);
+            r = r < (int)end ? r + second * (int)end : -1;
             if (o.row && r >= 0) r = o.row[r];
-            from[i] = data + (r < 0 ? 0 : r) * o.ld + k0 + place * EACH;
+            /* without sign: one instruction */
+            from[i] =
+                data + (uint64_t)(unsigned)(r < 0 ? 0 : r) * (unsigned)o.ld + k0 + place * EACH;
             there |= (unsigned)(r >= 0) << i;
         }
     }

@@ -13,27 +13,31 @@ template <int WIDE>
 MF_INLINE bool mf_gemm_tile(const mf_gemm &g, int64_t n, int64_t at, int64_t *e,
                             int64_t *before, mf_gemm_part *p)
 {
-    const int64_t wide = (n + WIDE - 1) / WIDE;
+    /* No memory has so many tiles that 32 bits cannot count them; divisions of 64 bits take a
+     * hundred instructions. */
+    const unsigned wide = ((unsigned)n + WIDE - 1) / WIDE;
     p->k0 = 0, p->k1 = g.k;
     if (g.by != MF_BY_ROWS) {
-        const int64_t high = (g.m + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
-        p->group = at / (high * wide);
-        if (p->group >= g.groups) return false;
-        p->i0 = at % (high * wide) / wide * MF_TILE_SIDE, p->i1 = g.m;
-        p->j0 = at % wide * WIDE;
-        if (g.by == MF_BY_INNER) p->k0 = g.offset[p->group], p->k1 = g.offset[p->group + 1];
+        const unsigned all = ((unsigned)g.m + MF_TILE_SIDE - 1) / MF_TILE_SIDE * wide;
+        const unsigned group = (unsigned)at / all, rest = (unsigned)at - group * all;
+        if (group >= (unsigned)g.groups) return false;
+        p->group = group;
+        p->i0 = rest / wide * MF_TILE_SIDE, p->i1 = g.m;
+        p->j0 = rest % wide * WIDE;
+        if (g.by == MF_BY_INNER) p->k0 = g.offset[group], p->k1 = g.offset[group + 1];
         return true;
     }
     for (; *e < g.groups; ++*e) {
-        const int64_t first = g.offset[*e], end = g.offset[*e + 1];
-        const int64_t here = (end - first + MF_TILE_SIDE - 1) / MF_TILE_SIDE * wide;
-        if (at < *before + here) {
+        const int first = g.offset[*e], end = g.offset[*e + 1];
+        const unsigned high = (unsigned)(end - first + MF_TILE_SIDE - 1) / MF_TILE_SIDE;
+        if (at < *before + high * wide) {
+            const unsigned rest = (unsigned)(at - *before);
             p->group = *e;
-            p->i0 = first + (at - *before) / wide * MF_TILE_SIDE, p->i1 = end;
-            p->j0 = (at - *before) % wide * WIDE;
+            p->i0 = first + (int)(rest / wide * MF_TILE_SIDE), p->i1 = end;
+            p->j0 = rest % wide * WIDE;
             return true;
         }
-        *before += here;
+        *before += high * wide;
     }
     return false;
 }
@@ -57,7 +61,7 @@ MF_INLINE void mf_gemm_store2(const mf_gemm &g, const mf_gemm_part &p, int64_t i
         uint32_t *c = (uint32_t *)((mf_bf16 *)g.c.data + at);
         if (g.beta != 0)
             v[0] += mf_bf16_to_f32((mf_bf16)*c), v[1] += mf_bf16_to_f32((mf_bf16)(*c >> 16));
-        *c = mf_pair(v[0], v[1]);
+        *c = mf_round2(v[0], v[1]);
     } else {
         float *c = (float *)g.c.data + at;
         if (g.beta != 0) {

@@ -92,18 +92,21 @@ __global__ void probe_warps(float *out)
     mine[7] = (float)(mf_pair((float)t, (float)-t) >> 16);
 }
 
-/* Powers of 2, of which rounding takes what ex2.approx may be off by; numbers that are not
- * finite; conversions of two numbers, with ties. */
+/* Powers of 2 and reciprocals, of which rounding takes what ex2.approx and rcp.approx may be off
+ * by; numbers that are not finite or too small; conversions of two numbers, with ties. */
 __global__ void probe_numbers(float *out)
 {
     const int t = (int)threadIdx.x;
     const float edge[] = {-INFINITY, -127, -126, 0, 127, 128, INFINITY, NAN};
-    float *mine = out + t * 4;
+    float *mine = out + t * 6;
     mine[0] = mf_bf16_to_f32(mf_bf16_from_f32(mf_exp2((float)(t - 64))));
     mine[1] = mf_bf16_to_f32(mf_bf16_from_f32(mf_exp2(edge[t % 8])));
     const uint32_t two = mf_round2(1.0f + (float)t * 0x1p-9f, t == 0 ? INFINITY : (float)-t);
     mine[2] = mf_bf16_to_f32((mf_bf16)two);
     mine[3] = mf_bf16_to_f32((mf_bf16)(two >> 16));
+    mine[4] = mf_bf16_to_f32(mf_bf16_from_f32(mf_reciprocal((float)(t - 64))));
+    const float small_or_not = t % 9 == 8 ? -0x1p-127f : edge[t % 9] * 0x1p120f;
+    mine[5] = mf_bf16_to_f32(mf_bf16_from_f32(mf_reciprocal(small_or_not)));
 }
 
 #if defined(MF_HAS_WGMMA) || defined(__CUDACC__)
@@ -224,7 +227,7 @@ int main()
     MF_LAUNCH(probe_warps, dim3(1), dim3(THREADS), 0, x, out);
     print("warps", out, THREADS * 8);
     MF_LAUNCH(probe_numbers, dim3(1), dim3(THREADS), 0, x, out);
-    print("numbers", out, THREADS * 4);
+    print("numbers", out, THREADS * 6);
     if (!wgmma) printf("wgmma none\n");
 #if defined(MF_HAS_WGMMA) || defined(PROBE_WGMMA)
     if (wgmma) {
