@@ -1,9 +1,10 @@
 /* map.cuh: elementwise kernels, and copies of elements in four dimensions. Functions are
- * computed in f32; a thread has four elements next to each other. */
+ * computed in f32; a thread has four elements next to each other, and with one or two operands
+ * as many again in a second turn, so that more of memory is under way. */
 #pragma once
 #include "base.cuh"
 
-constexpr int MF_EACH = 4;
+constexpr int MF_EACH = 4, MF_TURNS = 2;
 
 static const double mf_sqrt_half = 0.70710678118654752440,
                     mf_sqrt_2_pi = 0.79788456080286535588,
@@ -21,9 +22,10 @@ MF_INLINE float mf_normal_pdf(float x)
 {
     return (float)mf_rsqrt_2pi * expf(-0.5f * x * x);
 }
-MF_INLINE float mf_gelu_tanh_of(float x)
+/* (1 + tanh u) / 2 of the argument u that GELU has, which is the sigmoid of 2 u. */
+MF_INLINE float mf_gelu_share(float x)
 {
-    return tanhf((float)mf_sqrt_2_pi * (x + 0.044715f * x * x * x));
+    return mf_sigmoid(2 * (float)mf_sqrt_2_pi * (x + 0.044715f * x * x * x));
 }
 /* x f, but 0 where x is infinite and f is 0, which is the limit. */
 MF_INLINE float mf_times(float x, float f)
@@ -55,7 +57,7 @@ MF_INLINE float mf_map1_of(int fn, float x, float a, float b)
     case MF_MAP_GELU:
         return mf_times(x, mf_normal_cdf(x));
     case MF_MAP_GELU_TANH:
-        return mf_times(x, 0.5f * (1 + mf_gelu_tanh_of(x)));
+        return mf_times(x, mf_gelu_share(x));
     case MF_MAP_SILU:
         return mf_times(x, mf_sigmoid(x));
     case MF_MAP_SIGMOID:
@@ -97,9 +99,9 @@ MF_INLINE float mf_map1_slope(int fn, float x, float y, float a, float b)
     case MF_MAP_GELU:
         return mf_normal_cdf(x) + mf_times(x, mf_normal_pdf(x));
     case MF_MAP_GELU_TANH: {
-        const float t = mf_gelu_tanh_of(x),
+        const float g = mf_gelu_share(x), both = g * (1 - g),
                     slope = (float)mf_sqrt_2_pi * (1 + 3 * 0.044715f * x * x);
-        return 0.5f * (1 + t) + (t * t == 1 ? 0 : 0.5f * x * (1 - t * t) * slope);
+        return g + (both == 0 ? 0 : 2 * x * both * slope);
     }
     case MF_MAP_SILU: {
         const float s = mf_sigmoid(x);
@@ -138,22 +140,78 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_scale(int64_t n, float facto
         a[i] *= factor;
 }
 
+/* A function as a constant, so that the choice is made once for all elements of a thread. */
+template <int FN> struct mf_fn {
+    MF_METHOD operator int() const { return FN; }
+};
+/* Calls use with the function: as a constant if it is one that models have for each element. */
+template <class F> MF_INLINE void mf_with_map1(int fn, F use)
+{
+    switch (fn) {
+    case MF_MAP_RELU:
+        return use(mf_fn<MF_MAP_RELU>());
+    case MF_MAP_GELU:
+        return use(mf_fn<MF_MAP_GELU>());
+    case MF_MAP_GELU_TANH:
+        return use(mf_fn<MF_MAP_GELU_TANH>());
+    case MF_MAP_SILU:
+        return use(mf_fn<MF_MAP_SILU>());
+    default:
+        return use(fn);
+    }
+}
+
+/* The first element of this thread; those of its second turn are MF_THREADS * EACH further. */
+template <int EACH> MF_INLINE int64_t mf_first_element()
+{
+    return ((int64_t)blockIdx.x * MF_THREADS * MF_TURNS + threadIdx.x) * EACH;
+}
+/* The elements of this thread of n; 0 for those behind the end, or without an array. */
+template <class T>
+MF_INLINE void mf_get_turns(const T *p, int64_t n, bool wide, float (&v)[MF_TURNS][MF_EACH])
+{
+    MF_UNROLL
+    for (int t = 0; t < MF_TURNS; t++) {
+        const int64_t i = mf_first_element<MF_EACH>() + t * MF_THREADS * MF_EACH;
+        if (p && wide && i + MF_EACH <= n) {
+            mf_get4(p + i, v[t]);
+            continue;
+        }
+        MF_UNROLL
+        for (int j = 0; j < MF_EACH; j++)
+            v[t][j] = p && i + j < n ? mf_get(p + i + j) : 0;
+    }
+}
+template <class T>
+MF_INLINE void mf_put_turns(T *p, int64_t n, bool wide, const float (&v)[MF_TURNS][MF_EACH])
+{
+    MF_UNROLL
+    for (int t = 0; t < MF_TURNS; t++) {
+        const int64_t i = mf_first_element<MF_EACH>() + t * MF_THREADS * MF_EACH;
+        if (wide && i + MF_EACH <= n) {
+            mf_put4(p + i, v[t]);
+            continue;
+        }
+        MF_UNROLL
+        for (int j = 0; j < MF_EACH; j++)
+            if (i + j < n) mf_put(p + i + j, v[t][j]);
+    }
+}
+
 template <class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_map1(int fn, bool wide, int64_t n, float a, float b, const T *in, T *out)
 {
-    const int64_t i = mf_thread() * MF_EACH;
-    if (wide && i + MF_EACH <= n) {
-        float v[MF_EACH];
-        mf_get4(in + i, v);
+    float v[MF_TURNS][MF_EACH];
+    mf_get_turns(in, n, wide, v);
+    mf_with_map1(fn, [&](auto f) {
         MF_UNROLL
-        for (int j = 0; j < MF_EACH; j++)
-            v[j] = mf_map1_of(fn, v[j], a, b);
-        mf_put4(out + i, v);
-        return;
-    }
-    for (int64_t j = i; j < i + MF_EACH && j < n; j++)
-        mf_put(out + j, mf_map1_of(fn, mf_get(in + j), a, b));
+        for (int j = 0; j < MF_TURNS * MF_EACH; j++) {
+            float *x = &v[j / MF_EACH][j % MF_EACH];
+            *x = mf_map1_of(f, *x, a, b);
+        }
+    });
+    mf_put_turns(out, n, wide, v);
 }
 
 template <class T>
@@ -161,22 +219,18 @@ __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_map1_grad(int fn, bool wide, int64_t n, float a, float b, const T *in, const T *out,
                     const T *dout, T *din)
 {
-    const int64_t i = mf_thread() * MF_EACH;
-    if (wide && i + MF_EACH <= n) {
-        float x[MF_EACH] = {}, y[MF_EACH] = {}, v[MF_EACH];
-        if (in) mf_get4(in + i, x);
-        if (out) mf_get4(out + i, y);
-        mf_get4(dout + i, v);
+    float x[MF_TURNS][MF_EACH], y[MF_TURNS][MF_EACH], v[MF_TURNS][MF_EACH];
+    mf_get_turns(in, n, wide, x);
+    mf_get_turns(out, n, wide, y);
+    mf_get_turns(dout, n, wide, v);
+    mf_with_map1(fn, [&](auto f) {
         MF_UNROLL
-        for (int j = 0; j < MF_EACH; j++)
-            v[j] *= mf_map1_slope(fn, x[j], y[j], a, b);
-        mf_put4(din + i, v);
-        return;
-    }
-    for (int64_t j = i; j < i + MF_EACH && j < n; j++)
-        mf_put(din + j,
-               mf_map1_slope(fn, in ? mf_get(in + j) : 0, out ? mf_get(out + j) : 0, a, b) *
-                   mf_get(dout + j));
+        for (int j = 0; j < MF_TURNS * MF_EACH; j++) {
+            const int t = j / MF_EACH, i = j % MF_EACH;
+            v[t][i] *= mf_map1_slope(f, x[t][i], y[t][i], a, b);
+        }
+    });
+    mf_put_turns(din, n, wide, v);
 }
 
 /* Four dimensions, of which those that follow each other in all arrays were joined. */
@@ -248,14 +302,60 @@ MF_INLINE int32_t mf_map2_i32(int fn, int32_t a, int32_t b)
     }
 }
 
-template <class T>
+template <class F> MF_INLINE void mf_with_map2(int fn, F use)
+{
+    switch (fn) {
+    case MF_MAP_ADD:
+        return use(mf_fn<MF_MAP_ADD>());
+    case MF_MAP_SUB:
+        return use(mf_fn<MF_MAP_SUB>());
+    case MF_MAP_MUL:
+        return use(mf_fn<MF_MAP_MUL>());
+    default:
+        return use(fn);
+    }
+}
+
+/* Elements of a line next to each other, or one that repeats. */
+template <class T> MF_INLINE void mf_get_line(const T *p, int64_t, float (&v)[1])
+{
+    v[0] = mf_get(p);
+}
+template <class T> MF_INLINE void mf_get_line(const T *p, int64_t stride, float (&v)[4])
+{
+    if (stride == 0)
+        v[0] = v[1] = v[2] = v[3] = mf_get(p);
+    else
+        mf_get4(p, v);
+}
+
+/* EACH: four, if lines are whole fours that can be moved at once, or one. */
+template <int EACH, class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_map2(int fn, int64_t n, mf_shape4 s, const T *a, const T *b, T *out)
 {
-    for (int64_t i = mf_thread(); i < n; i += mf_threads()) {
+    const int64_t first = mf_first_element<EACH>();
+    float u[MF_TURNS][EACH] = {}, v[MF_TURNS][EACH] = {};
+    MF_UNROLL
+    for (int t = 0; t < MF_TURNS; t++) {
+        const int64_t i = first + t * MF_THREADS * EACH;
         int64_t at_a, at_b;
+        if (i >= n) continue;
         mf_place4(s, i, &at_a, &at_b);
-        mf_put(out + i, mf_map2_of(fn, mf_get(a + at_a), mf_get(b + at_b)));
+        mf_get_line(a + at_a, s.a[3], u[t]);
+        mf_get_line(b + at_b, s.b[3], v[t]);
+    }
+    mf_with_map2(fn, [&](auto f) {
+        MF_UNROLL
+        for (int j = 0; j < MF_TURNS * EACH; j++) {
+            const int t = j / EACH, i = j % EACH;
+            u[t][i] = mf_map2_of(f, u[t][i], v[t][i]);
+        }
+    });
+    MF_UNROLL
+    for (int t = 0; t < MF_TURNS; t++) {
+        const int64_t i = first + t * MF_THREADS * EACH;
+        if (i < n) mf_put_each(out + i, u[t]);
     }
 }
 __global__ void __launch_bounds__(MF_THREADS)
@@ -358,6 +458,15 @@ static mf_shape4 mf_joined(const int64_t dim[4], const int64_t a[4], const int64
     return s;
 }
 
+/* Whether each four elements of a line are four at an address that is aligned to all of them, or
+ * one that repeats. */
+static bool mf_in_fours(const int64_t stride[4], int type, const void *data)
+{
+    if (stride[3] == 0) return true;
+    return stride[3] == 1 && (stride[0] | stride[1] | stride[2]) % MF_EACH == 0 &&
+           mf_aligned(type, data);
+}
+
 extern "C" void mf_cuda_set(const mf_kctx *x, int64_t n, float value, float *out)
 {
     if (n > 0)
@@ -377,8 +486,8 @@ extern "C" void mf_cuda_map1(const mf_kctx *x, int fn, int type, int64_t n, floa
     if (n <= 0) return;
     mf_by_type(type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_map1<T>, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x, fn,
-                  wide, n, a, b, (const T *)in, (T *)out);
+        MF_LAUNCH(mf_cu_map1<T>, mf_grid(n, MF_THREADS * MF_TURNS * MF_EACH), dim3(MF_THREADS),
+                  0, x, fn, wide, n, a, b, (const T *)in, (T *)out);
     });
 }
 
@@ -390,8 +499,9 @@ extern "C" void mf_cuda_map1_grad(const mf_kctx *x, int fn, int type, int64_t n,
     if (n <= 0) return;
     mf_by_type(type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x,
-                  fn, wide, n, a, b, (const T *)in, (const T *)out, (const T *)dout, (T *)din);
+        MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(n, MF_THREADS * MF_TURNS * MF_EACH),
+                  dim3(MF_THREADS), 0, x, fn, wide, n, a, b, (const T *)in, (const T *)out,
+                  (const T *)dout, (T *)din);
     });
 }
 
@@ -401,17 +511,21 @@ extern "C" void mf_cuda_map2(const mf_kctx *x, int fn, int type, const int64_t d
 {
     const int64_t n = dim[0] * dim[1] * dim[2] * dim[3];
     const mf_shape4 s = mf_joined(dim, stride_a, stride_b);
-    const dim3 grid = mf_grid(n, MF_THREADS);
+    const bool fours = s.dim[3] % MF_EACH == 0 && mf_aligned(type, out) &&
+                       mf_in_fours(s.a, type, a) && mf_in_fours(s.b, type, b);
     if (n <= 0) return;
     if (type == MF_CAST_I32) {
-        MF_LAUNCH(mf_cu_map2_i32, grid, dim3(MF_THREADS), 0, x, fn, n, s, (const int32_t *)a,
-                  (const int32_t *)b, (int32_t *)out);
+        MF_LAUNCH(mf_cu_map2_i32, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, fn, n, s,
+                  (const int32_t *)a, (const int32_t *)b, (int32_t *)out);
         return;
     }
     mf_by_type(type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_map2<T>, grid, dim3(MF_THREADS), 0, x, fn, n, s, (const T *)a,
-                  (const T *)b, (T *)out);
+        mf_by_each(fours, [&](auto each) {
+            constexpr int EACH = decltype(each)::each;
+            MF_LAUNCH((mf_cu_map2<EACH, T>), mf_grid(n, MF_THREADS * MF_TURNS * EACH),
+                      dim3(MF_THREADS), 0, x, fn, n, s, (const T *)a, (const T *)b, (T *)out);
+        });
     });
 }
 

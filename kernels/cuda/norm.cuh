@@ -1,4 +1,5 @@
-/* norm.cuh: norms of rows and their gradients. The backward pass keeps mean and factor of
+/* norm.cuh: norms of rows and their gradients. A row that the registers of its threads can hold
+ * is read at once, and only then summed. The backward pass keeps mean and factor of
  * each row in scratch memory, and then sums the gradients of weights column by column, in
  * tiles of rows. */
 #pragma once
@@ -25,21 +26,51 @@ typedef struct mf_norm_row {
     float mean, factor, square; /* square: mean of a^2, or the sum for L2 */
 } mf_norm_row;
 
-template <int W> MF_INLINE mf_norm_row mf_norm_row_of(const mf_norm_args &p, const float *a)
+/* A row of n numbers: FOURS times four of each of its W threads, next to each other, are held in
+ * registers. */
+template <int W, int FOURS> struct mf_held_row {
+    float v[FOURS][4];
+    static MF_METHOD int column(int q) { return 4 * (W * q + mf_my_lane<W>()); }
+    template <class T> MF_METHOD void get(const T *row, int64_t n)
+    {
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++)
+            if (column(q) < n) mf_get4(row + column(q), v[q]);
+    }
+    /* Sums `of` over the numbers of this thread, of which it has columns below n. */
+    template <class F> MF_METHOD float sum(int64_t n, F of) const
+    {
+        float all = 0;
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++)
+            MF_UNROLL
+        for (int i = 0; column(q) < n && i < 4; i++)
+            all += of(v[q][i]);
+        return all;
+    }
+};
+/* The same of any row: it is read each time. */
+template <int W> struct mf_held_row<W, 0> {
+    const float *row;
+    MF_METHOD void get(const float *of, int64_t) { row = of; }
+    template <class F> MF_METHOD float sum(int64_t n, F of) const
+    {
+        float all = 0;
+        for (int64_t j = mf_my_lane<W>(); j < n; j += W)
+            all += of(row[j]);
+        return all;
+    }
+};
+
+template <int W, int FOURS>
+MF_INLINE mf_norm_row mf_norm_row_of(const mf_norm_args &p, const mf_held_row<W, FOURS> &a)
 {
-    const int lane = mf_my_lane<W>();
     const float n = (float)p.n;
     mf_norm_row s = {0, 0, 0};
-    if (p.kind == MF_NORM_FN_LAYER) {
-        float sum = 0;
-        for (int64_t j = lane; j < p.n; j += W)
-            sum += a[j];
-        s.mean = mf_row<W, mf_add>(sum) / n;
-    }
-    float square = 0;
-    for (int64_t j = lane; j < p.n; j += W)
-        square += (a[j] - s.mean) * (a[j] - s.mean);
-    square = mf_row<W, mf_add>(square);
+    if (p.kind == MF_NORM_FN_LAYER)
+        s.mean = mf_row<W, mf_add>(a.sum(p.n, [](float v) { return v; })) / n;
+    const float square =
+        mf_row<W, mf_add>(a.sum(p.n, [&](float v) { return (v - s.mean) * (v - s.mean); }));
     s.square = p.kind == MF_NORM_FN_L2 ? square : square / n;
     if (p.kind == MF_NORM_FN_L2)
         s.factor = 1 / fmaxf(sqrtf(square), p.eps);
@@ -49,24 +80,48 @@ template <int W> MF_INLINE mf_norm_row mf_norm_row_of(const mf_norm_args &p, con
     return s;
 }
 
-template <int W, class T>
+/* Weights of four columns; 1, or 0, without any. */
+MF_INLINE void mf_norm_weights(const float *w, int64_t j, float none, float v[4])
+{
+    if (w)
+        mf_get4(w + j, v);
+    else
+        v[0] = v[1] = v[2] = v[3] = none;
+}
+
+template <int W, int FOURS, class T>
 __global__ void __launch_bounds__(MF_THREADS) mf_cu_norm(const mf_fault *fault, mf_norm_args p)
 {
     const int64_t r = mf_my_row<W>();
-    const int lane = mf_my_lane<W>();
     if (r >= p.rows || mf_failed(fault)) return;
     const int64_t e = mf_group_of(p.offset, p.groups, r);
-    const float *a = p.a + r * p.n, *w = p.w ? p.w + e * p.n : NULL;
+    const float *w = p.w ? p.w + e * p.n : NULL;
     const float *b = p.b && p.kind == MF_NORM_FN_LAYER ? p.b + e * p.n : NULL;
     T *y = (T *)p.y + r * p.n;
     if (e < 0) {
-        for (int64_t j = lane; j < p.n; j += W)
+        for (int64_t j = mf_my_lane<W>(); j < p.n; j += W)
             mf_put(y + j, 0);
         return;
     }
+    mf_held_row<W, FOURS> a;
+    a.get(p.a + r * p.n, p.n);
     const mf_norm_row s = mf_norm_row_of<W>(p, a);
-    for (int64_t j = lane; j < p.n; j += W)
-        mf_put(y + j, (a[j] - s.mean) * s.factor * (w ? w[j] : 1) + (b ? b[j] : 0));
+    if constexpr (FOURS > 0) {
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            const int j = a.column(q);
+            float u[4], v[4];
+            if (j >= p.n) continue;
+            mf_norm_weights(w, j, 1, u);
+            mf_norm_weights(b, j, 0, v);
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                v[i] = (a.v[q][i] - s.mean) * s.factor * u[i] + v[i];
+            mf_put4(y + j, v);
+        }
+    } else
+        for (int64_t j = mf_my_lane<W>(); j < p.n; j += W)
+            mf_put(y + j, (a.row[j] - s.mean) * s.factor * (w ? w[j] : 1) + (b ? b[j] : 0));
 }
 
 /* da of a row, by the formula of each norm, from the sums g = sum w dy and gc = sum w dy c,
@@ -85,7 +140,7 @@ MF_INLINE float mf_norm_da(const mf_norm_args &p, const mf_norm_row &s, float g,
 }
 
 /* Rows first .. first + count - 1: da, and mean and factor for the sums over columns. */
-template <int W, class T>
+template <int W, int FOURS, class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_norm_backward(const mf_fault *fault, mf_norm_args p, int64_t first, int64_t count,
                         float2 *kept)
@@ -94,56 +149,90 @@ __global__ void __launch_bounds__(MF_THREADS)
     const int lane = mf_my_lane<W>();
     if (i >= count || mf_failed(fault)) return;
     const int64_t e = mf_group_of(p.offset, p.groups, r);
-    const float *a = p.a + r * p.n, *w = p.w ? p.w + e * p.n : NULL;
+    const float *w = p.w ? p.w + e * p.n : NULL;
     const T *dy = (const T *)p.dy + r * p.n;
+    float *da = p.da ? p.da + r * p.n : NULL;
     if (e < 0) {
-        for (int64_t j = lane; p.da && j < p.n; j += W)
-            p.da[r * p.n + j] = 0;
+        for (int64_t j = lane; da && j < p.n; j += W)
+            da[j] = 0;
         return;
     }
+    mf_held_row<W, FOURS> a, wdy; /* w dy, of dy at first */
+    a.get(p.a + r * p.n, p.n);
+    if constexpr (FOURS > 0)
+        if (da) wdy.get(dy, p.n);
     const mf_norm_row s = mf_norm_row_of<W>(p, a);
     if (kept && lane == 0) kept[i] = make_float2(s.mean, s.factor);
-    if (!p.da) return;
+    if (!da) return;
     float g = 0, gc = 0;
-    for (int64_t j = lane; j < p.n; j += W) {
-        const float wdy = (w ? w[j] : 1) * mf_get(dy + j);
-        g += wdy, gc += wdy * (a[j] - s.mean);
-    }
+    if constexpr (FOURS > 0) {
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            float u[4];
+            if (a.column(q) >= p.n) continue;
+            mf_norm_weights(w, a.column(q), 1, u);
+            MF_UNROLL
+            for (int k = 0; k < 4; k++) {
+                wdy.v[q][k] *= u[k];
+                g += wdy.v[q][k], gc += wdy.v[q][k] * (a.v[q][k] - s.mean);
+            }
+        }
+    } else
+        for (int64_t j = lane; j < p.n; j += W) {
+            const float each = (w ? w[j] : 1) * mf_get(dy + j);
+            g += each, gc += each * (a.row[j] - s.mean);
+        }
     g = mf_row<W, mf_add>(g);
     gc = mf_row<W, mf_add>(gc);
-    for (int64_t j = lane; j < p.n; j += W)
-        p.da[r * p.n + j] = mf_norm_da(p, s, g, gc, a[j], (w ? w[j] : 1) * mf_get(dy + j));
+    if constexpr (FOURS > 0) {
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            if (a.column(q) >= p.n) continue;
+            MF_UNROLL
+            for (int k = 0; k < 4; k++)
+                wdy.v[q][k] = mf_norm_da(p, s, g, gc, a.v[q][k], wdy.v[q][k]);
+            mf_put4(da + a.column(q), wdy.v[q]);
+        }
+    } else
+        for (int64_t j = lane; j < p.n; j += W)
+            da[j] = mf_norm_da(p, s, g, gc, a.row[j], (w ? w[j] : 1) * mf_get(dy + j));
 }
 
 /* Sums over the rows first .. first + count - 1 for dw and db: of a tile of them into work [2,
  * MF_NORM_TILES, n], or with groups of those of group blockIdx.y. */
-template <class T>
+template <class C, class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_norm_columns(const mf_fault *fault, mf_norm_args p, int64_t first, int64_t count,
                        const float2 *kept)
 {
-    const int64_t j = (int64_t)blockIdx.x * MF_COLUMNS + threadIdx.x % MF_COLUMNS;
+    const int64_t j = mf_my_column<C>(), of = mf_summed_column<C>(p.n);
     const int64_t tile = blockIdx.y, size = (count + MF_NORM_TILES - 1) / MF_NORM_TILES;
     if (mf_failed(fault)) return;
     int64_t from = first + tile * size, to = from + size;
     if (p.offset) from = p.offset[tile], to = p.offset[tile + 1];
     if (from < first) from = first;
     if (to > first + count) to = first + count;
-    double sum_w = 0, sum_b = 0;
-    for (int64_t r = from + threadIdx.x / MF_COLUMNS; j < p.n && r < to; r += MF_LANES) {
+    if (j >= p.n) to = from;
+    double sum_w[C::each] = {}, sum_b[C::each] = {};
+    MF_UNROLL_BY(2)
+    for (int64_t r = from + mf_my_lane_of_column<C>(); r < to; r += C::rows) {
         const float2 s = kept[r - first];
-        const float dy = mf_get((const T *)p.dy + r * p.n + j);
-        sum_w += dy * (p.a[r * p.n + j] - s.x) * s.y;
-        sum_b += dy;
+        float a[C::each], dy[C::each];
+        mf_get_each(p.a + r * p.n + j, a);
+        mf_get_each((const T *)p.dy + r * p.n + j, dy);
+        MF_UNROLL
+        for (int k = 0; k < C::each; k++) {
+            sum_w[k] += dy[k] * (a[k] - s.x) * s.y;
+            sum_b[k] += dy[k];
+        }
     }
-    sum_w = mf_column(sum_w);
-    sum_b = mf_column(sum_b);
-    if (threadIdx.x / MF_COLUMNS > 0 || j >= p.n) return;
+    const double total_w = mf_column<C>(sum_w), total_b = mf_column<C>(sum_b);
+    if (of >= p.n) return;
     float *work = (float *)p.work;
     float *dw = p.offset ? p.dw : work, *db = p.offset ? p.db : work + MF_NORM_TILES * p.n;
     const bool add = p.offset && first > 0;
-    if (dw) dw[tile * p.n + j] = (float)(sum_w + (add ? dw[tile * p.n + j] : 0));
-    if (db) db[tile * p.n + j] = (float)(sum_b + (add ? db[tile * p.n + j] : 0));
+    if (dw) dw[tile * p.n + of] = (float)(total_w + (add ? dw[tile * p.n + of] : 0));
+    if (db) db[tile * p.n + of] = (float)(total_b + (add ? db[tile * p.n + of] : 0));
 }
 
 __global__ void __launch_bounds__(MF_THREADS)
@@ -163,15 +252,36 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- launches ---- */
 
+/* Whether these rows, and weights, begin at addresses that are aligned to four numbers. */
+static bool mf_norm_fours(const mf_norm_args &p)
+{
+    return p.n % 4 == 0 && mf_aligned(MF_CAST_F32, p.a, p.w, p.b, p.da) &&
+           mf_aligned(p.type, p.y, p.dy);
+}
+/* Calls fn with the threads of a row, and the fours of each that registers hold. */
+template <class F> static inline void mf_by_held(const mf_norm_args &p, F fn)
+{
+    const bool fours = mf_norm_fours(p);
+    if (fours && p.n <= 4 * 4 * MF_WARP)
+        fn(mf_width<MF_WARP>(), mf_each_of<4>());
+    else if (fours && p.n <= 4 * 8 * MF_WARP)
+        fn(mf_width<MF_WARP>(), mf_each_of<8>());
+    else if (fours && p.n > MF_SHORT_ROW && p.n <= 4 * 4 * MF_THREADS)
+        fn(mf_width<MF_THREADS>(), mf_each_of<4>());
+    else
+        mf_by_width(p.n, [&](auto w) { fn(w, mf_each_of<0>()); });
+}
+
 extern "C" void mf_cuda_norm(const mf_kctx *x, const mf_norm_args *p)
 {
     if (p->rows <= 0 || p->n <= 0) return;
-    mf_by_width(p->n, [&](auto w) {
-        mf_by_type(p->type, [&](auto of) {
+    mf_by_type(p->type, [&](auto of) {
+        mf_by_held(*p, [&](auto w, auto fours) {
             typedef decltype(w) width;
             typedef decltype(of) T;
-            MF_LAUNCH((mf_cu_norm<width::threads, T>), width::grid(p->rows), dim3(MF_THREADS),
-                      0, x, x->fault, *p);
+            constexpr int FOURS = decltype(fours)::each;
+            MF_LAUNCH((mf_cu_norm<width::threads, FOURS, T>), width::grid(p->rows),
+                      dim3(MF_THREADS), 0, x, x->fault, *p);
         });
     });
 }
@@ -181,9 +291,10 @@ static void mf_norm_backward_rows(const mf_kctx *x, const mf_norm_args &p, int64
                                   int64_t count, float2 *kept)
 {
     if (count <= 0 || p.n <= 0) return;
-    mf_by_width(p.n, [&](auto w) {
+    mf_by_held(p, [&](auto w, auto fours) {
         typedef decltype(w) width;
-        MF_LAUNCH((mf_cu_norm_backward<width::threads, T>), width::grid(count),
+        constexpr int FOURS = decltype(fours)::each;
+        MF_LAUNCH((mf_cu_norm_backward<width::threads, FOURS, T>), width::grid(count),
                   dim3(MF_THREADS), 0, x, x->fault, p, first, count, kept);
     });
 }
@@ -203,10 +314,13 @@ template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_no
         if (in_place) rows.da = NULL;
         mf_norm_backward_rows<T>(x, rows, first, count, kept);
         if (!sums || p.n <= 0) continue;
-        const dim3 grid(mf_grid(p.n, MF_COLUMNS).x,
-                        (unsigned)(p.offset ? p.groups : MF_NORM_TILES));
-        MF_LAUNCH(mf_cu_norm_columns<T>, grid, dim3(MF_THREADS), 0, x, x->fault, p, first,
-                  count, kept);
+        mf_by_columns(mf_norm_fours(p), p.n, [&](auto columns) {
+            typedef decltype(columns) C;
+            const dim3 grid(mf_grid(p.n, C::all).x,
+                            (unsigned)(p.offset ? p.groups : MF_NORM_TILES));
+            MF_LAUNCH((mf_cu_norm_columns<C, T>), grid, dim3(MF_THREADS), 0, x, x->fault, p,
+                      first, count, kept);
+        });
         if (!p.offset)
             MF_LAUNCH(mf_cu_norm_finish, mf_grid(p.n, MF_THREADS), dim3(MF_THREADS), 0, x,
                       x->fault, p, first > 0);

@@ -3,42 +3,79 @@
 #pragma once
 #include "base.cuh"
 
-constexpr int MF_COLUMNS = 32, MF_LANES = MF_THREADS / MF_COLUMNS;
+/* How a block sums columns: ACROSS threads next to each other have EACH columns of a row each,
+ * four at once if rows allow it; the others have the rows after it. */
+template <int EACH, int ACROSS> struct mf_columns {
+    enum { each = EACH, across = ACROSS, all = EACH * ACROSS, rows = MF_THREADS / ACROSS };
+};
+constexpr int MF_COLUMNS = 32;
+typedef mf_columns<1, MF_COLUMNS> mf_single_columns;
+typedef mf_columns<4, MF_COLUMNS / 4> mf_wide_columns;
+typedef mf_columns<4, 2> mf_few_columns; /* up to 8, as of experts */
 
-/* Adds the sums of the threads of one column, which are MF_COLUMNS apart. Thread 0 of a column
- * gets the sum. All threads of the block call it. */
-MF_INLINE double mf_column(double sum)
+/* The first column of this thread, and its row within the block. */
+template <class C> MF_INLINE int64_t mf_my_column()
 {
-    MF_SHARED(double, part, [MF_LANES][MF_COLUMNS]);
-    const int column = (int)threadIdx.x % MF_COLUMNS, lane = (int)threadIdx.x / MF_COLUMNS;
+    return (int64_t)blockIdx.x * C::all + threadIdx.x % C::across * C::each;
+}
+template <class C> MF_INLINE int mf_my_lane_of_column()
+{
+    return (int)threadIdx.x / C::across;
+}
+/* Adds the sums of the threads that have the same columns. Thread t gets the sum of the block's
+ * column t, if it has so many. All threads of the block call it. */
+template <class C> MF_INLINE double mf_column(double (&sum)[C::each])
+{
+    MF_SHARED(double, part, [MF_THREADS / MF_WARP][C::all]);
+    const int lane = (int)threadIdx.x % MF_WARP, t = (int)threadIdx.x;
+    MF_UNROLL
+    for (int i = 0; i < C::each; i++)
+        MF_UNROLL
+    for (int d = C::across; d < MF_WARP; d *= 2)
+        sum[i] += __shfl_xor_sync(MF_ALL_LANES, sum[i], d);
     __syncthreads(); /* of an earlier call: its results were read */
-    part[lane][column] = sum;
+    MF_UNROLL
+    for (int i = 0; i < C::each; i++)
+        if (lane < C::across) part[t / MF_WARP][lane * C::each + i] = sum[i];
     __syncthreads();
-    if (lane > 0) return 0;
-    for (int l = 1; l < MF_LANES; l++)
-        sum += part[l][column];
-    return sum;
+    if (t >= C::all) return 0;
+    double total = part[0][t];
+    for (int w = 1; w < MF_THREADS / MF_WARP; w++)
+        total += part[w][t];
+    return total;
+}
+/* The column of which this thread has the sum, or n. */
+template <class C> MF_INLINE int64_t mf_summed_column(int64_t n)
+{
+    const int64_t i = (int64_t)blockIdx.x * C::all + threadIdx.x;
+    return threadIdx.x < C::all && i < n ? i : n;
 }
 
 /* One partial sum of column i of matrix o: over chunk c, which has `chunk` rows. */
+template <class C>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_sum3_columns(int64_t n, int64_t inner, int64_t chunk, double scale, const float *in,
                        float *out, double *work)
 {
-    const int64_t i = (int64_t)blockIdx.x * MF_COLUMNS + threadIdx.x % MF_COLUMNS;
+    const int64_t i = mf_my_column<C>(), of = mf_summed_column<C>(inner);
     const int64_t chunks = (n + chunk - 1) / chunk, o = blockIdx.z;
     for (int64_t c = blockIdx.y; c < (chunks > 0 ? chunks : 1); c += gridDim.y) {
-        const int64_t end = (c + 1) * chunk < n ? (c + 1) * chunk : n;
-        double sum = 0;
-        for (int64_t j = c * chunk + threadIdx.x / MF_COLUMNS; i < inner && j < end;
-             j += MF_LANES)
-            sum += in[(o * n + j) * inner + i];
-        sum = mf_column(sum);
-        if (threadIdx.x / MF_COLUMNS > 0 || i >= inner) continue;
+        const int64_t end = i >= inner ? 0 : (c + 1) * chunk < n ? (c + 1) * chunk : n;
+        double sum[C::each] = {};
+        MF_UNROLL_BY(4)
+        for (int64_t j = c * chunk + mf_my_lane_of_column<C>(); j < end; j += C::rows) {
+            float v[C::each];
+            mf_get_each(in + (o * n + j) * inner + i, v);
+            MF_UNROLL
+            for (int k = 0; k < C::each; k++)
+                sum[k] += v[k];
+        }
+        const double total = mf_column<C>(sum);
+        if (of >= inner) continue;
         if (work)
-            work[(o * chunks + c) * inner + i] = sum;
+            work[(o * chunks + c) * inner + of] = total;
         else
-            out[o * inner + i] = (float)(scale * sum);
+            out[o * inner + of] = (float)(scale * total);
     }
 }
 
@@ -76,20 +113,25 @@ __global__ void __launch_bounds__(MF_THREADS)
     out[at] = (float)(scale * sum);
 }
 
-template <class T>
+template <class C, class T>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_group_sum(const mf_fault *fault, int64_t n, const int32_t *offset, const T *a,
                     float *y)
 {
-    const int64_t j = (int64_t)blockIdx.x * MF_COLUMNS + threadIdx.x % MF_COLUMNS;
-    const int64_t e = blockIdx.y;
+    const int64_t j = mf_my_column<C>(), of = mf_summed_column<C>(n), e = blockIdx.y;
     if (mf_failed(fault)) return;
-    double sum = 0;
-    for (int64_t r = offset[e] + threadIdx.x / MF_COLUMNS; j < n && r < offset[e + 1];
-         r += MF_LANES)
-        sum += mf_get(a + r * n + j);
-    sum = mf_column(sum);
-    if (threadIdx.x / MF_COLUMNS == 0 && j < n) y[e * n + j] = (float)sum;
+    const int64_t end = j < n ? offset[e + 1] : 0;
+    double sum[C::each] = {};
+    MF_UNROLL_BY(4)
+    for (int64_t r = offset[e] + mf_my_lane_of_column<C>(); r < end; r += C::rows) {
+        float v[C::each];
+        mf_get_each(a + r * n + j, v);
+        MF_UNROLL
+        for (int k = 0; k < C::each; k++)
+            sum[k] += v[k];
+    }
+    const double total = mf_column<C>(sum);
+    if (of < n) y[e * n + of] = (float)total;
 }
 
 __global__ void __launch_bounds__(MF_THREADS)
@@ -111,6 +153,17 @@ __global__ void __launch_bounds__(MF_SUMSQ_TILES)
 
 /* ---- launches ---- */
 
+/* Calls fn with the columns of a block for rows of n numbers. */
+template <class F> static inline void mf_by_columns(bool four, int64_t n, F fn)
+{
+    if (!four)
+        fn(mf_single_columns());
+    else if (n <= mf_few_columns::all)
+        fn(mf_few_columns());
+    else
+        fn(mf_wide_columns());
+}
+
 extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner,
                              double scale, const float *in, float *out, void *work)
 {
@@ -125,16 +178,19 @@ extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t
                       dim3(MF_THREADS), 0, x, outer, n, chunk, scale, in, out, parts);
         });
     else
-        for (int64_t o = 0; o < outer; o += MF_MOST_Z) {
-            /* As many blocks as run at once: each has the other chunks in turn. */
-            dim3 grid(mf_grid(inner, MF_COLUMNS).x, 1, mf_most_z(outer - o));
-            const int64_t most =
-                1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
-            grid.y = mf_most_z(chunks < most ? chunks : most);
-            MF_LAUNCH(mf_cu_sum3_columns, grid, dim3(MF_THREADS), 0, x, n, inner, chunk, scale,
-                      in + o * n * inner, out + o * inner,
-                      parts ? parts + o * chunks * inner : NULL);
-        }
+        mf_by_columns(inner % 4 == 0 && mf_aligned(MF_CAST_F32, in), inner, [&](auto columns) {
+            typedef decltype(columns) C;
+            for (int64_t o = 0; o < outer; o += MF_MOST_Z) {
+                /* As many blocks as run at once: each has the other chunks in turn. */
+                dim3 grid(mf_grid(inner, C::all).x, 1, mf_most_z(outer - o));
+                const int64_t most =
+                    1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
+                grid.y = mf_most_z(chunks < most ? chunks : most);
+                MF_LAUNCH(mf_cu_sum3_columns<C>, grid, dim3(MF_THREADS), 0, x, n, inner, chunk,
+                          scale, in + o * n * inner, out + o * inner,
+                          parts ? parts + o * chunks * inner : NULL);
+            }
+        });
     if (parts)
         MF_LAUNCH(mf_cu_sum3_finish, mf_grid(outer * inner, MF_THREADS), dim3(MF_THREADS), 0, x,
                   outer, chunks, inner, scale, parts, out);
@@ -146,9 +202,12 @@ extern "C" void mf_cuda_group_sum(const mf_kctx *x, int type, int64_t groups, in
     (void)rows;
     if (groups * n <= 0) return;
     mf_by_type(type, [&](auto of) {
-        typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_group_sum<T>, dim3(mf_grid(n, MF_COLUMNS).x, (unsigned)groups),
-                  dim3(MF_THREADS), 0, x, x->fault, n, offset, (const T *)a, y);
+        mf_by_columns(n % 4 == 0 && mf_aligned(type, a), n, [&](auto columns) {
+            typedef decltype(of) T;
+            typedef decltype(columns) C;
+            MF_LAUNCH((mf_cu_group_sum<C, T>), dim3(mf_grid(n, C::all).x, (unsigned)groups),
+                      dim3(MF_THREADS), 0, x, x->fault, n, offset, (const T *)a, y);
+        });
     });
 }
 

@@ -152,7 +152,155 @@ static void run_sum_rows(mf_kt *t)
     made(t, to, n * d, out);
 }
 
+/* ---- maps ---- */
+
+/* dim, then strides of a and of b: lines of whole fours with a row, a column, a scalar, a line
+ * that begins at no multiple of four, in four dimensions, and so many that a block has turns. */
+static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0, 1}},
+                                        {{1, 1, 90, 36}, {0, 0, 1, 0}, {0, 0, 36, 1}},
+                                        {{1, 1, 1, 8200}, {0, 0, 0, 1}, {0, 0, 0, 0}},
+                                        {{1, 1, 90, 36}, {0, 0, 37, 1}, {0, 0, 36, 1}},
+                                        {{3, 5, 7, 8}, {0, 8, 0, 1}, {140, 28, 4, 0}},
+                                        {{1, 1, 1, 8200}, {0, 0, 0, 1}, {0, 0, 0, 1}},
+                                        {{1, 1, 90, 37}, {0, 0, 40, 1}, {0, 0, 0, 1}}};
+#define MAPS 7
+
+/* Each function, and both types. */
+static void run_map2(mf_kt *t)
+{
+    const int64_t(*s)[4] = map2_of[t->variant % MAPS];
+    const int fn = t->variant / MAPS % 7,
+              type = t->variant < 7 * MAPS ? MF_CAST_F32 : MF_CAST_BF16;
+    const int64_t n = s[0][0] * s[0][1] * s[0][2] * s[0][3];
+    int64_t reach[2] = {1, 1};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++)
+            reach[k] += (s[0][i] - 1) * s[1 + k][i];
+    void *a = typed(t, type, reach[0], kt_f32(t, reach[0])),
+         *b = typed(t, type, reach[1], kt_positive(t, reach[1]));
+    void *y = kt_work(t, (size_t)(n * mf_cast_size(type)));
+    t->k->map2(t->x, fn, type, s[0], s[1], s[2], a, b, y);
+    made(t, type, n, y);
+}
+
+/* As many elements as have two turns of a block and a part of a third, and all functions. */
+static void run_map1(mf_kt *t)
+{
+    const int64_t n = 5001;
+    const float *a = kt_positive(t, n);
+    t->k->map1(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, kt_result(t, n));
+}
+
+static void run_map1_grad(mf_kt *t)
+{
+    const int64_t n = 5001;
+    const float *a = kt_positive(t, n);
+    float *y = kt_f32(t, n);
+    mf_kernels_ref.map1(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, y);
+    t->k->map1_grad(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, y, kt_f32(t, n),
+                    kt_result(t, n));
+}
+
+/* ---- rows of layers ---- */
+
+/* Widths of a row that a warp has in two sizes, a block, and that no registers hold. */
+static const int64_t width_of[] = {36, 768, 1024, 3000, 5000, 1101};
+#define WIDTHS 6
+
+static mf_norm_args norm_args(mf_kt *t)
+{
+    const int64_t n = width_of[t->variant % WIDTHS], rows = 37;
+    const int kind = t->variant / WIDTHS;
+    mf_norm_args args = {.kind = (mf_norm_fn)kind,
+                         .rows = rows,
+                         .n = n,
+                         .eps = 1e-3f,
+                         .a = kt_f32(t, rows * n),
+                         .w = kind == MF_NORM_FN_L2 ? NULL : kt_f32(t, n),
+                         .b = kind == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL};
+    return args;
+}
+
+static void run_norm(mf_kt *t)
+{
+    mf_norm_args args = norm_args(t);
+    args.y = kt_result(t, args.rows * args.n);
+    t->k->norm(t->x, &args);
+}
+
+static void run_norm_backward(mf_kt *t)
+{
+    mf_norm_args args = norm_args(t);
+    args.dy = kt_f32(t, args.rows * args.n);
+    args.da = kt_result(t, args.rows * args.n);
+    if (args.w) args.dw = kt_result(t, args.n);
+    if (args.b) args.db = kt_result(t, args.n);
+    args.work = kt_work(t, mf_norm_work(args.n));
+    t->k->norm_backward(t->x, &args);
+}
+
+/* rows, n, distance of rows, type: whole fours in both types, long rows, rows of no fours. */
+static const int64_t swiglu_of[][4] = {
+    {37, 40, 80, MF_CAST_BF16}, {5, 3000, 6000, MF_CAST_BF16}, {5, 3000, 3004, MF_CAST_F32},
+    {37, 40, 82, MF_CAST_F32},  {5, 1101, 1101, MF_CAST_F32},  {37, 42, 84, MF_CAST_BF16}};
+
+static void run_swiglu(mf_kt *t)
+{
+    const int64_t *s = swiglu_of[t->variant], rows = s[0], n = s[1], ld = s[2];
+    const int type = (int)s[3];
+    void *a = typed(t, type, rows * ld, kt_f32(t, rows * ld)),
+         *b = typed(t, type, rows * ld, kt_f32(t, rows * ld));
+    void *y = kt_work(t, (size_t)(rows * n * mf_cast_size(type)));
+    t->k->swiglu(t->x, type, rows, n, a, ld, b, ld, kt_f32(t, rows), y);
+    made(t, type, rows * n, y);
+}
+
+static void run_swiglu_backward(mf_kt *t)
+{
+    const int64_t *s = swiglu_of[t->variant], rows = s[0], n = s[1], ld = s[2];
+    const int type = (int)s[3];
+    void *in[3], *out[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = typed(t, type, rows * ld, kt_f32(t, rows * ld));
+        out[i] = typed(t, type, rows * ld, kt_f32(t, rows * ld));
+    }
+    t->k->swiglu_backward(t->x, type, rows, n, in[0], ld, in[1], ld, kt_f32(t, rows), in[2],
+                          out[0], out[1], kt_result(t, rows), out[2]);
+    for (int i = 0; i < 3; i++)
+        made(t, type, rows * ld, out[i]);
+}
+
+/* ---- sums of columns ---- */
+
+static void run_sum3(mf_kt *t)
+{
+    static const int64_t size[][3] = {{1, 9000, 8}, {3, 700, 4}, {2, 1300, 100}, {1, 520, 36}};
+    const int64_t *s = size[t->variant];
+    float *in = kt_f32(t, s[0] * s[1] * s[2]), *out = kt_result(t, s[0] * s[2]);
+    t->k->sum3(t->x, s[0], s[1], s[2], 0.5, in, out,
+               kt_work(t, mf_sum3_work(s[0], s[1], s[2])));
+}
+
+static void run_group_sum(mf_kt *t)
+{
+    static const int64_t n_of[] = {8, 4, 36, 37};
+    const int type = t->variant < 4 ? MF_CAST_F32 : MF_CAST_BF16;
+    const int64_t groups = 5, rows = 900, n = n_of[t->variant % 4];
+    const int32_t *offset = kt_offsets(t, groups, rows);
+    const void *a = typed(t, type, rows * n, kt_f32(t, rows * n));
+    t->k->group_sum(t->x, type, groups, rows, n, offset, a, kt_result(t, groups * n));
+}
+
 const mf_kernel_row mf_kernel_cases_wide[] = {
+    {"map2", run_map2, 2 * 7 * MAPS, false, 4e-3},
+    {"map1", run_map1, MF_MAP_CLAMP + 1, false, 1e-6},
+    {"map1_grad", run_map1_grad, MF_MAP_CLAMP + 1, false, 2e-6},
+    {"norm", run_norm, 3 * WIDTHS, false, 1e-6},
+    {"norm_backward", run_norm_backward, 3 * WIDTHS, false, 5e-6},
+    {"swiglu", run_swiglu, 6, false, 4e-3},
+    {"swiglu_backward", run_swiglu_backward, 6, false, 8e-3},
+    {"sum3", run_sum3, 4, true, 1e-6},
+    {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 6, false, 1e-6},
     {"linear_cross_entropy", run_head_f32, 6, false, 4e-6},
