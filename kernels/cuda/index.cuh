@@ -18,9 +18,9 @@ MF_INLINE void mf_record(mf_fault *fault, int node, int kind, int what, int64_t 
 }
 
 /* One block, so that the first fault is found and one thread writes it. It has as many threads
- * as a block can have, each with several loads under way: else such a check takes as long as a
- * small gemm. bad(i) says whether element i is at fault; the first such i goes to all threads, n
- * if there is none. */
+ * as a block can have, each with several loads under way: else a check takes as long as a
+ * small gemm. bad(i) says whether element i is at fault; the first such i goes to all threads,
+ * or n if there is none. */
 constexpr int MF_CHECKERS = 1024, MF_CHECKED = 4;
 template <class F> MF_INLINE int64_t mf_first_bad(int64_t n, F bad)
 {

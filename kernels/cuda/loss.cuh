@@ -5,8 +5,8 @@
 #include "index.cuh"
 #include "sum.cuh"
 
-/* A thread has this many times four logits next to each other under way: memory that is read once
- * is fast if much of it is asked for at a time. Gradients need more registers. */
+/* A thread has this many times four logits next to each other under way: memory that is read
+ * once is fast if much of it is asked for at a time. Gradients need more registers. */
 constexpr int MF_LOGITS = 4, MF_GRADIENTS = 2;
 
 /* The largest of the logits of a thread, and the sum of e^(logit - most), in one pass: where a
@@ -109,10 +109,10 @@ template <int W> MF_INLINE void mf_row_was_read()
         __syncthreads();
 }
 
-/* Writes a row, whose column j becomes value(from[j], j); behind n columns are 0. half: as bf16,
- * into the memory of the row that the values come from. What a turn writes was read in that
- * turn, before its barrier, or in an earlier one. wide: rows begin at multiples of 16 bytes, and
- * so does what follows them. */
+/* Writes a row, whose column j becomes value(from[j], j); behind n columns are 0. half: as
+ * bf16, into the memory of the row that the values come from. What a turn writes was read in
+ * that turn, before its barrier, or in an earlier one. wide: rows begin at multiples of 16
+ * bytes, and so does what follows them. */
 template <int W, class F>
 MF_INLINE void mf_put_row(const float *from, float *row, int64_t columns, int64_t ld, bool wide,
                           bool half, F value)

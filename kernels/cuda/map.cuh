@@ -458,7 +458,7 @@ static mf_shape4 mf_joined(const int64_t dim[4], const int64_t a[4], const int64
     return s;
 }
 
-/* Whether each four elements of a line are four at an address that is aligned to all of them, or
+/* Whether each four elements of a line are at an address that is aligned to all of them, or are
  * one that repeats. */
 static bool mf_in_fours(const int64_t stride[4], int type, const void *data)
 {

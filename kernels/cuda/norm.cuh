@@ -26,8 +26,8 @@ typedef struct mf_norm_row {
     float mean, factor, square; /* square: mean of a^2, or the sum for L2 */
 } mf_norm_row;
 
-/* A row of n numbers: FOURS times four of each of its W threads, next to each other, are held in
- * registers. */
+/* A row of n numbers, held in registers: FOURS times four of each of its W threads, next to
+ * each other. */
 template <int W, int FOURS> struct mf_held_row {
     float v[FOURS][4];
     static MF_METHOD int column(int q) { return 4 * (W * q + mf_my_lane<W>()); }

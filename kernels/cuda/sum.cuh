@@ -22,8 +22,8 @@ template <class C> MF_INLINE int mf_my_lane_of_column()
 {
     return (int)threadIdx.x / C::across;
 }
-/* Adds the sums of the threads that have the same columns. Thread t gets the sum of the block's
- * column t, if it has so many. All threads of the block call it. */
+/* Adds the sums of the threads that have the same columns. A thread gets the sum of the column
+ * mf_summed_column. All threads of the block call it. */
 template <class C> MF_INLINE double mf_column(double (&sum)[C::each])
 {
     MF_SHARED(double, part, [MF_THREADS / MF_WARP][C::all]);
@@ -36,7 +36,7 @@ template <class C> MF_INLINE double mf_column(double (&sum)[C::each])
     __syncthreads(); /* of an earlier call: its results were read */
     MF_UNROLL
     for (int i = 0; i < C::each; i++)
-        if (lane < C::across) part[t / MF_WARP][lane * C::each + i] = sum[i];
+        if (lane < C::across) part[t / MF_WARP][i * C::across + lane] = sum[i];
     __syncthreads();
     if (t >= C::all) return 0;
     double total = part[0][t];
@@ -47,8 +47,9 @@ template <class C> MF_INLINE double mf_column(double (&sum)[C::each])
 /* The column of which this thread has the sum, or n. */
 template <class C> MF_INLINE int64_t mf_summed_column(int64_t n)
 {
-    const int64_t i = (int64_t)blockIdx.x * C::all + threadIdx.x;
-    return threadIdx.x < C::all && i < n ? i : n;
+    const int t = (int)threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * C::all + t % C::across * C::each + t / C::across;
+    return t < C::all && i < n ? i : n;
 }
 
 /* One partial sum of column i of matrix o: over chunk c, which has `chunk` rows. */

@@ -62,8 +62,8 @@ static void run_check_index(mf_kt *t)
     kt_faulted(t);
 }
 
-/* More indices than a block of any set reads at once; two are wrong, and the first of them is
- * found. */
+/* More indices than a block of any set reads at once; two are wrong, of which the first one
+ * must be found. */
 static void run_check_many_indices(mf_kt *t)
 {
     static const int64_t bad_at[][2] = {{3071, 8999}, {1030, 2054}, {4100, 8196}, {8998, 8998}};

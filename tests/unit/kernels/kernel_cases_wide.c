@@ -25,8 +25,8 @@ static void made(mf_kt *t, int type, int64_t n, const void *a)
 /* rows, n. A turn of a block on a GPU has 4,096 logits, and of a warp 512. */
 static const int64_t entropy_of[][2] = {{6, 9004}, {19, 1020}, {6, 9001}};
 
-/* From variant 3 on rows rise and fall, so that the largest logit comes late or early; some begin
- * with -inf, and two have NaN and +inf. */
+/* From variant 3 on rows rise and fall, so that the largest logit comes late or early; some
+ * begin with -inf, and two have NaN and +inf. */
 static float *logits_of(mf_kt *t, int64_t rows, int64_t n)
 {
     float *a = kt_f32(t, rows * n);
@@ -62,8 +62,8 @@ static void run_cross_entropy_backward(mf_kt *t)
                                  kt_result(t, rows));
 }
 
-/* A head whose rows of logits have several turns. Variants from 3 on have a bias, whose gradient
- * is summed before those of the logits are rounded. */
+/* A head whose rows of logits have several turns. Variants from 3 on have a bias, whose
+ * gradient is summed before those of the logits are rounded. */
 static void run_head(mf_kt *t, int type)
 {
     static const int64_t vocab_of[] = {9001, 700, 8192};
@@ -155,7 +155,8 @@ static void run_sum_rows(mf_kt *t)
 /* ---- maps ---- */
 
 /* dim, then strides of a and of b: lines of whole fours with a row, a column, a scalar, a line
- * that begins at no multiple of four, in four dimensions, and so many that a block has turns. */
+ * that begins at no multiple of four, in four dimensions, and of so many that a block has turns;
+ * lines of no whole fours. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 90, 36}, {0, 0, 1, 0}, {0, 0, 36, 1}},
                                         {{1, 1, 1, 8200}, {0, 0, 0, 1}, {0, 0, 0, 0}},
