@@ -155,7 +155,7 @@ static void run_sum_rows(mf_kt *t)
 /* ---- maps ---- */
 
 /* dim, then strides of a and of b: lines of whole fours with a row, a column, a scalar, a line
- * that begins at no multiple of four, in four dimensions, and of so many that a block has turns;
+ * that begins at no multiple of four, in four dimensions, and so many that a block has turns;
  * lines of no whole fours. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 90, 36}, {0, 0, 1, 0}, {0, 0, 36, 1}},
