@@ -139,6 +139,7 @@ CUDA_KERNELS += kernels/cuda/device.cuh
 CUDA_KERNELS += kernels/cuda/dispatch.cuh
 CUDA_KERNELS += kernels/cuda/gemm/gemm.cuh
 CUDA_KERNELS += kernels/cuda/gemm/gemm_bf16.cuh
+CUDA_KERNELS += kernels/cuda/gemm/gemm_few.cuh
 CUDA_KERNELS += kernels/cuda/gemm/gemm_f32.cuh
 CUDA_KERNELS += kernels/cuda/gemm/gemm_feed.cuh
 CUDA_KERNELS += kernels/cuda/gemm/gemm_tile.cuh

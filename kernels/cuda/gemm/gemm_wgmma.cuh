@@ -12,6 +12,7 @@
  * they come, so that a thread has both factors of an element. */
 #pragma once
 #include "gemm_bf16.cuh"
+#include "gemm_few.cuh"
 #include "gemm_f32.cuh"
 #include "kernels/cuda/swiglu.cuh"
 
@@ -413,7 +414,9 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
     if (g.groups < 1) g.groups = 1;
     if (g.m <= 0 || g.n <= 0) return;
     const bool by_rows = g.by == MF_BY_ROWS;
-    if (g.epilogue == MF_EPILOGUE_SWIGLU)
+    if (mf_can_gemm_few(g))
+        mf_launch_gemm_few(x, g);
+    else if (g.epilogue == MF_EPILOGUE_SWIGLU)
         mf_launch_swiglu_wgmma(x, g);
     else if (mf_can_gemm_wgmma(g))
         mf_launch_gemm_wgmma(x, g);

@@ -95,10 +95,12 @@ static void by_batch(mf_kt *t, types type, int v)
 enum { BATCHES = 4 * SIZES };
 
 /* groups, rows, n, k of a group: rows of one group in several tiles, empty groups, more groups
- * than rows; the last ones have so many steps that each place of a pipeline is used again */
+ * than rows; then so many steps that each place of a pipeline is used again; the last ones
+ * have so few rows that a warp may take a column of all inner indices */
 static const int64_t grouped[][4] = {{1, 5, 8, 3},      {3, 400, 40, 24},  {8, 200, 130, 72},
-                                     {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400}};
-enum { GROUPED = 6 };
+                                     {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400},
+                                     {2, 15, 41, 1300}, {40, 16, 18, 520}};
+enum { GROUPED = 8 };
 
 /* v: whether b is transposed (by rows), gathered rows, the size. */
 static void by_rows(mf_kt *t, types type, int v)
@@ -171,9 +173,9 @@ static void run_f32(mf_kt *t)
 }
 
 /* rows, 2 n, k, groups: one column, one tile, more tiles and steps than are under way */
-static const int64_t gated[][4] = {
-    {5, 8, 16, 1}, {200, 72, 72, 8}, {60, 264, 40, 256}, {400, 528, 530, 3}, {40, 30, 24, 4}};
-enum { GATED = 5 };
+static const int64_t gated[][4] = {{5, 8, 16, 1},      {200, 72, 72, 8}, {60, 264, 40, 256},
+                                   {400, 528, 530, 3}, {40, 30, 24, 4},  {14, 48, 1300, 3}};
+enum { GATED = 6 };
 
 /* The epilogue SWIGLU, or two kernels where the set has none. v: whether c is kept, with a
  * bias; gates. */
