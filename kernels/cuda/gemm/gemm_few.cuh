@@ -1,6 +1,6 @@
-/* gemm_few.cuh: gemms of bf16 with a few rows, as when one token follows another: each element of
- * b is read once for four rows, so what counts is how much of b is under way. A warp has
- * two columns of c, of which it reads all inner indices, 16 bytes a lane; its lanes' sums are
+/* gemm_few.cuh: gemms of bf16 with a few rows, as when one token follows another: each element
+ * of b is read once for four rows, so what counts is how much of b is under way. A warp has two
+ * columns of c, of which it reads all inner indices, 16 bytes a lane; its lanes' sums are
  * added in a fixed order. By rows, a block has the group whose first row it got. */
 #pragma once
 #include "gemm_tile.cuh"
@@ -13,7 +13,7 @@ template <int N> struct mf_few_deep {
     static constexpr int value = N;
 };
 
-/* sum += eight products of numbers of bf16. */
+/* sum plus the eight pairs of two vectors of bf16, each multiplied. */
 MF_INLINE float mf_gemm_few_dot(const uint4 &a, const uint4 &b, float sum)
 {
     const uint32_t u[4] = {a.x, a.y, a.z, a.w}, v[4] = {b.x, b.y, b.z, b.w};

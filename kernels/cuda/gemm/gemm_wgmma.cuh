@@ -19,8 +19,8 @@
 constexpr int MF_THREADS_WGMMA = 256, MF_HIGH_WGMMA = 128, MF_SHARED_WGMMA = 192 << 10;
 constexpr int MF_ROW_BYTES = 128, MF_EIGHT_ROWS = 8 * MF_ROW_BYTES;
 
-/* How sums are written: one by one or by twos, whatever c is; two of f32, or four of bf16, where
- * no row needs a look of its own; with the epilogue SWIGLU. */
+/* How sums are written: one by one or by twos, whatever c is; two of f32, or four of bf16,
+ * where no row needs a look of its own; with the epilogue SWIGLU. */
 enum { MF_STORE_ANY, MF_STORE_FLOATS, MF_STORE_FOUR, MF_STORE_SWIGLU };
 
 #ifdef MF_HAS_WGMMA

@@ -92,8 +92,8 @@ __global__ void probe_warps(float *out)
     mine[7] = (float)(mf_pair((float)t, (float)-t) >> 16);
 }
 
-/* Powers of 2 and reciprocals, of which rounding takes what ex2.approx and rcp.approx may be off
- * by; numbers that are not finite or too small; conversions of two numbers, with ties. */
+/* Powers of 2 and reciprocals, of which rounding takes what ex2.approx and rcp.approx may be
+ * off by; numbers that are not finite or too small; conversions of two numbers, with ties. */
 __global__ void probe_numbers(float *out)
 {
     const int t = (int)threadIdx.x;
