@@ -88,23 +88,23 @@ MF_INLINE void mf_gemm_few_part(const mf_gemm &g, const mf_gemm_part &p, int64_t
     MF_UNROLL
     for (int r = 0; r < ROWS; r++) {
         if (lane != r || r >= rows) continue;
-        if (!SWIGLU) {
+        if constexpr (SWIGLU) {
+            float half[2];
+            MF_UNROLL
+            for (int c = 0; c < 2; c++) {
+                float v = g.alpha * sum[r][c];
+                if (g.bias) v += g.bias[p.group * g.step_bias + j[c]];
+                const mf_bf16 bits = mf_bf16_from_f32(v);
+                half[c] = mf_bf16_to_f32(bits);
+                if (g.keep) ((mf_bf16 *)g.c.data)[(i + r) * g.c.ld + j[c]] = bits;
+            }
+            const float share = g.gate ? g.gate[i + r] : 1;
+            mf_put((mf_bf16 *)g.y.data + (i + r) * g.y.ld + j[0],
+                   mf_swiglu_near(half[0], half[1], share));
+        } else {
             mf_gemm_store(g, p, i + r, j[0], sum[r][0]);
             if (j[1] != j[0]) mf_gemm_store(g, p, i + r, j[1], sum[r][1]);
-            continue;
         }
-        float half[2];
-        MF_UNROLL
-        for (int c = 0; c < 2; c++) {
-            float v = g.alpha * sum[r][c];
-            if (g.bias) v += g.bias[p.group * g.step_bias + j[c]];
-            const mf_bf16 bits = mf_bf16_from_f32(v);
-            half[c] = mf_bf16_to_f32(bits);
-            if (g.keep) ((mf_bf16 *)g.c.data)[(i + r) * g.c.ld + j[c]] = bits;
-        }
-        const float share = g.gate ? g.gate[i + r] : 1;
-        mf_put((mf_bf16 *)g.y.data + (i + r) * g.y.ld + j[0],
-               mf_swiglu_near(half[0], half[1], share));
     }
 }
 
