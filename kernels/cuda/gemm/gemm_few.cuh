@@ -109,7 +109,7 @@ MF_INLINE void mf_gemm_few_part(const mf_gemm &g, const mf_gemm_part &p, int64_t
 }
 
 template <bool SWIGLU>
-__global__ void __launch_bounds__(MF_THREADS_FEW)
+__global__ void __launch_bounds__(MF_THREADS_FEW, 4)
     mf_cu_gemm_few(const mf_fault *fault, mf_gemm g)
 {
     const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
