@@ -50,15 +50,15 @@ MF_INLINE void mf_gemm_few_part(const mf_gemm &g, const mf_gemm_part &p, int64_t
         b[c] = (const mf_bf16 *)g.b.data + p.group * g.b.step + j[c] * g.b.ld;
     /* `deep` loads of each column are under way at once. */
     auto add = [&](int at, auto deep) {
-        constexpr int DEEP = decltype(deep)::value;
-        uint4 v[DEEP][2];
+        constexpr int N = decltype(deep)::value;
+        uint4 v[N][2];
         MF_UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        for (int d = 0; d < N; d++) {
             v[d][0] = mf_gemm_few_get(b[0] + at + d * MF_FEW_STEP);
             v[d][1] = mf_gemm_few_get(b[1] + at + d * MF_FEW_STEP);
         }
         MF_UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        for (int d = 0; d < N; d++) {
             MF_UNROLL
             for (int r = 0; r < ROWS; r++) {
                 uint4 u = {0, 0, 0, 0};
@@ -68,10 +68,11 @@ MF_INLINE void mf_gemm_few_part(const mf_gemm &g, const mf_gemm_part &p, int64_t
             }
         }
     };
+    constexpr int DEEP = ROWS == 1 ? 4 : 2;
     int each = lane * 8;
     MF_UNROLL_BY(1)
-    for (; each + 3 * MF_FEW_STEP + 8 <= k; each += 4 * MF_FEW_STEP)
-        add(each, mf_few_deep<4>());
+    for (; each + (DEEP - 1) * MF_FEW_STEP + 8 <= k; each += DEEP * MF_FEW_STEP)
+        add(each, mf_few_deep<DEEP>());
     MF_UNROLL_BY(1)
     for (; each + 8 <= k; each += MF_FEW_STEP)
         add(each, mf_few_deep<1>());
@@ -109,7 +110,7 @@ MF_INLINE void mf_gemm_few_part(const mf_gemm &g, const mf_gemm_part &p, int64_t
 }
 
 template <bool SWIGLU>
-__global__ void __launch_bounds__(MF_THREADS_FEW, 4)
+__global__ void __launch_bounds__(MF_THREADS_FEW, 5)
     mf_cu_gemm_few(const mf_fault *fault, mf_gemm g)
 {
     const int lane = (int)threadIdx.x % MF_WARP, warp = (int)threadIdx.x / MF_WARP;
