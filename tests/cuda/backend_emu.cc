@@ -153,6 +153,7 @@ static const mf_device_ops ops = {
     .code_launch = NULL,
     .code_free = NULL,
     .peak = NULL,
+    .event_elapsed = NULL,
 };
 
 static int number(const char *name, int otherwise)

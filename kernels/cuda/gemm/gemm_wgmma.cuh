@@ -370,7 +370,7 @@ static inline int64_t mf_wgmma_clocks(const mf_gemm &g, int wide)
         (mf_gemm_tiles(g, wide) + mf_cuda_processors - 1) / mf_cuda_processors;
     const int64_t k = g.by == MF_BY_INNER ? g.k / g.groups : g.k;
     const int64_t steps = (k + MF_STEP - 1) / MF_STEP;
-    return rounds * (wide == 256 ? 1220 * steps + 4000 : 680 * steps + 2400);
+    return rounds * (wide == 256 ? 1220 * steps + 4000 : 950 * steps + 2400);
 }
 
 static inline void mf_launch_gemm_wgmma(const mf_kctx *x, const mf_gemm &g)

@@ -73,6 +73,8 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count);
 /* Whether dense gemms, too, write nothing after a fault. A library that a device has for them
  * does not know of faults; what it writes then is undefined. */
 bool kt_gemms_stop(void);
+/* Whether such a library may run the row, which then may round a c in bf16 in two steps. */
+bool kt_by_library(const mf_kernel_row *row);
 /* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);
 /* A copy of these bytes in memory that kernels may read. */

@@ -17,6 +17,12 @@ bool kt_gemms_stop(void)
     return !d || strcmp(mf_device_name(d), "cuda") != 0;
 }
 
+bool kt_by_library(const mf_kernel_row *row)
+{
+    const bool gemm = strcmp(row->kernel, "gemm") == 0;
+    return (gemm || strcmp(row->kernel, "pack_weights") == 0) && !kt_gemms_stop();
+}
+
 static mf_kt *now;
 static const mf_kernels *like;
 static char *copies[MF_KT_BLOCKS], *fault;
