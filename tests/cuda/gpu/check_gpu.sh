@@ -118,6 +118,7 @@ unit() {
     [ "$status" -eq 0 ] && [ "$n" -gt 0 ] && [ "$bad" -eq 0 ]
 }
 
+# nvjet: kernels of cuBLASLt, in whose copies of whole tiles racecheck sees races
 sanitized() {
     if [ -n "$fake" ]; then
         echo "compute-sanitizer needs a GPU"
@@ -128,7 +129,7 @@ sanitized() {
         return 77
     }
     MOEFW_TEST_EVERY=${MOEFW_TEST_EVERY:-3} unit kernels/check_kernels "cpu against ref" \
-        compute-sanitizer --tool "$1" --error-exitcode 1 --print-limit 20 --target-processes all env
+        compute-sanitizer --tool "$1" --kernel-name-exclude kns=nvjet --error-exitcode 1 --print-limit 20 --target-processes all env
 }
 
 small="--set model.dim=64 --set model.layers=2 --set model.heads=2 --set model.seq=32 --set train.batch=4

@@ -51,10 +51,14 @@ static void *to_device(const mover *m, const void *p, const char *argument)
     return (void *)(uintptr_t)p;
 }
 
+/* Blocks end where the case says, so that a device which judges accesses sees each byte too many.
+ * compute-sanitizer takes the size of a cp.async for what it reads, also where less is valid, so
+ * on CUDA they end at a multiple of 16. */
 static void *copied(const void *from, size_t bytes)
 {
     void *to = NULL;
-    must(mf_device_alloc(mf_test_device(), bytes, &to));
+    const size_t room = kt_gemms_stop() ? bytes : (bytes + 15) / 16 * 16;
+    must(mf_device_alloc(mf_test_device(), room, &to));
     must(mf_device_write(mf_test_device(), to, from, bytes));
     return to;
 }
