@@ -233,8 +233,7 @@ static void whole(mf_cuda_lt *p, const mf_kctx *x, const mf_gemm *g)
         mf_cuda_gemm(x, g);
 }
 
-/* Elements behind the last multiple of eight of a long dimension, if it runs along stored
- * rows. */
+/* Elements behind the last multiple of eight of a long dimension; along: stored rows run so. */
 static int64_t rest_of(bool along, int64_t length)
 {
     return along && length >= SPLIT_FROM ? length % EIGHT : 0;

@@ -247,6 +247,12 @@ static void move(ncclComm_t c, piece *p)
     p->done = true;
 }
 
+static void drop(group *g)
+{
+    free(g->piece);
+    free(g);
+}
+
 /* Moves what it can of the first group, in a drawn order. */
 static void progress(ncclComm_t c)
 {
@@ -260,8 +266,7 @@ static void progress(ncclComm_t c)
     if (!done) return;
     c->first = g->next;
     c->finished++;
-    free(g->piece);
-    free(g);
+    drop(g);
 }
 
 API cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -411,11 +416,14 @@ static void forget(ncclComm_t c)
     snprintf(path, sizeof path, "%s/rank-%d", c->folder, c->rank);
     unlink(path);
     rmdir(c->folder); /* who comes last */
+    if (all.open) drop(all.open); /* a call in it has failed */
+    for (group *g = c->first, *next; g; g = next) {
+        next = g->next;
+        drop(g);
+    }
     free(c->sent);
     free(c->received);
     free(c);
-    if (all.open) free(all.open->piece); /* of a group in which a call has failed */
-    free(all.open);
     all.comm = NULL, all.open = NULL, all.depth = 0;
 }
 

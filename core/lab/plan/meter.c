@@ -9,21 +9,19 @@
 #include "train/optim/method.h"
 #include "train/optim/optim.h"
 
-/* Where the shares come from (bench/cuda/PREDICTED.md):
- *   dense_bf16          cuBLASLt: 762 of 989 TFLOP/s, published for 8192^3
- *   grouped_bf16        wgmma: 641 of 989 TFLOP/s, published for CUTLASS's default
- *                       kernel, which has the same instructions
+/* Where the shares come from (bench/cuda/PREDICTED.md). Those of bf16 were measured in training
+ * steps on an H100 (bench/cuda/MEASURED.md); the others are derived or taken:
+ *   dense_bf16          cuBLASLt in a step of GPT-2; 805 TFLOP/s (.81) at 8192^3 alone
+ *   grouped_bf16        wgmma in a step of a model of 8 experts
  *   dense_f32           cuBLASLt in f32: taken to be .9
  *   grouped_f32         multiply-adds are 256 of 282 to 305 instructions of the main loop, and
  *                       2048 of about 2600 of a step of 32 inner indices; taken to be .75
  *   attention           loads of shared memory: 2 a multiply-add in scores, 36 for 32 in
  *                       values, at one a clock where the peak is 4 multiply-adds
  *   attention_backward  the same for 4 gemms of scores and 3 of gradients; 5 are counted
- *   flash               attention of bf16 by mma.sync: .35 is published for FlashAttention-2 on
- *                       this GPU (Shah et al. 2024), which has the same form
- *   flash_backward      7 gemms where 5 are counted, with tiles of 16 rows a warp, for which
- *                       shared memory lasts for .41 of the peak; taken to be .7 of what it
- *                       allows, as forward is of .5 (.8 by shared memory, .63 by mma.sync)
+ *   flash               attention of bf16 with heads of 64 columns and 1,024 positions;
+ *                       FlashAttention-2 reaches as much on that machine
+ *   flash_backward      the same
  *   moved               taken to be .85; rules.tsv holds that enough bytes are under way */
 const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .text = "H100 SXM",
@@ -33,14 +31,14 @@ const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .memory = 80e9,
                                              .processors = 132,
                                              .launch = 1.5e-6,
-                                             .dense_bf16 = 0.77,
+                                             .dense_bf16 = 0.67,
                                              .dense_f32 = 0.9,
-                                             .grouped_bf16 = 0.65,
+                                             .grouped_bf16 = 0.45,
                                              .grouped_f32 = 0.75,
                                              .attention = 0.16,
                                              .attention_backward = 0.11,
-                                             .flash = 0.35,
-                                             .flash_backward = 0.2,
+                                             .flash = 0.21,
+                                             .flash_backward = 0.13,
                                              .moved = 0.85},
                                             {.name = NULL}};
 

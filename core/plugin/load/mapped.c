@@ -35,8 +35,8 @@ static bool is_compared(const Elf64_Phdr *p)
     return p->p_type == PT_NOTE || (p->p_type == PT_LOAD && (p->p_flags & (PF_W | PF_X)) == 0);
 }
 
-/* AddressSanitizer keeps bytes between the globals of a plugin, which memcmp must not read: here
- * loads are plain. */
+/* AddressSanitizer keeps bytes between the globals of a plugin, which memcmp must not read: so
+ * loads are plain here. */
 __attribute__((no_sanitize("address"))) static bool
 is_equal(const unsigned char *mapped, const unsigned char *bytes, size_t n)
 {

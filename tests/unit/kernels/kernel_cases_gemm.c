@@ -100,8 +100,8 @@ static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
     }
 }
 
-/* A gemm of bf16 with one long dimension that is no multiple of 8: a vocabulary, in logits, in the
- * gradient of what they come from, and in that of weights. */
+/* A gemm of bf16 with one long dimension that is no multiple of 8: a vocabulary, in logits, in
+ * the gradient of what they come from, and in that of weights. */
 static void run_long(mf_kt *t, mf_cast_type type_c)
 {
     static const int64_t of[][3] = {{5, 2051, 24}, {7, 16, 2053}, {2049, 16, 8}, {2055, 9, 16}};
