@@ -370,6 +370,15 @@ START_TEST(lossless)
         {"\"pre_tokenizer\":" BYTES ",\"added_tokens\":[{\"id\":97,\"content\":\"a\","
          "\"lstrip\":true}]",
          "97 32 204 129 32", false, false},
+        {"\"pre_tokenizer\":" BYTES ",\"added_tokens\":[{\"id\":97,\"content\":\"a\"}]",
+         "32 97 32 204 129 32", true, false},
+        /* U+0120 stands for a blank, but is shown as itself once it is an added token */
+        {"\"pre_tokenizer\":" BYTES ",\"added_tokens\":[{\"id\":32,\"content\":\"\xC4\xA0\"}]",
+         "32 97 32 204 129 32", false, false},
+        /* U+2581 stands for no byte */
+        {"\"pre_tokenizer\":" BYTES
+         ",\"added_tokens\":[{\"id\":256,\"content\":\"\xE2\x96\x81\"}]",
+         "32 97 32 204 129 32", true, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         mf_tokenizer *t = of_bytes(table[i].members);

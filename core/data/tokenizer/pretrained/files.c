@@ -76,8 +76,14 @@ static bool is_lossless(const mf_pretrained *t)
 {
     bool same = t->model.byte_level && t->decoding.bytes && !t->words.blank && !t->words.bars &&
                 !t->decoding.trim_first;
-    for (int32_t i = 0; i < t->added_names.n; i++)
+    for (int32_t i = 0; i < t->added_names.n; i++) {
+        size_t n;
+        const char *name = mf_strings_get(&t->added_names, i, &n);
         same = same && !t->added[i].lstrip && !t->added[i].rstrip;
+        /* The id of bytes is shown as the name, which is another text. */
+        if (mf_pt_means_bytes(name, n) && mf_strings_find(&t->model.names, name, n) >= 0)
+            same = false;
+    }
     for (int i = 0; i < t->words.n; i++) /* these drop blanks */
         same = same && t->words.split[i] != mf_pt_split_blanks &&
                t->words.split[i] != mf_pt_split_bert;

@@ -235,6 +235,8 @@ int mf_pt_settle(const char *source, mf_pt_model *m);
 void mf_pt_find_roles(mf_pretrained *t, const mf_json *config, const mf_json *map);
 /* Reads vocab.json and merges.txt, or vocab.txt, of t->files; config may be NULL. */
 int mf_pt_read_lists(const char *where, const mf_json *config, mf_pretrained *t);
+/* Whether the letters of a name stand for bytes, and for others than it has itself. */
+bool mf_pt_means_bytes(const char *name, size_t n);
 /* Makes the texts of all ids; sets pieces and longest. */
 int mf_pt_show(const char *source, mf_pretrained *t);
 

@@ -49,6 +49,18 @@ static bool add_bytes(const char *name, size_t n, mf_pt_text *out, int *code)
     return true;
 }
 
+bool mf_pt_means_bytes(const char *name, size_t n)
+{
+    bool other = false;
+    for (size_t at = 0; at < n;) {
+        uint32_t c;
+        at += mf_unicode_read(name + at, n - at, &c);
+        if (byte_of(c) < 0) return false;
+        other = other || c >= 128;
+    }
+    return other;
+}
+
 static int hex(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
