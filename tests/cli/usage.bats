@@ -421,3 +421,17 @@ END
     sections=$("$MOEFW" config show --template | sed -n 's/^;*\[\([a-z]*\).*\].*/\1/p' | sort -u)
     [ "$(sed 's/ NAME//g; s/, */\n/g' <<<"$help" | sort)" = "$sections" ]
 }
+
+@test "bench gemm: the limits of the machine, then each gemm with its speed and its share of them" {
+    run -0 "$MOEFW" bench gemm --most 2 --repetitions 1 -t 1
+    [[ "${lines[0]}" =~ ^"1 thread(s): registers multiply "([0-9.]+)" GFLOP/s in f32, " ]]
+    peak=${BASH_REMATCH[1]}
+    [[ "${lines[1]}" == "form   types   E      m      n      k         ms  GFLOP/s of peak" ]]
+    # 2 E m n k operations in these milliseconds; the share is that of the first line
+    tail -n +3 <<<"$output" | sed 's/x w^T/xwT/' | awk -v peak="$peak" '
+        function near(a, b, part) { return a <= b * (1 + part) && b <= a * (1 + part) }
+        !near(2 * $3 * $4 * $5 * $6 / $7 / 1e6, $8, .05) || !near($8 / peak * 100, $9, .02) || $10 != "%" { print; bad = 1 }
+        END { exit bad || NR < 2 }'
+    run -0 "$MOEFW" bench gemm --most 2 --repetitions 1 -t 1 --json
+    [ "$(grep -c '"what":"gemm"' <<<"$output")" -eq 2 ]
+}
