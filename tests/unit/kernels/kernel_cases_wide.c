@@ -138,11 +138,11 @@ static void run_gather_rows(mf_kt *t)
     made(t, type, m * d, out);
 }
 
-/* Both types of operands and of results. */
+/* Types of operands and of results, which are f32 where operands are. */
 static void run_sum_rows(mf_kt *t)
 {
     const int from = t->variant % 2 ? MF_CAST_BF16 : MF_CAST_F32,
-              to = t->variant / 2 % 2 ? MF_CAST_BF16 : MF_CAST_F32;
+              to = t->variant % 4 == 3 ? MF_CAST_BF16 : MF_CAST_F32;
     const int64_t n = 300, k = 3, d = t->variant < 4 ? 44 : 45, rows = n * k;
     int32_t *place = kt_i32(t, rows, -1, rows - 1);
     float *gate = kt_f32(t, rows);
@@ -296,7 +296,7 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"map2", run_map2, 2 * 7 * MAPS, false, 4e-3},
     {"map1", run_map1, MF_MAP_CLAMP + 1, false, 1e-6},
     {"map1_grad", run_map1_grad, MF_MAP_CLAMP + 1, false, 2e-6},
-    {"norm", run_norm, 3 * WIDTHS, false, 1e-6},
+    {"norm", run_norm, 3 * WIDTHS, false, 4e-6}, /* sums of up to 5,000 in f32 */
     {"norm_backward", run_norm_backward, 3 * WIDTHS, false, 5e-6},
     {"swiglu", run_swiglu, 6, false, 4e-3},
     {"swiglu_backward", run_swiglu_backward, 6, false, 8e-3},
@@ -304,7 +304,7 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 6, false, 1e-6},
-    {"linear_cross_entropy", run_head_f32, 6, false, 4e-6},
+    {"linear_cross_entropy", run_head_f32, 6, false, 1e-5}, /* sums of 9,001 in f32 */
     {"linear_cross_entropy", run_head_bf16, 6, false, 1e-2},
     {"embedding_grad", run_embedding_grad, 8, true, 1e-6},
     {"embedding", run_embedding, 1, true, 0},
