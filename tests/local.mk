@@ -198,6 +198,7 @@ tests_unit_kernels_check_amx_SOURCES = tests/unit/kernels/check_amx.c
 tests_unit_kernels_check_kernels_SOURCES = tests/unit/kernels/check_kernels.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_case.h
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_device.c
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_inputs.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/stored_special.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_aligned.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_attention.c

@@ -133,11 +133,6 @@ void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from
     }
 }
 
-void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
-{
-    mf_rng_uniforms(seed, stream, step, 0, out, n);
-}
-
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n)
 {
     mf_rng_normals(seed, stream, step, 0, out, n);

@@ -35,7 +35,6 @@ uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t in
  * sine). fill: indices 0..n-1; uniforms, normals: from..from+n-1, from a multiple of 4. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
-void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
                      size_t n);

@@ -49,36 +49,39 @@ static int32_t aligned(const void *p, int64_t step_bytes)
     return (int32_t)(bits & -bits);
 }
 
-/* Whether cuBLASLt may compute g, and its form. */
-static bool dense(const mf_gemm *g, form *f)
+/* Whether cuBLASLt may compute g. */
+static bool dense(const mf_gemm *g)
 {
     const bool one_type = g->a.type == g->b.type && (!g->as_bf16 || g->a.type == MF_CAST_BF16);
-    const int64_t groups = g->groups ? g->groups : 1, size = mf_cast_size((int)g->a.type);
     if (g->by != MF_BY_BATCH || g->a.row || g->b.row || g->b.packed || !one_type ||
         g->epilogue != MF_EPILOGUE_NONE || g->m <= 0 || g->n <= 0 || g->k <= 0)
         return false;
-    if (g->bias && (g->c.type != MF_CAST_F32 || (groups > 1 && g->step_bias != 0)))
-        return false;
-    *f = (form){.m = g->m,
-                .n = g->n,
-                .k = g->k,
-                .lda = g->a.ld,
-                .ldb = g->b.ld,
-                .ldc = g->c.ld,
-                .step_a = groups > 1 ? g->a.step : 0,
-                .step_b = groups > 1 ? g->b.step : 0,
-                .step_c = groups > 1 ? g->c.step : 0,
-                .groups = groups,
-                .type = (int32_t)g->a.type,
-                .type_c = (int32_t)g->c.type,
-                .trans_a = g->a.trans,
-                .trans_b = g->b.trans,
-                .bias = g->bias != NULL,
-                .beta = g->beta != 0};
-    f->align_a = aligned(g->a.data, f->step_a * size);
-    f->align_b = aligned(g->b.data, f->step_b * size);
-    f->align_c = aligned(g->c.data, f->step_c * mf_cast_size((int)g->c.type));
-    return true;
+    return !g->bias || (g->c.type == MF_CAST_F32 && (g->groups <= 1 || g->step_bias == 0));
+}
+
+static form form_of(const mf_gemm *g)
+{
+    const int64_t groups = g->groups ? g->groups : 1, size = mf_cast_size((int)g->a.type);
+    form f = {.m = g->m,
+              .n = g->n,
+              .k = g->k,
+              .lda = g->a.ld,
+              .ldb = g->b.ld,
+              .ldc = g->c.ld,
+              .step_a = groups > 1 ? g->a.step : 0,
+              .step_b = groups > 1 ? g->b.step : 0,
+              .step_c = groups > 1 ? g->c.step : 0,
+              .groups = groups,
+              .type = (int32_t)g->a.type,
+              .type_c = (int32_t)g->c.type,
+              .trans_a = g->a.trans,
+              .trans_b = g->b.trans,
+              .bias = g->bias != NULL,
+              .beta = g->beta != 0};
+    f.align_a = aligned(g->a.data, f.step_a * size);
+    f.align_b = aligned(g->b.data, f.step_b * size);
+    f.align_c = aligned(g->c.data, f.step_c * mf_cast_size((int)g->c.type));
+    return f;
 }
 
 static plan *slot_of(mf_cuda_lt *p, const form *f)
@@ -222,11 +225,11 @@ static void multiply(mf_cuda_lt *p, const plan *l, const mf_kctx *x, const mf_ge
     p->failed = "a gemm";
 }
 
+/* A dense gemm, by a kernel of our own if cuBLASLt has none for it. */
 static void whole(mf_cuda_lt *p, const mf_kctx *x, const mf_gemm *g)
 {
-    form f;
-    const bool may = p && dense(g, &f);
-    const plan *l = may ? plan_of(p, &f) : NULL;
+    const form f = form_of(g);
+    const plan *l = plan_of(p, &f);
     if (l && !l->own)
         multiply(p, l, x, g);
     else
@@ -245,8 +248,9 @@ static const void *at(const mf_gemm_operand *o, int64_t row, int64_t column)
     return (const char *)o->data + (size_t)(row * o->ld + column) * size;
 }
 
-/* Divides g into *ret_rest and a gemm with even rows, which g becomes. False: it is whole. The
- * rest of a long sum comes first, because c in bf16 then rounds the smaller part twice. */
+/* Divides a dense g into *ret_rest and a gemm with even rows, which g becomes. False: it is
+ * whole. The rest of a long sum comes first, so that only the smaller part of it is rounded
+ * twice, if c is in bf16. */
 static bool divide(mf_gemm *g, mf_gemm *ret_rest)
 {
     mf_gemm *r = ret_rest;
@@ -273,11 +277,13 @@ static bool divide(mf_gemm *g, mf_gemm *ret_rest)
 void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *given)
 {
     const mf_cuda *c = mf_cuda_of_stream(x->stream);
-    mf_cuda_lt *p = c ? c->lt : NULL;
     mf_gemm g = *given, rest;
-    form f;
-    if (p && dense(&g, &f) && divide(&g, &rest)) whole(p, x, &rest);
-    whole(p, x, &g);
+    if (!c || !c->lt || !dense(given)) {
+        mf_cuda_gemm(x, given);
+        return;
+    }
+    if (divide(&g, &rest)) whole(c->lt, x, &rest);
+    whole(c->lt, x, &g);
 }
 
 int mf_cuda_lt_error(mf_cuda *c)

@@ -32,7 +32,7 @@ static void draw_tile(void *arg, int64_t tile)
     (j->normal ? mf_rng_normals : mf_rng_uniforms)(j->seed, j->stream, 0, (uint64_t)from, out,
                                                    (size_t)n);
     for (int64_t i = 0; i < n; i++)
-        out[i] = j->normal ? out[i] * j->scale : out[i] * j->scale - j->low;
+        out[i] = out[i] * j->scale - j->low;
 }
 
 static void draw_normal(const mf_param *p, uint64_t seed, float *out, int64_t n)

@@ -70,6 +70,17 @@ static double gemm_seconds(const mf_meter *m, const mf_gemm *g, double groups, b
     return waves * d->processors * high * wide * 2 * k / parts / (peak * share);
 }
 
+/* A dense gemm of bf16 is two launches if one long dimension along stored rows is no multiple
+ * of eight (kernels/cuda/lt.c). */
+static int dense_launches(const mf_gemm *g, bool bf16)
+{
+    enum { LONG = 2048, EIGHT = 8 };
+    const int odd = (g->n >= LONG && g->n % EIGHT != 0) +
+                    (g->a.trans && g->m >= LONG && g->m % EIGHT != 0) +
+                    ((!g->a.trans || g->b.trans) && g->k >= LONG && g->k % EIGHT != 0);
+    return bf16 && g->groups <= 1 && odd == 1 ? 2 : 1;
+}
+
 static void meter_gemm(const mf_kctx *x, const mf_gemm *g)
 {
     const double groups = g->groups > 1 ? (double)g->groups : 1;
@@ -82,8 +93,9 @@ static void meter_gemm(const mf_kctx *x, const mf_gemm *g)
     const double of_c = g->by == MF_BY_INNER ? groups : each;
     const double bytes = each * m * k * size_of(g->a.type) + of_b * k * n * size_of(g->b.type) +
                          of_c * m * n * size_of(g->c.type) * (g->beta != 0 ? 2 : 1);
-    mf_meter_add(of(x), own ? "gemm of groups" : "gemm", g->by == MF_BY_ROWS ? 2 : 1, bytes,
-                 2 * each * m * n * k, gemm_seconds(of(x), g, groups, own, bf16));
+    const int launches = own ? (g->by == MF_BY_ROWS ? 2 : 1) : dense_launches(g, bf16);
+    mf_meter_add(of(x), own ? "gemm of groups" : "gemm", launches, bytes, 2 * each * m * n * k,
+                 gemm_seconds(of(x), g, groups, own, bf16));
 }
 static void meter_pack_weights(const mf_kctx *x, int type, int64_t parts, int64_t n, int64_t k,
                                void *w)
@@ -438,19 +450,20 @@ static void meter_linear_cross_entropy(const mf_kctx *x, const mf_linear_cross_e
         const double rows = (double)n, logits = 4 * rows * vocab, dlogits = size * rows * vocab;
         const double flops = 2 * rows * d * vocab;
         mf_gemm g = none;
-        g.m = n, g.n = p->vocab, g.k = p->d;
-        mf_meter_add(m, name, 1, size * (rows + vocab) * d + logits, flops,
-                     gemm_seconds(m, &g, 1, false, bf16));
+        g.m = n, g.n = p->vocab, g.k = p->d, g.b.trans = true;
+        mf_meter_add(m, name, dense_launches(&g, bf16), size * (rows + vocab) * d + logits,
+                     flops, gemm_seconds(m, &g, 1, false, bf16));
         mf_meter_add(m, name, 1, logits, 0, 0);
         if (grad) mf_meter_add(m, name, 1, logits + dlogits, 0, 0);
-        g.n = p->d, g.k = p->vocab;
+        g.n = p->d, g.k = p->vocab, g.b.trans = false;
         if (p->dx)
-            mf_meter_add(m, name, 1, dlogits + size * (rows + vocab) * d, flops,
-                         gemm_seconds(m, &g, 1, false, bf16));
-        g.m = p->vocab, g.k = n;
-        if (p->dw)
-            mf_meter_add(m, name, 1, dlogits + size * rows * d + 4 * vocab * d * (from ? 2 : 1),
+            mf_meter_add(m, name, dense_launches(&g, bf16), dlogits + size * (rows + vocab) * d,
                          flops, gemm_seconds(m, &g, 1, false, bf16));
+        g.m = p->vocab, g.k = n, g.a.trans = true;
+        if (p->dw)
+            mf_meter_add(m, name, dense_launches(&g, bf16),
+                         dlogits + size * rows * d + 4 * vocab * d * (from ? 2 : 1), flops,
+                         gemm_seconds(m, &g, 1, false, bf16));
         if (p->dbias) mf_meter_add(m, name, 3, logits, 0, 0);
     }
 }

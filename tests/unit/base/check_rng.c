@@ -59,7 +59,7 @@ START_TEST(fills_equal_single_draws)
     float u[N + 1], g[N + 1];
     for (size_t n = 0; n <= N; n += n < 9 ? 1 : 47) {
         u[n] = g[n] = 77;
-        mf_rng_fill_uniform(3, 4, 5, u, n);
+        mf_rng_uniforms(3, 4, 5, 0, u, n);
         mf_rng_fill_normal(3, 4, 5, g, n);
         for (size_t i = 0; i < n; i++) {
             ck_assert(u[i] == mf_rng_uniform(3, 4, 5, i));
@@ -76,7 +76,7 @@ START_TEST(uniform_is_uniform)
     static float u[N];
     double mean = 0, chi2 = 0, lag = 0;
     int count[BINS] = {0};
-    mf_rng_fill_uniform(1, mf_rng_stream("test"), 0, u, N);
+    mf_rng_uniforms(1, mf_rng_stream("test"), 0, 0, u, N);
     for (int i = 0; i < N; i++) {
         ck_assert(u[i] >= 0 && u[i] < 1);
         count[(int)(u[i] * BINS)]++;

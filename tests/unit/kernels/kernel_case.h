@@ -73,13 +73,16 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count);
 /* Whether dense gemms, too, write nothing after a fault. A library that a device has for them
  * does not know of faults; what it writes then is undefined. */
 bool kt_gemms_stop(void);
-/* Whether such a library may run the row, which then may round a c in bf16 in two steps. */
+/* Whether such a library may run the row. It may round a c in bf16 in two steps. */
 bool kt_by_library(const mf_kernel_row *row);
 /* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);
 /* A copy of these bytes in memory that kernels may read. */
 void *kt_given(mf_kt *t, const void *from, size_t bytes);
 void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
+/* Work memory with these numbers in a type, and numbers of a type as a result in f32. */
+void *kt_typed(mf_kt *t, int type, int64_t count, const float *from);
+void kt_give(mf_kt *t, int type, int64_t count, const void *from);
 
 extern const mf_kernel_row mf_kernel_cases_aligned[];
 extern const mf_kernel_row mf_kernel_cases_attention[];

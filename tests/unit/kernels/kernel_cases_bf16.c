@@ -10,16 +10,13 @@
 /* Numbers of kt_f32, rounded to bf16. */
 static mf_bf16 *bf16s(mf_kt *t, int64_t n)
 {
-    float *p = kt_f32(t, n);
-    mf_bf16 *h = kt_work(t, (size_t)n * sizeof *h);
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, p, h);
-    return h;
+    return kt_typed(t, MF_CAST_BF16, n, kt_f32(t, n));
 }
 
 /* Adds a bf16 array that a kernel has written to the results, as f32. */
 static void give(mf_kt *t, int64_t n, const mf_bf16 *h)
 {
-    mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, h, kt_result(t, n));
+    kt_give(t, MF_CAST_BF16, n, h);
 }
 
 static const int64_t length_of[] = {1, 37, 20001};
@@ -30,11 +27,9 @@ static mf_bf16 *arguments(mf_kt *t, int64_t n)
 {
     static const float edge[] = {0, -0.0f, INFINITY, NAN, 60};
     float *p = kt_positive(t, n);
-    mf_bf16 *h = kt_work(t, (size_t)n * sizeof *h);
     for (int64_t i = 0; n > 1000 && i < 5; i++)
         p[i == 4 ? n - 1 : 64 * i + 5] = edge[i];
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, p, h);
-    return h;
+    return kt_typed(t, MF_CAST_BF16, n, p);
 }
 
 static void run_map1(mf_kt *t)

@@ -40,40 +40,69 @@ static mf_norm_args norm_args(mf_kt *t)
     return args;
 }
 
-static void run_norm(mf_kt *t)
+static void norm(mf_kt *t, mf_norm_args args)
 {
-    mf_norm_args args = norm_args(t);
     args.y = kt_result(t, args.rows * args.n);
     t->k->norm(t->x, &args);
 }
 
-static void run_norm_backward(mf_kt *t)
+/* da, db: whether these gradients are asked for. */
+static void norm_backward(mf_kt *t, mf_norm_args args, bool da, bool db)
 {
-    mf_norm_args args = norm_args(t);
     const int64_t groups = args.offset ? args.groups : 1;
     args.dy = kt_f32(t, args.rows * args.n);
-    args.da = t->variant == 1 || t->variant == 8 ? NULL : kt_result(t, args.rows * args.n);
+    if (da) args.da = kt_result(t, args.rows * args.n);
     if (args.w) args.dw = kt_result(t, groups * args.n);
-    if (args.b && t->variant != 7) args.db = kt_result(t, groups * args.n);
+    if (args.b && db) args.db = kt_result(t, groups * args.n);
     args.work = kt_work(t, mf_norm_work(args.n));
     if (!args.da && !args.dw && !args.db) args.da = kt_result(t, args.rows * args.n);
     t->k->norm_backward(t->x, &args);
 }
 
-/* Rows so long that a set may give each of them more threads than a warp. */
-static void run_norm_of_long_rows(mf_kt *t)
+static void run_norm(mf_kt *t)
 {
-    const int64_t rows = 9, n = 1100;
-    const bool weights = t->variant != MF_NORM_FN_L2;
-    const mf_norm_args args = {.kind = (mf_norm_fn)t->variant,
-                               .rows = rows,
-                               .n = n,
-                               .eps = 1e-3f,
-                               .a = kt_f32(t, rows * n),
-                               .w = weights ? kt_f32(t, n) : NULL,
-                               .b = t->variant == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL,
-                               .y = kt_result(t, rows * n)};
-    t->k->norm(t->x, &args);
+    norm(t, norm_args(t));
+}
+
+static void run_norm_backward(mf_kt *t)
+{
+    norm_backward(t, norm_args(t), t->variant != 1 && t->variant != 8, t->variant != 7);
+}
+
+/* Widths of a row that a warp of a GPU holds in registers in two sizes, a block, and that no
+ * registers hold; rows of no whole fours. */
+static const int64_t wide_of[] = {36, 768, 1024, 3000, 1100, 1101, 5000};
+#define WIDTHS 7
+
+static mf_norm_args wide_norm_args(mf_kt *t, int kind, int64_t n)
+{
+    const int64_t rows = 37;
+    return (mf_norm_args){.kind = (mf_norm_fn)kind,
+                          .rows = rows,
+                          .n = n,
+                          .eps = 1e-3f,
+                          .a = kt_f32(t, rows * n),
+                          .w = kind != MF_NORM_FN_L2 ? kt_f32(t, n) : NULL,
+                          .b = kind == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL};
+}
+
+/* The variant is the kind and the width, but not the last one, where sums round more. */
+static void run_norm_of_wide_rows(mf_kt *t)
+{
+    const int widths = WIDTHS - 1;
+    norm(t, wide_norm_args(t, t->variant / widths, wide_of[t->variant % widths]));
+}
+
+static void run_norm_of_widest_rows(mf_kt *t)
+{
+    norm(t, wide_norm_args(t, t->variant, wide_of[WIDTHS - 1]));
+}
+
+static void run_norm_backward_of_wide_rows(mf_kt *t)
+{
+    const mf_norm_args args =
+        wide_norm_args(t, t->variant / WIDTHS, wide_of[t->variant % WIDTHS]);
+    norm_backward(t, args, true, true);
 }
 
 /* da is dy: 3 sizes, and the kind. */
@@ -624,9 +653,11 @@ static void run_scale_inplace(mf_kt *t)
 
 const mf_kernel_row mf_kernel_cases_layers[] = {
     {"norm", run_norm, 6 * NORMS, false, 1e-6},
-    {"norm", run_norm_of_long_rows, 3, false, 1e-6},
+    {"norm", run_norm_of_wide_rows, 3 * (WIDTHS - 1), false, 1e-6},
+    {"norm", run_norm_of_widest_rows, 3, false, 2e-6},
     {"norm", run_l2_of_zeros, 3, false, 1e-6},
     {"norm_backward", run_norm_backward, 6 * NORMS, false, 5e-6},
+    {"norm_backward", run_norm_backward_of_wide_rows, 3 * WIDTHS, false, 5e-6},
     {"norm_backward", run_norm_backward_in_place, 9, false, 5e-6},
     {"rope", run_rope, 16, false, 2e-7},
     {"attention", run_attention, ATTENTIONS, false, 2e-6},

@@ -7,19 +7,6 @@
 
 #include "kernel_case.h"
 
-/* An array of this type with the values of a. */
-static void *typed(mf_kt *t, int type, int64_t n, const float *a)
-{
-    void *to = kt_work(t, (size_t)(n * mf_cast_size(type)));
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, type, a, to);
-    return to;
-}
-/* Makes the numbers of an array of this type a result. */
-static void made(mf_kt *t, int type, int64_t n, const void *a)
-{
-    mf_kernels_ref.cast(t->x, n, type, MF_CAST_F32, a, kt_result(t, n));
-}
-
 /* ---- losses ---- */
 
 /* rows, n. A turn of a block on a GPU has 4,096 logits, and of a warp 512. */
@@ -75,8 +62,8 @@ static void run_head(mf_kt *t, int type)
         .d = d,
         .vocab = vocab,
         .type = (mf_cast_type)type,
-        .x = typed(t, type, rows * d, kt_f32(t, rows * d)),
-        .w = typed(t, type, vocab * d, kt_f32(t, vocab * d)),
+        .x = kt_typed(t, type, rows * d, kt_f32(t, rows * d)),
+        .w = kt_typed(t, type, vocab * d, kt_f32(t, vocab * d)),
         .bias = bias ? kt_f32(t, vocab) : NULL,
         .target = kt_i32(t, rows, -1, vocab - 1),
         .loss = kt_result(t, 1),
@@ -86,7 +73,7 @@ static void run_head(mf_kt *t, int type)
         .dbias = bias ? kt_result(t, vocab) : NULL,
         .work = kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, true, bias))};
     t->k->linear_cross_entropy(t->x, &args);
-    made(t, type, rows * d, dx);
+    kt_give(t, type, rows * d, dx);
 }
 
 static void run_head_f32(mf_kt *t)
@@ -132,24 +119,37 @@ static void run_gather_rows(mf_kt *t)
     const int type = t->variant % 2 ? MF_CAST_BF16 : MF_CAST_F32;
     const int64_t m = 900, rows = 70, d = t->variant < 2 ? 40 : 36;
     int32_t *index = kt_i32(t, m, -1, rows - 1);
-    void *in = typed(t, type, rows * d, kt_f32(t, rows * d));
+    void *in = kt_typed(t, type, rows * d, kt_f32(t, rows * d));
     void *out = kt_work(t, (size_t)(m * d * mf_cast_size(type)));
     t->k->gather_rows(t->x, type, m, d, in, index, out);
-    made(t, type, m * d, out);
+    kt_give(t, type, m * d, out);
 }
 
-/* Types of operands and of results, which are f32 where operands are. */
-static void run_sum_rows(mf_kt *t)
+/* Rows of 44 elements, or of 45. */
+static void sum_rows(mf_kt *t, int from, int to)
 {
-    const int from = t->variant % 2 ? MF_CAST_BF16 : MF_CAST_F32,
-              to = t->variant % 4 == 3 ? MF_CAST_BF16 : MF_CAST_F32;
-    const int64_t n = 300, k = 3, d = t->variant < 4 ? 44 : 45, rows = n * k;
+    const int64_t n = 300, k = 3, d = 44 + t->variant, rows = n * k;
     int32_t *place = kt_i32(t, rows, -1, rows - 1);
     float *gate = kt_f32(t, rows);
-    void *in = typed(t, from, rows * d, kt_f32(t, rows * d));
+    void *in = kt_typed(t, from, rows * d, kt_f32(t, rows * d));
     void *out = kt_work(t, (size_t)(n * d * mf_cast_size(to)));
     t->k->sum_rows(t->x, from, to, n, d, k, NULL, NULL, place, gate, in, out);
-    made(t, to, n * d, out);
+    kt_give(t, to, n * d, out);
+}
+
+static void run_sum_rows_f32(mf_kt *t)
+{
+    sum_rows(t, MF_CAST_F32, MF_CAST_F32);
+}
+
+static void run_sum_rows_of_bf16(mf_kt *t)
+{
+    sum_rows(t, MF_CAST_BF16, MF_CAST_F32);
+}
+
+static void run_sum_rows_bf16(mf_kt *t)
+{
+    sum_rows(t, MF_CAST_BF16, MF_CAST_BF16);
 }
 
 /* ---- maps ---- */
@@ -166,22 +166,30 @@ static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0
                                         {{1, 1, 90, 37}, {0, 0, 40, 1}, {0, 0, 0, 1}}};
 #define MAPS 7
 
-/* Each function, and both types. */
-static void run_map2(mf_kt *t)
+/* The variant is the function and the place in map2_of. */
+static void map2(mf_kt *t, int type)
 {
     const int64_t(*s)[4] = map2_of[t->variant % MAPS];
-    const int fn = t->variant / MAPS % 7,
-              type = t->variant < 7 * MAPS ? MF_CAST_F32 : MF_CAST_BF16;
     const int64_t n = s[0][0] * s[0][1] * s[0][2] * s[0][3];
     int64_t reach[2] = {1, 1};
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 2; k++)
             reach[k] += (s[0][i] - 1) * s[1 + k][i];
-    void *a = typed(t, type, reach[0], kt_f32(t, reach[0])),
-         *b = typed(t, type, reach[1], kt_positive(t, reach[1]));
+    void *a = kt_typed(t, type, reach[0], kt_f32(t, reach[0])),
+         *b = kt_typed(t, type, reach[1], kt_positive(t, reach[1]));
     void *y = kt_work(t, (size_t)(n * mf_cast_size(type)));
-    t->k->map2(t->x, fn, type, s[0], s[1], s[2], a, b, y);
-    made(t, type, n, y);
+    t->k->map2(t->x, t->variant / MAPS, type, s[0], s[1], s[2], a, b, y);
+    kt_give(t, type, n, y);
+}
+
+static void run_map2_f32(mf_kt *t)
+{
+    map2(t, MF_CAST_F32);
+}
+
+static void run_map2_bf16(mf_kt *t)
+{
+    map2(t, MF_CAST_BF16);
 }
 
 /* As many elements as have two turns of a block and a part of a third, and all functions. */
@@ -204,71 +212,53 @@ static void run_map1_grad(mf_kt *t)
 
 /* ---- rows of layers ---- */
 
-/* Widths of a row that a warp has in two sizes, a block, and that no registers hold. */
-static const int64_t width_of[] = {36, 768, 1024, 3000, 5000, 1101};
-#define WIDTHS 6
+/* rows, n, distance of rows: whole fours, long rows, rows of no fours. */
+static const int64_t swiglu_of[][3] = {{37, 40, 80}, {5, 3000, 6000}, {5, 3000, 3004},
+                                       {37, 40, 82}, {5, 1101, 1101}, {37, 42, 84}};
+#define SWIGLUS 6
 
-static mf_norm_args norm_args(mf_kt *t)
-{
-    const int64_t n = width_of[t->variant % WIDTHS], rows = 37;
-    const int kind = t->variant / WIDTHS;
-    mf_norm_args args = {.kind = (mf_norm_fn)kind,
-                         .rows = rows,
-                         .n = n,
-                         .eps = 1e-3f,
-                         .a = kt_f32(t, rows * n),
-                         .w = kind == MF_NORM_FN_L2 ? NULL : kt_f32(t, n),
-                         .b = kind == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL};
-    return args;
-}
-
-static void run_norm(mf_kt *t)
-{
-    mf_norm_args args = norm_args(t);
-    args.y = kt_result(t, args.rows * args.n);
-    t->k->norm(t->x, &args);
-}
-
-static void run_norm_backward(mf_kt *t)
-{
-    mf_norm_args args = norm_args(t);
-    args.dy = kt_f32(t, args.rows * args.n);
-    args.da = kt_result(t, args.rows * args.n);
-    if (args.w) args.dw = kt_result(t, args.n);
-    if (args.b) args.db = kt_result(t, args.n);
-    args.work = kt_work(t, mf_norm_work(args.n));
-    t->k->norm_backward(t->x, &args);
-}
-
-/* rows, n, distance of rows, type: whole fours in both types, long rows, rows of no fours. */
-static const int64_t swiglu_of[][4] = {
-    {37, 40, 80, MF_CAST_BF16}, {5, 3000, 6000, MF_CAST_BF16}, {5, 3000, 3004, MF_CAST_F32},
-    {37, 40, 82, MF_CAST_F32},  {5, 1101, 1101, MF_CAST_F32},  {37, 42, 84, MF_CAST_BF16}};
-
-static void run_swiglu(mf_kt *t)
+static void swiglu(mf_kt *t, int type)
 {
     const int64_t *s = swiglu_of[t->variant], rows = s[0], n = s[1], ld = s[2];
-    const int type = (int)s[3];
-    void *a = typed(t, type, rows * ld, kt_f32(t, rows * ld)),
-         *b = typed(t, type, rows * ld, kt_f32(t, rows * ld));
+    void *a = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld)),
+         *b = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
     void *y = kt_work(t, (size_t)(rows * n * mf_cast_size(type)));
     t->k->swiglu(t->x, type, rows, n, a, ld, b, ld, kt_f32(t, rows), y);
-    made(t, type, rows * n, y);
+    kt_give(t, type, rows * n, y);
 }
 
-static void run_swiglu_backward(mf_kt *t)
+static void run_swiglu_f32(mf_kt *t)
+{
+    swiglu(t, MF_CAST_F32);
+}
+
+static void run_swiglu_bf16(mf_kt *t)
+{
+    swiglu(t, MF_CAST_BF16);
+}
+
+static void swiglu_backward(mf_kt *t, int type)
 {
     const int64_t *s = swiglu_of[t->variant], rows = s[0], n = s[1], ld = s[2];
-    const int type = (int)s[3];
     void *in[3], *out[3];
     for (int i = 0; i < 3; i++) {
-        in[i] = typed(t, type, rows * ld, kt_f32(t, rows * ld));
-        out[i] = typed(t, type, rows * ld, kt_f32(t, rows * ld));
+        in[i] = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
+        out[i] = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
     }
     t->k->swiglu_backward(t->x, type, rows, n, in[0], ld, in[1], ld, kt_f32(t, rows), in[2],
                           out[0], out[1], kt_result(t, rows), out[2]);
     for (int i = 0; i < 3; i++)
-        made(t, type, rows * ld, out[i]);
+        kt_give(t, type, rows * ld, out[i]);
+}
+
+static void run_swiglu_backward_f32(mf_kt *t)
+{
+    swiglu_backward(t, MF_CAST_F32);
+}
+
+static void run_swiglu_backward_bf16(mf_kt *t)
+{
+    swiglu_backward(t, MF_CAST_BF16);
 }
 
 /* ---- sums of columns ---- */
@@ -288,18 +278,19 @@ static void run_group_sum(mf_kt *t)
     const int type = t->variant < 4 ? MF_CAST_F32 : MF_CAST_BF16;
     const int64_t groups = 5, rows = 900, n = n_of[t->variant % 4];
     const int32_t *offset = kt_offsets(t, groups, rows);
-    const void *a = typed(t, type, rows * n, kt_f32(t, rows * n));
+    const void *a = kt_typed(t, type, rows * n, kt_f32(t, rows * n));
     t->k->group_sum(t->x, type, groups, rows, n, offset, a, kt_result(t, groups * n));
 }
 
 const mf_kernel_row mf_kernel_cases_wide[] = {
-    {"map2", run_map2, 2 * 7 * MAPS, false, 4e-3},
-    {"map1", run_map1, MF_MAP_CLAMP + 1, false, 1e-6},
-    {"map1_grad", run_map1_grad, MF_MAP_CLAMP + 1, false, 2e-6},
-    {"norm", run_norm, 3 * WIDTHS, false, 4e-6}, /* sums of up to 5,000 in f32 */
-    {"norm_backward", run_norm_backward, 3 * WIDTHS, false, 5e-6},
-    {"swiglu", run_swiglu, 6, false, 4e-3},
-    {"swiglu_backward", run_swiglu_backward, 6, false, 8e-3},
+    {"map2", run_map2_f32, MF_MAP2_COUNT *MAPS, true, 0},
+    {"map2", run_map2_bf16, MF_MAP2_COUNT *MAPS, false, 4e-3},
+    {"map1", run_map1, MF_MAP1_COUNT, false, 1e-6},
+    {"map1_grad", run_map1_grad, MF_MAP1_COUNT, false, 2e-6},
+    {"swiglu", run_swiglu_f32, SWIGLUS, false, 1e-6},
+    {"swiglu", run_swiglu_bf16, SWIGLUS, false, 4e-3},
+    {"swiglu_backward", run_swiglu_backward_f32, SWIGLUS, false, 1e-6},
+    {"swiglu_backward", run_swiglu_backward_bf16, SWIGLUS, false, 8e-3},
     {"sum3", run_sum3, 4, true, 1e-6},
     {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
@@ -309,6 +300,8 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"embedding_grad", run_embedding_grad, 8, true, 1e-6},
     {"embedding", run_embedding, 1, true, 0},
     {"gather_rows", run_gather_rows, 4, true, 0},
-    {"sum_rows", run_sum_rows, 8, false, 4e-3},
+    {"sum_rows", run_sum_rows_f32, 2, true, 1e-6},
+    {"sum_rows", run_sum_rows_of_bf16, 2, false, 1e-6},
+    {"sum_rows", run_sum_rows_bf16, 2, false, 4e-3},
     {0},
 };

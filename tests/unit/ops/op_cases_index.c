@@ -118,7 +118,7 @@ static void right_random(ot_run *r, bool normal)
     if (normal)
         mf_rng_fill_normal(r->seed, stream, r->step, x, n);
     else
-        mf_rng_fill_uniform(r->seed, stream, r->step, x, n);
+        mf_rng_uniforms(r->seed, stream, r->step, 0, x, n);
     for (size_t i = 0; i < n; i++) {
         r->out[0].want[i] = x[i];
         ck_assert_msg(r->out[0].f[i] == x[i], "other bits than base/rng at %d", (int)i);
