@@ -240,13 +240,19 @@ START_TEST(words)
 }
 END_TEST
 
-/* Reads what was written to the pseudo-terminal. */
+/* Reads the line that was written to the pseudo-terminal: the kernel hands its bytes over when it
+ * has time, so one read may give a part of them. */
 static void read_terminal(int master, FILE *slave, char *got, size_t size)
 {
-    fflush(slave);
-    const ssize_t n = read(master, got, size - 1);
-    ck_assert_int_gt((int)n, 0);
-    got[n] = '\0';
+    ck_assert_int_eq(fflush(slave), 0);
+    size_t have = 0;
+    do {
+        ck_assert_uint_lt(have, size - 1);
+        const ssize_t n = read(master, got + have, size - 1 - have);
+        ck_assert_int_gt((int)n, 0);
+        have += (size_t)n;
+    } while (got[have - 1] != '\n');
+    got[have] = '\0';
 }
 
 /* Through a pseudo-terminal: the bytes that a person's terminal gets. */
