@@ -3,6 +3,20 @@
 # once (kernels, headers) counts once: a line or branch ran if it did in one of them. What only a failed
 # allocation reaches counts in neither column: lines that name MF_ENOMEM, and the tests before them.
 #   -v missing=PATH   also lists the lines and branches below PATH that did not run
+#   -v reasons=FILE   unreached.tsv: why lines are not run by the suite. Runs of lines of core and kernels
+#                     that it does not name are printed, and so are entries whose lines ran.
+BEGIN {
+    while (reasons != "" && (getline entry < reasons) > 0) {
+        if (entry ~ /^#/ || entry == "") continue
+        if (split(entry, column, "\t") != 4) {
+            printf "%s: expected 4 columns: %s\n", reasons, entry >"/dev/stderr"
+            bad = 1
+            continue
+        }
+        reason[column[1] "\t" column[2]] = column[4]
+    }
+}
+
 function count(text)
 {
     sub(/\*$/, "", text)
@@ -61,6 +75,62 @@ function memory(f, l,    before)
     return source[f, l] ~ /if \(!/ && before ~ /(mf_alloc|mf_realloc|mf_alloc_raw|mf_strn?dup|mf_memdup|mf_strf|mf_arena_[a-z]+|_new)\(/
 }
 
+# Whether the n lines from..to, which did not run and follow the line before, are the end of a failed
+# allocation: they are few, and one of them names it or what is tested before them is one.
+function after_allocation(f, before, from, to, n,    l)
+{
+    if (n > 8) return 0
+    if (before && memory(f, before)) return 1
+    for (l = from; l <= to; l++)
+        if (source[f, l] ~ /MF_ENOMEM|no memory/) return 1
+    return 0
+}
+
+function trimmed(text)
+{
+    sub(/^[ \t]+/, "", text)
+    sub(/[ \t]+$/, "", text)
+    return text
+}
+
+# Lines that did not run, one behind the other: counted as of an allocation, as of known reason or as
+# of none. "*" in place of a line's text stands for all of a file.
+function unreached(f, before, from, to, n,    key)
+{
+    if (after_allocation(f, before, from, to, n)) {
+        n_memory += n
+        return
+    }
+    key = f "\t" trimmed(source[f, from])
+    if (key in reason || (f "\t*") in reason) {
+        n_reason += n
+        met[key] = met[f "\t*"] = 1
+        return
+    }
+    n_unknown += n
+    printf "%s:%d: %d line%s without a test or a reason: %s\n", f, from, n, (n > 1 ? "s" : ""), \
+        trimmed(source[f, from]) >"/dev/stderr"
+}
+
+# The runs of lines of one file that did not run.
+function runs(f,    l, from, to, n, before)
+{
+    from = n = before = 0
+    for (l = 1; l <= last[f]; l++) {
+        if (!((f, l) in code)) continue
+        if (ran[f, l]) {
+            if (n) unreached(f, before, from, to, n)
+            n = 0
+            before = l
+            continue
+        }
+        if (!n) from = l
+        n++
+        to = l
+    }
+    if (n) unreached(f, before, from, to, n)
+}
+
 function percent(part, all)
 {
     return all ? sprintf("%.1f", 100 * part / all) : "-"
@@ -112,6 +182,16 @@ END {
     for (i = 1; i <= n_folders; i++) row(folders[i], folders[i])
     if ("core" in lines) row("core, all", "core")
     if ("kernels" in lines) row("kernels, all", "kernels")
+    if (reasons != "") {
+        for (i = 1; i <= n_files; i++)
+            if (files[i] ~ /^(core|kernels)\//) runs(files[i])
+        for (key in reason)
+            if (!(key in met))
+                printf "%s: its lines ran, or are no more: %s\n", reasons, key >"/dev/stderr"
+        printf "core and kernels: %d lines after failed allocations, %d of known reason, %d without a test or a reason\n", \
+            n_memory, n_reason, n_unknown
+        if (bad || (goal && n_unknown)) exit 1
+    }
     # for scripts: the goal of core
     if (goal && (lines_ran["core"] < .95 * lines["core"] || ways_ran["core"] < .85 * ways["core"])) exit 1
 }

@@ -1,12 +1,15 @@
 #!/bin/sh
 # coverage.sh [--build DIR] [--jobs N] [--table] [--missing PATH] [TEST...]: builds with gcov's counters in
 # DIR (build-coverage), runs the suite there and prints which share of lines and branches of each folder
-# ran, outside of what only a failed allocation reaches. TESTs are those of make check, without lints.
+# ran, outside of what only a failed allocation reaches, and which lines of core and kernels neither ran
+# nor have a reason in unreached.tsv. TESTs are those of make check, without lints; after a run of some
+# tests, reasons are not asked for. The whole suite needs libcurl, libedit and MOEFW_PRETRAINED.
 # --table runs nothing and prints what was counted before; so does --missing PATH, and it lists what did
-# not run below PATH, as core/train. The exit status is 1 if core has less than 95 % of lines or 85 % of branches.
+# not run below PATH, as core/train. The exit status is 1 if core has less than 95 % of lines or 85 % of
+# branches, or if a line has no reason.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-build=build-coverage jobs=2 table='' missing=''
+build=build-coverage jobs=2 table='' missing='' reasons=$here/unreached.tsv
 while [ $# -gt 0 ]; do
     case $1 in
     --build | --jobs | --missing)
@@ -19,7 +22,7 @@ while [ $# -gt 0 ]; do
         shift 2
         ;;
     --table) table=yes; shift ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
     -*) echo "coverage.sh: unknown '$1' (expected --build, --jobs, --table or --missing)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -37,11 +40,11 @@ if [ -z "$table" ]; then
     GCOV_ERROR_FILE=/dev/null
     export MOEFW_CHECK_SECONDS GCOV_ERROR_FILE
     # shellcheck disable=SC2016
-    [ $# -gt 0 ] || set -- '$(UNIT)' '$(FUZZ_TARGETS)' '$(CLI)'
+    if [ $# -gt 0 ]; then reasons=''; else set -- '$(UNIT)' '$(FUZZ_TARGETS)' '$(CLI)'; fi
     make -k -s -j"$jobs" check TESTS="$*" >check.log 2>&1
     grep -h '^# \(TOTAL\|PASS\|SKIP\|FAIL\|ERROR\)' check.log
 fi
 find core kernels plugins -name '*.gcda' >counted
 [ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table and --missing first" >&2; exit 1; }
 # Counters that threads changed at once may be inconsistent, which gcov says on stderr.
-xargs gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -f "$here/coverage.awk"
+xargs gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -v reasons="$reasons" -f "$here/coverage.awk"

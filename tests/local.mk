@@ -506,6 +506,7 @@ EXTRA_DIST += tests/fuzz/corpus
 EXTRA_DIST += tests/fuzz/run.sh
 EXTRA_DIST += tests/coverage.awk
 EXTRA_DIST += tests/coverage.sh
+EXTRA_DIST += tests/unreached.tsv
 EXTRA_DIST += tests/memcheck.sh
 EXTRA_DIST += tests/nightly.sh tests/counts.sh tests/systems/chroot.sh tests/systems/musl.sh tests/systems/omp_musl.c
 EXTRA_DIST += tests/draw-comments.sh
