@@ -13,6 +13,7 @@ UNIT += tests/unit/train/check_data_sums
 UNIT += tests/unit/train/check_events
 UNIT += tests/unit/model/check_config
 UNIT += tests/unit/model/check_drawn
+UNIT += tests/unit/data/check_clean
 UNIT += tests/unit/data/check_corpus
 UNIT += tests/unit/ops/check_dispatch
 UNIT += tests/unit/ops/check_expert_merge
