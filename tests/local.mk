@@ -86,6 +86,7 @@ UNIT += tests/unit/data/check_chat
 UNIT += tests/unit/data/check_merges
 UNIT += tests/unit/data/check_strings
 UNIT += tests/unit/data/check_pretrained
+UNIT += tests/unit/data/check_pretrained_parts
 UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/train/check_trace
 UNIT += tests/unit/train/check_tracking
