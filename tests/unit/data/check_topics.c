@@ -433,7 +433,7 @@ START_TEST(bad_floors)
         {MF_FLOOR_WINDOW, 0, 9, 4, -1, "windows of 4 with context -1"},
         {MF_FLOOR_WINDOW, 0, 9, 4, 4, "windows of 4 with context 4"},
         {MF_FLOOR_WINDOW, 8, 9, 4, 0, "on 1 bytes"},
-        /* the text is changed below: no sentence is empty, and a period has a blank behind it */
+        /* in the text as it is changed below: an empty sentence, a period without a blank */
         {MF_FLOOR_PAST, 0, 9, 0, 0, "byte 0 (0x2e) cannot follow in this language"},
         {MF_FLOOR_WINDOW, 0, 9, 4, 0, "byte 1 (0x"},
     };
