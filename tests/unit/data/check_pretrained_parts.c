@@ -203,11 +203,10 @@ START_TEST(names_that_are_no_bytes)
 {
     mf_tokenizer *t =
         of_more_bytes(",\"\u0120a\":256,\"a\u2581\":257", "", "\"pre_tokenizer\":" BYTES);
-    size_t n;
-    ck_assert_str_eq(mf_tokenizer_piece(t, 257, &n), "a\xE2\x96\x81");
-    ck_assert_uint_eq(n, 4);
-    ck_assert_int_eq(strncmp(mf_tokenizer_piece(t, 256, &n), " a", 2), 0);
-    ck_assert_uint_eq(n, 2);
+    size_t n = 0, m = 0;
+    const char *plain = mf_tokenizer_piece(t, 256, &n), *bar = mf_tokenizer_piece(t, 257, &m);
+    ck_assert(n == 2 && memcmp(plain, " a", 2) == 0);
+    ck_assert(m == 4 && memcmp(bar, "a\xE2\x96\x81", 4) == 0);
     mf_tokenizer_free(t);
 }
 END_TEST
