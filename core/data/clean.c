@@ -56,10 +56,10 @@ static void put_text(sink *s, const char *text, size_t n)
         put(s, text[i]);
 }
 
-/* Writes one word of letters and apostrophes. */
+/* Writes one word of fewer than WORD letters and apostrophes. */
 static void put_word(sink *s, const char *word, size_t n)
 {
-    for (size_t i = 0; n < WORD && i < sizeof whole / sizeof *whole; i++)
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         if (strlen(whole[i].word) == n && strncasecmp(whole[i].word, word, n) == 0) {
             if (word[0] >= 'A' && word[0] <= 'Z') { /* the word keeps its capital */
                 put(s, word[0]);
@@ -69,7 +69,7 @@ static void put_word(sink *s, const char *word, size_t n)
             }
             return;
         }
-    for (size_t i = 0; n < WORD && i < sizeof tails / sizeof *tails; i++) {
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
         const size_t m = strlen(tails[i].tail);
         if (n >= m && strncasecmp(tails[i].tail, word + n - m, m) == 0) {
             put_text(s, word, n - m);
@@ -94,24 +94,26 @@ static size_t apostrophe(const char *text, size_t n)
 
 static void clean(sink *s, const char *text, size_t n)
 {
-    char word[WORD + 1];
-    size_t length = 0;
+    char word[WORD - 1];
+    size_t length = 0; /* of the word, of which all is written if it is WORD or more */
     for (size_t i = 0; i < n;) {
         const size_t mark = apostrophe(text + i, n - i);
         const char c = mark > 0 ? '\'' : text[i];
         i += mark > 0 ? mark : 1;
-        if (in_word(c) && length < WORD) {
-            word[length++] = c;
+        if (in_word(c)) {
+            if (length == sizeof word) put_text(s, word, length);
+            if (length < sizeof word)
+                word[length] = c;
+            else
+                put(s, c);
+            length++;
             continue;
         }
-        put_word(s, word, length);
+        if (length < WORD) put_word(s, word, length);
         length = 0;
-        if (in_word(c))
-            word[length++] = c;
-        else
-            put(s, c);
+        put(s, c);
     }
-    put_word(s, word, length);
+    if (length < WORD) put_word(s, word, length);
 }
 
 int mf_clean_text(const char *text, size_t n, char **ret, size_t *ret_n)

@@ -271,17 +271,24 @@ int mf_corpus_empty_side(const loader *l, const char *side, const char *what, si
                    l->spec->split, n, what, side);
 }
 
+/* Sets *ret to the number of tokens from `before` on. */
+static int count_new(const loader *l, const char *name, size_t before, int32_t *ret)
+{
+    const size_t n = l->ids.n - before;
+    if (n > INT32_MAX / 2)
+        return mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
+    *ret = (int32_t)n;
+    return MF_OK;
+}
+
 static int encode_part(loader *l, const mf_source *s, const mf_document *d, size_t begin,
                        size_t n, int32_t *ret)
 {
     char name[4096];
     size_t before = l->ids.n;
     snprintf(name, sizeof name, "%s:%lld", s->path, (long long)d->line);
-    int rc = mf_tokenizer_encode(l->c->tokenizer, name, s->text + begin, n, &l->ids);
-    if (rc == MF_OK && l->ids.n - before > INT32_MAX / 2)
-        rc = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
-    *ret = (int32_t)(l->ids.n - before);
-    return rc;
+    const int rc = mf_tokenizer_encode(l->c->tokenizer, name, s->text + begin, n, &l->ids);
+    return rc == MF_OK ? count_new(l, name, before, ret) : rc;
 }
 
 /* Encodes a prompt with its answer, or messages. */
@@ -297,10 +304,7 @@ static int encode_turns(loader *l, const mf_source *s, const mf_document *d, int
         rc = mf_ids_push(&l->counted, 1, 0);
     if (rc == MF_OK)
         rc = mf_turns_encode(l->c->tokenizer, &l->form, name, s, d, &l->ids, &l->counted);
-    if (rc == MF_OK && l->ids.n - before > INT32_MAX / 2)
-        rc = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
-    *ret = (int32_t)(l->ids.n - before);
-    return rc;
+    return rc == MF_OK ? count_new(l, name, before, ret) : rc;
 }
 
 /* Keeps which tokens count, if some do not. */

@@ -164,8 +164,9 @@ static int read_entries(mf_st_file *f, const mf_json *header)
     const char *name;
     const mf_json *entry;
     int rc;
-    if (members > MF_ST_TENSORS_MAX + 1)
-        return mf_fail(MF_EINPUT, "%s: %zu tensors: expected at most %d", f->path, members,
+    const size_t tensors = members - (mf_json_get(header, MF_ST_META) != NULL);
+    if (tensors > MF_ST_TENSORS_MAX)
+        return mf_fail(MF_EINPUT, "%s: %zu tensors: expected at most %d", f->path, tensors,
                        MF_ST_TENSORS_MAX);
     f->tensors = mf_arena_alloc(f->arena, members * sizeof *f->tensors);
     f->by_name = mf_arena_alloc(f->arena, members * sizeof *f->by_name);
@@ -179,9 +180,6 @@ static int read_entries(mf_st_file *f, const mf_json *header)
         }
         if (rc != MF_OK) return rc;
     }
-    if (f->n > MF_ST_TENSORS_MAX)
-        return mf_fail(MF_EINPUT, "%s: %zu tensors: expected at most %d", f->path, f->n,
-                       MF_ST_TENSORS_MAX);
     rc = check_cover(f);
     if (rc == MF_OK) qsort(f->by_name, f->n, sizeof *f->by_name, by_name);
     return rc;

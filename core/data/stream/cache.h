@@ -48,7 +48,9 @@ void mf_cache_clean(const char *folder);
 
 /* ---- the files of a text ---- */
 
-/* Reads n bytes of the files, taken together, from offset `begin` on. */
+/* Reads n bytes of the files, taken together, from offset `begin` on; begin + n is at most the
+ * end of the last one. A file that has grown since its end was found gives the bytes up to that
+ * end. MF_EINPUT: a file is shorter than it was; MF_EIO, MF_ENOMEM. */
 int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out);
 
 #endif

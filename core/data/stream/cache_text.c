@@ -16,27 +16,22 @@ enum { PIECE = 4 << 20, WORDS = 1 << 16 };
 
 int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out)
 {
-    int rc = MF_OK, first = 0;
-    while (first + 1 < files->n && files->end[first] <= begin)
-        first++;
-    if (first > 0) begin -= files->end[first - 1];
-    for (int i = first; rc == MF_OK && n > 0; i++) {
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && n > 0 && i < files->n; i++) {
+        const uint64_t before = i > 0 ? files->end[i - 1] : 0, end = files->end[i];
+        if (begin >= end) continue;
+        const size_t part = end - begin < n ? (size_t)(end - begin) : n;
         uint64_t size = 0;
         int fd = -1;
-        if (i == files->n)
-            return mf_fail(MF_EINPUT, "%s: shorter than it was", files->path[i - 1]);
         rc = mf_file_open(files->path[i], &fd, &size);
         if (rc != MF_OK) return rc;
-        if (begin < size) {
-            const size_t part = size - begin < n ? (size_t)(size - begin) : n;
-            rc = mf_file_read_at(fd, files->path[i], out, part, begin);
-            out += part;
-            n -= part;
-            begin = 0;
-        } else {
-            begin -= size;
-        }
+        rc = begin - before + part <= size
+                 ? mf_file_read_at(fd, files->path[i], out, part, begin - before)
+                 : mf_fail(MF_EINPUT, "%s: shorter than it was", files->path[i]);
         mf_file_close(fd);
+        out += part;
+        n -= part;
+        begin += part;
     }
     return rc;
 }

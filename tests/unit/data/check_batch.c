@@ -438,6 +438,24 @@ START_TEST(hidden_tokens)
     mf_batch_free(x);
     mf_batcher_free(b);
     mf_corpus_free(c);
+
+    /* Of documents, too: with a share of 1 each token is a target. */
+    c = load(file("m.jsonl", "{\"text\":\"ab\"}\n{\"text\":\"cdefg\"}\n"), MF_TASK_MLM, 1);
+    s = spec_of(MF_TASK_MLM, MF_ORDER_SEQUENTIAL, 2, 4);
+    s.mlm_share = 1;
+    b = batcher(c, &s);
+    ck_assert_int_eq(mf_batch_new(2, 4, &x), MF_OK);
+    static const char *const pieces[] = {"ab", "cdef", "g", ""};
+    ck_assert_int_eq(mf_batcher_count(b), 2);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0) mf_batcher_fill(b, i / 2, x);
+        const int32_t n = (int32_t)strlen(pieces[i]), *targets = x->targets + i % 2 * 4;
+        for (int32_t k = 0; k < 4; k++)
+            ck_assert_int_eq(targets[k], k < n ? pieces[i][k] : -1);
+    }
+    mf_batch_free(x);
+    mf_batcher_free(b);
+    mf_corpus_free(c);
 }
 END_TEST
 
@@ -477,6 +495,25 @@ START_TEST(refusals)
     refuse(c, &s, "0 rows");
     mf_batch *b;
     ck_assert_int_eq(mf_batch_new(1 << 20, 1 << 20, &b), MF_EINVAL);
+    s = spec_of(MF_TASK_LM, MF_ORDER_RANDOM, 2, 8);
+    s.stride = 1;
+    refuse_as(c, &s, MF_EINPUT, "r.txt: the train split has 8 tokens: windows of 8 need 9");
+    c->split[MF_SPLIT_TRAIN].tokens = (INT64_C(1) << 31) + 8;
+    refuse(c, &s, "the train split has 2147483648 windows: at most 2147483647");
+    mf_corpus_free(c);
+    c = load(file("r.txt", "ab"), MF_TASK_LM, 0.5);
+    s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 1);
+    refuse_as(c, &s, MF_EINPUT, "r.txt: the train split has one token: nothing to predict");
+    mf_corpus_free(c);
+    c = load("builtin:topics?bytes=100", MF_TASK_MLM, 0.5);
+    s = spec_of(MF_TASK_MLM, MF_ORDER_SEQUENTIAL, 1, 1);
+    for (s.mlm_share = 0; s.mlm_share < 2; s.mlm_share += 1.5)
+        refuse(c, &s, "expected more than 0, at most 1");
+    mf_corpus_free(c);
+    c = load(file("r.jsonl", "{\"text\":\"ab\"}\n{\"text\":\"cd\"}\n"), MF_TASK_LM, 1);
+    s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 1);
+    c->spans[0].n = c->spans[1].n = (1 << 30) + 1; /* each has 2^30 targets */
+    refuse(c, &s, "2147483648 documents and pieces: at most 2147483647");
     mf_corpus_free(c);
 }
 END_TEST

@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "data/corpus.h"
 #include "data/turns.h"
+#include "tests/lib/scratch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,10 +169,12 @@ static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, c
 /* The small Mistral tokenizer, with a blank before the first word of a text only. */
 static mf_tokenizer *first_only(void)
 {
-    static const char old[] = "\"pre_tokenizer\": null", new[] =
-        "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", "
-        "\"prepend_scheme\": \"first\", \"split\": false}",
-                      normal[] = "\"normalizer\": ";
+    static const char
+        old[] = "\"pre_tokenizer\": null",
+        new[] =
+            "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", "
+            "\"prepend_scheme\": \"first\", \"split\": false}",
+        normal[] = "\"normalizer\": ";
     char path[2048], *text, *all;
     size_t n;
     mf_tokenizer *t;
@@ -180,8 +184,8 @@ static mf_tokenizer *first_only(void)
     ck_assert_int_eq(mf_read_file(path, 0, &text, &n), MF_OK);
     char *from = strstr(text, normal), *at = strstr(text, old);
     ck_assert(from && at && from < at);
-    all = mf_strf("%.*s%snull, %s%s", (int)(from - text), text, normal, new,
-                  at + sizeof old - 1);
+    all =
+        mf_strf("%.*s%snull, %s%s", (int)(from - text), text, normal, new, at + sizeof old - 1);
     ck_assert_msg(mf_tokenizer_parse("first", all, strlen(all), &t) == MF_OK, "%s",
                   mf_error_message());
     mf_free(all);
@@ -193,8 +197,7 @@ static mf_tokenizer *first_only(void)
  * with the answer's tokens between them. */
 static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
 {
-    mf_turn turns[] = {
-        {MF_ROLE_USER, 0, 2}, {MF_ROLE_ASSISTANT, 3, 5}, {MF_ROLE_USER, 9, 4}};
+    mf_turn turns[] = {{MF_ROLE_USER, 0, 2}, {MF_ROLE_ASSISTANT, 3, 5}, {MF_ROLE_USER, 9, 4}};
     const mf_source s = {.text = (char *)"Hi\nHello\nWhy?\n", .turns = turns};
     const mf_document d = {.n_turns = 3, .messages = true};
     mf_ids ids = {0}, marks = {0}, said = {0};
@@ -203,9 +206,9 @@ static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
     ck_assert_int_eq(mf_turns_encode(t, form, "line", &s, &d, &ids, &marks), MF_OK);
     for (int i = 0; i < 2; i++) {
         const bool first = i == 0;
-        ck_assert_int_eq(mf_chat_message(form, t, first, first ? "Hi" : "Why?", first ? 2 : 4,
-                                         &text, &n),
-                         MF_OK);
+        ck_assert_int_eq(
+            mf_chat_message(form, t, first, first ? "Hi" : "Why?", first ? 2 : 4, &text, &n),
+            MF_OK);
         ck_assert_int_eq(mf_tokenizer_encode(t, "message", text, n, &said), MF_OK);
         mf_free(text);
         /* the answer, without the token that ends it */
@@ -272,6 +275,40 @@ START_TEST(what_is_learned)
 }
 END_TEST
 
+static const char *file(const char *name, const char *text)
+{
+    const char *path = scratch_path(name);
+    scratch_write(path, text, strlen(text));
+    return path;
+}
+
+/* In one file: texts, all of which count, and a prompt with its answer. */
+START_TEST(files_of_texts_and_turns)
+{
+    static const char lines[] = "{\"text\":\"abc\"}\n"
+                                "{\"prompt\":\"what\",\"answer\":\"that\"}\n"
+                                "{\"text\":\"de\"}\n",
+                      text[] = "abcwhatthatde", counts[] = "1110000111111";
+    mf_corpus_spec s;
+    mf_corpus *c;
+    mf_corpus_defaults(&s);
+    s.path = file("turns.jsonl", lines);
+    s.split = 1;
+    ck_assert_msg(mf_corpus_load(&s, &c) == MF_OK, "%s", mf_error_message());
+    ck_assert_int_eq(c->tokens, sizeof text - 1);
+    ck_assert_ptr_nonnull(c->counted);
+    for (int i = 0; i < (int)sizeof text - 1; i++) {
+        ck_assert_int_eq(mf_corpus_id(c, i), text[i]);
+        ck_assert_int_eq(c->counted[i], counts[i] - '0');
+    }
+    mf_corpus_free(c);
+    s.path = file("turns.jsonl", "{\"messages\":{\"role\":\"user\",\"content\":\"a\"}}\n");
+    ck_assert_int_eq(mf_corpus_load(&s, &c), MF_EINPUT);
+    ck_assert_ptr_nonnull(
+        strstr(mf_error_message(), "turns.jsonl:1: messages: expected a list"));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("chat");
@@ -280,6 +317,7 @@ static Suite *suite(void)
     tcase_add_test(c, messages);
     tcase_add_test(c, training_and_generation_have_the_same_tokens);
     tcase_add_test(c, what_is_learned);
+    tcase_add_test(c, files_of_texts_and_turns);
     suite_add_tcase(s, c);
     return s;
 }

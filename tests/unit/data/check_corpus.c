@@ -11,10 +11,12 @@
 #include "tests/lib/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool message_has(const char *part)
 {
@@ -318,6 +320,11 @@ START_TEST(bad_tsv)
     }
     scratch_write(s.path, "a\t1\nb\0c\t0\n", 10);
     refuse(&s, MF_EINPUT, "a.tsv:2: NUL at byte 1");
+    static char many[4097 * 16];
+    for (int i = 0, n = 0; i < 4097; i++)
+        n += snprintf(many + n, sizeof many - (size_t)n, "a\tlabel %d\n", i);
+    file("a.tsv", many);
+    refuse(&s, MF_EINPUT, "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
     file("a.tsv", "a\t1\nb\t0\nc\tmaybe\n");
     s.classes = 2;
     refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
@@ -415,6 +422,15 @@ START_TEST(numbers_and_further_columns)
     s.path = file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
     s.n_more = 0;
     refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
+    /* Columns of which training has nothing. */
+    s = spec_of(file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"), "tsv");
+    s.split = 0.7;
+    s.n_more = 1;
+    s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
+    refuse(&s, MF_EINPUT, "n.tsv: no example to train on has a number in column kind");
+    file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t-\n");
+    s.more[0].number = false;
+    refuse(&s, MF_EINPUT, "n.tsv: no example has a label in column kind");
 }
 END_TEST
 
@@ -500,6 +516,38 @@ START_TEST(bin)
     s.path = token_file("t.bin", ids16, sizeof ids16);
     refuse(&s, MF_EINPUT, "token 2 is 65535, but the tokenizer knows 6 ids");
     mf_tokenizer_free(t);
+
+    /* From standard input. */
+    const int was = dup(STDIN_FILENO), from = open(s.path, O_RDONLY);
+    ck_assert(was >= 0 && from >= 0 && dup2(from, STDIN_FILENO) == STDIN_FILENO);
+    s = spec_of("-", "bin");
+    c = load(&s);
+    ck_assert_int_eq(c->tokens, 10);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(mf_corpus_id(c, i), ids16[i]);
+    mf_corpus_free(c);
+    dup2(was, STDIN_FILENO);
+    close(was);
+    close(from);
+}
+END_TEST
+
+static int encode_hugely(const mf_tokenizer *t, const char *source, size_t base,
+                         const char *text, size_t n, mf_ids *ids)
+{
+    (void)t, (void)source, (void)base, (void)text, (void)n;
+    ids->n = (size_t)INT32_MAX / 2 + 1;
+    return MF_OK;
+}
+
+/* A document has fewer than 2^30 tokens; this tokenizer only says that it has more. */
+START_TEST(documents_of_too_many_tokens)
+{
+    const mf_tokenizer_ops ops = {.name = "huge", .encode = encode_hugely};
+    mf_corpus_spec s = spec_of(file("h.jsonl", "{\"text\":\"a\"}\n"), NULL);
+    s.split = 1;
+    s.given = &(mf_tokenizer){.ops = &ops};
+    refuse(&s, MF_EINPUT, "h.jsonl:1: more than 1073741823 tokens");
 }
 END_TEST
 
@@ -617,6 +665,7 @@ static Suite *suite(void)
     tcase_add_test(t, bad_tsv);
     tcase_add_test(t, numbers_and_further_columns);
     tcase_add_test(t, bin);
+    tcase_add_test(t, documents_of_too_many_tokens);
     tcase_add_test(t, bad_specs);
     tcase_add_test(t, memory_and_io_fail);
     tcase_add_test(t, shared_files);

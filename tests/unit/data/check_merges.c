@@ -4,6 +4,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
 #include "data/tokenizer/tokenizer.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
@@ -224,6 +225,8 @@ START_TEST(bad_files)
         {HEAD "\"bpe\",\"merges\":[]}", "vocabulary"},
         {HEAD "\"bpe\",\"merges\":[],\"vocabulary\":[\"b\",\"a\"]}", "entry 1"},
         {HEAD "\"bpe\",\"merges\":[],\"vocabulary\":[\"a\",\"a\"]}", "entry 1"},
+        {HEAD "\"bpe\",\"merges\":[],\"vocabulary\":[\"b\",\"a\",\"b\"],\"ids\":[1,2,3]}",
+         "\"vocabulary\": entry 2 is there before"},
         {HEAD "\"bpe\",\"merges\":[[2,3]],\"vocabulary\":[\"a\",\"b\"]}", "entry 0 makes"},
         {HEAD "\"bpe\",\"merges\":[[1,2]],\"vocabulary\":[\"a\",\"b\"]}", "from 2 to 3"},
         {HEAD "\"bpe_bytes\",\"merges\":[[0,256]]}", "from 0 to 255"},
@@ -251,6 +254,69 @@ START_TEST(bad_files)
         ck_assert_int_eq(mf_tokenizer_train(kinds[i], "f", "a \xC3", 3, NULL, &t), MF_EINPUT);
         ck_assert_ptr_nonnull(strstr(mf_error_message(), "f: byte 2 (0xc3)"));
     }
+}
+END_TEST
+
+/* The layout vocab_dict: what has no form in it is refused before there is a file. */
+START_TEST(no_form_in_vocab_dict)
+{
+#define HEAD "{\"format\":\"moefw-tokenizer\",\"version\":1,\"specials\":[],\"kind\":\"bpe\","
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {HEAD "\"merges\":[],\"vocabulary\":[\"\\u0000\",\"a\"]}",
+         "a token holds the character NUL"},
+        /* this text means the end of a word there, ... */
+        {HEAD "\"merges\":[],\"vocabulary\":[\"</w>\",\"a\"]}",
+         "id 2 would be read as another token"},
+        /* ... this one a special token, ... */
+        {HEAD "\"merges\":[],\"vocabulary\":[\"<sep>\",\"a\"]}",
+         "id 2 would be read as another token"},
+        /* ... and a::b the merge of a with :b, which is made before, not of a: with b */
+        {HEAD "\"merges\":[[2,7],[5,7]],"
+              "\"vocabulary\":[\":\",\":b\",\"a\",\"a:\",\"a:b\",\"b\"]}",
+         "merge 1 would be read as one of other tokens"},
+    };
+#undef HEAD
+    const char *path = scratch_path("none.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mf_tokenizer *t = parse(cases[i].text);
+        ck_assert_int_eq(mf_tokenizer_save_vocab_dict(t, path), MF_EINPUT);
+        ck_assert_msg(strstr(mf_error_message(), "none.json: this vocabulary has no form") &&
+                          strstr(mf_error_message(), cases[i].says),
+                      "case %zu: %s", i, mf_error_message());
+        ck_assert(!mf_exists(path));
+        mf_tokenizer_free(t);
+    }
+    mf_tokenizer *t = train("bpe_bytes", "ab", (mf_tokenizer_options){0});
+    ck_assert_int_eq(mf_tokenizer_save_vocab_dict(t, path), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "kind bpe_bytes has no form"));
+    mf_tokenizer_free(t);
+    const mf_tokenizer_options counts = {.keeps_counts = true};
+    ck_assert_int_eq(mf_tokenizer_train("bpe_bytes", "f", "ab", 2, &counts, &t), MF_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "of kind bpe, not bpe_bytes"));
+}
+END_TEST
+
+/* Its tokens have at most 1024 bytes: 2^10 letters, and one more. */
+START_TEST(long_tokens_of_vocab_dict)
+{
+    static char text[8192], letters[1100];
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "{\"vocab_dict\":{\"<unk>\":0,\"a\":1},\"merges\":{");
+    memset(letters, 'a', sizeof letters - 1);
+    for (int half = 1; half < 1024; half *= 2)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%.*s:%.*s\":\"%.*s\"",
+                              half > 1 ? "," : "", half, letters, half, letters, 2 * half,
+                              letters);
+    snprintf(text + n, sizeof text - n, "}}");
+    mf_tokenizer *t = parse(text);
+    ck_assert_str_eq(ids_of(t, "a"), "1 0");
+    mf_tokenizer_free(t);
+    snprintf(text + n, sizeof text - n, ",\"%.*s:a\":\"%.*s\"}}", 1024, letters, 1025, letters);
+    ck_assert_int_eq(mf_tokenizer_parse("file", text, strlen(text), &t), MF_EINPUT);
+    ck_assert_ptr_nonnull(
+        strstr(mf_error_message(), "entry 10 makes a token of more than 1024 bytes"));
 }
 END_TEST
 
@@ -326,6 +392,8 @@ static Suite *suite(void)
     tcase_add_test(t, words_of_scripts);
     tcase_add_test(t, files);
     tcase_add_test(t, bad_files);
+    tcase_add_test(t, no_form_in_vocab_dict);
+    tcase_add_test(t, long_tokens_of_vocab_dict);
     tcase_add_test(t, memory_fails);
     tcase_add_test(t, bert);
     suite_add_tcase(s, t);

@@ -515,6 +515,47 @@ static int read_work(const char *path)
     return rc;
 }
 
+/* One tensor more than a file may have, to read and to write. */
+START_TEST(too_many_tensors)
+{
+    enum { ENTRY = 16 };
+    char *text = malloc(((size_t)MF_ST_TENSORS_MAX + 4) * ENTRY), *at = text;
+    ck_assert_ptr_nonnull(text);
+    at += sprintf(at, "{\"__metadata__\":0");
+    for (int i = 0; i <= MF_ST_TENSORS_MAX; i++)
+        at += sprintf(at, ",\"%x\":0", (unsigned)i);
+    strcpy(at, "}");
+    assert_refused(make_file(text, 0), "1048577 tensors: expected at most 1048576");
+    free(text);
+    mf_st_writer *w = mf_st_writer_new();
+    for (int i = 0; i < MF_ST_TENSORS_MAX; i++)
+        if (mf_st_writer_add(w, "a", MF_ST_U8, 0, NULL) != MF_OK) ck_abort_msg("%d", i);
+    ck_assert_int_eq(add(w, "one more", MF_ST_U8, 1), MF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "more than 1048576 tensors"));
+    mf_st_writer_free(w);
+}
+END_TEST
+
+/* A header that is too long: texts are escaped, so that a sixth of its length makes it. */
+START_TEST(long_header)
+{
+    enum { N = MF_ST_HEADER_MAX / 6 };
+    const char *path = scratch_path("large.safetensors");
+    char *text = malloc(N + 1);
+    ck_assert_ptr_nonnull(text);
+    memset(text, '\1', N);
+    text[N] = '\0';
+    mf_st_writer *w = mf_st_writer_new();
+    ck_assert_int_eq(mf_st_writer_meta(w, "k", text), MF_OK);
+    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_EINVAL);
+    ck_assert_ptr_nonnull(
+        strstr(mf_error_message(), "header of 67108888 bytes: expected at most 67108864"));
+    ck_assert(!mf_exists(path));
+    mf_st_writer_free(w);
+    free(text);
+}
+END_TEST
+
 /* If the n-th allocation or IO call fails, the result is an error, never a crash, a leak or a
  * false success. */
 START_TEST(with_faults)
@@ -609,6 +650,8 @@ static Suite *suite(void)
     tcase_add_test(c, cut_while_open);
     tcase_add_test(c, golden_bytes);
     tcase_add_test(c, writer_misuse);
+    tcase_add_test(c, too_many_tensors);
+    tcase_add_test(c, long_header);
     tcase_add_test(c, with_faults);
     tcase_add_test(c, many_tensors);
     suite_add_tcase(s, c);

@@ -9,9 +9,12 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/batch.h"
+#include "data/stream/cache.h"
 #include "data/stream/id_parts.h"
+#include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,9 +236,125 @@ START_TEST(several_texts)
     same_tokens(plain, cached);
     mf_corpus_free(cached);
     mf_corpus_free(plain);
+    s.split = 0.75; /* within the second file */
+    s.cache = NULL;
+    plain = load(&s);
+    s.cache = scratch_path("cache");
+    cached = load(&s);
+    ck_assert_int_eq(cached->stored.n_parts, 3);
+    same_tokens(plain, cached);
+    mf_corpus_free(cached);
+    mf_corpus_free(plain);
     s.tokenizer = "char";
     ck_assert_int_eq(mf_corpus_load(&s, &none), MF_ECONFIG);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "not learned from several large files"));
+    scratch_write(scratch_path("texts/c.txt"), "", 0);
+    s.tokenizer = NULL;
+    ck_assert_int_eq(mf_corpus_load(&s, &none), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "texts/c.txt: the file is empty"));
+}
+END_TEST
+
+/* The generated text stays in memory beside a text that is mapped, on either side. */
+START_TEST(mapped_beside_generated)
+{
+    const char *const topics = "builtin:topics?bytes=3000";
+    const char *path = scratch_path("words.txt");
+    char *text = text_of(5000, 4);
+    scratch_write(path, text, strlen(text));
+    for (int turn = 0; turn < 2; turn++) {
+        mf_corpus_spec s;
+        mf_corpus_defaults(&s);
+        s.path = turn ? topics : path;
+        s.val_path = turn ? path : topics;
+        mf_corpus *plain = load(&s);
+        s.cache = scratch_path("beside");
+        mf_corpus *cached = load(&s);
+        ck_assert_ptr_null(cached->ids);
+        ck_assert_int_eq(cached->stored.n_parts, 2);
+        ck_assert_int_eq(cached->stored.part[turn ? 0 : 1].own != NULL, 1);
+        same_tokens(plain, cached);
+        mf_corpus_free(cached);
+        mf_corpus_free(plain);
+    }
+    mf_free(text);
+}
+END_TEST
+
+/* Files that have changed since their sizes were taken: bytes keep their offsets. */
+START_TEST(texts_that_change)
+{
+    char *path[] = {(char *)scratch_path("s.txt"), (char *)scratch_path("t.txt")};
+    uint64_t end[] = {6, 10};
+    const mf_source_files files = {path, 2, end};
+    char out[8];
+    scratch_write(path[0], "abcdef and more", 15);
+    scratch_write(path[1], "ghij", 4);
+    ck_assert_int_eq(mf_source_files_read(&files, 4, 4, out), MF_OK);
+    ck_assert_mem_eq(out, "efgh", 4);
+    ck_assert_int_eq(mf_source_files_read(&files, 8, 2, out), MF_OK);
+    ck_assert_mem_eq(out, "ij", 2);
+    scratch_write(path[1], "g", 1);
+    ck_assert_int_eq(mf_source_files_read(&files, 4, 4, out), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "t.txt: shorter than it was"));
+    scratch_write(path[0], "abc", 3);
+    scratch_write(path[1], "ghij", 4);
+    ck_assert_int_eq(mf_source_files_read(&files, 4, 2, out), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "s.txt: shorter than it was"));
+}
+END_TEST
+
+/* Names of drafts that are taken, or that another process removes, are passed over. */
+START_TEST(drafts)
+{
+    enum { TRIES = 1000 };
+    const char *path = scratch_path("drafts/d.bin");
+    char name[TRIES][40];
+    mf_cache_draft d;
+    size_t n;
+    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO); /* there is no such folder */
+    ck_assert_ptr_null(d.name);
+    ck_assert_int_eq(mf_mkdirs(scratch_path("drafts")), MF_OK);
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(name[i], sizeof name[i], "drafts/d.bin.%ld-%d.tmp", (long)getpid(), i);
+        if (i != 2 && i != 3) scratch_write(scratch_path(name[i]), "", 0);
+    }
+    fault_io(2, FAULT_ONCE, ENOENT); /* removed after it was created, before it is locked */
+    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
+    ck_assert(fault_hit());
+    fault_off();
+    ck_assert_str_eq(d.name, scratch_path(name[3]));
+    ck_assert(!mf_exists(scratch_path(name[2])));
+    mf_writer_put(&d.out, "ids", 3);
+    ck_assert_int_eq(mf_cache_draft_close(&d, path, MF_OK), MF_OK);
+    ck_assert(!mf_exists(scratch_path(name[3])));
+    char *text = scratch_read(path, &n);
+    ck_assert(text && n == 3 && memcmp(text, "ids", 3) == 0);
+    free(text);
+    /* a name that a folder has */
+    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
+    ck_assert_int_eq(mf_cache_draft_close(&d, scratch_path("drafts"), MF_OK), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "drafts: cannot rename into place"));
+    ck_assert(!mf_exists(scratch_path(name[2])));
+    scratch_write(scratch_path(name[2]), "", 0);
+    scratch_write(scratch_path(name[3]), "", 0);
+    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "d.bin: 1000 files beside it are being"));
+    ck_assert_ptr_null(d.name);
+}
+END_TEST
+
+/* A part that there is no memory for is freed. */
+START_TEST(a_part_without_memory)
+{
+    mf_id_parts parts = {0};
+    fault_alloc(2, FAULT_ONCE);
+    mf_id_part part = {.n = 1, .id_bytes = 1, .own = mf_alloc(1, 1)};
+    ck_assert_int_eq(mf_id_parts_add(&parts, &part), MF_ENOMEM);
+    ck_assert(fault_hit());
+    ck_assert_int_eq(fault_alloc_live(), 0);
+    fault_off();
+    ck_assert_int_eq(parts.n_parts, 0);
 }
 END_TEST
 
@@ -452,6 +571,19 @@ START_TEST(cut_streams)
     mf_batcher_fill(b, 3, x);
     ck_assert_int_eq(x->n_targets, 10);
     ck_assert_int_eq(x->since[9], 0);
+    mf_batcher_free(b);
+    mf_corpus_free(c);
+    /* Of text: the bytes are those of the targets that are left. */
+    scratch_write(scratch_path("ends.txt"), "one\ntwo\nthree", 13);
+    spec.path = scratch_path("ends.txt");
+    c = load(&spec);
+    s.document_end = '\n';
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_OK);
+    mf_batcher_fill(b, 0, x); /* "one\ntwo\nth", whose targets are "ne\nwo\nhr" */
+    ck_assert_int_eq(x->n_targets, 8);
+    ck_assert_int_eq(x->n_bytes, 8);
+    ck_assert_int_eq(x->targets[3], -1);
+    ck_assert_int_eq(x->targets[7], -1);
     mf_batch_free(x);
     mf_batcher_free(b);
     mf_corpus_free(c);
@@ -468,6 +600,10 @@ static Suite *suite(void)
     tcase_add_test(t, long_lines);
     tcase_add_test(t, cached_texts);
     tcase_add_test(t, several_texts);
+    tcase_add_test(t, mapped_beside_generated);
+    tcase_add_test(t, texts_that_change);
+    tcase_add_test(t, drafts);
+    tcase_add_test(t, a_part_without_memory);
     tcase_add_test(t, mapped_ids);
     tcase_add_test(t, shuffled_numbers);
     tcase_add_test(t, epochs);

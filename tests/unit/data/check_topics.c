@@ -419,6 +419,37 @@ START_TEST(specs)
 }
 END_TEST
 
+START_TEST(bad_floors)
+{
+    static const struct {
+        mf_topics_floor_kind kind;
+        size_t begin, end;
+        int32_t window, context;
+        const char *says;
+    } bad[] = {
+        {MF_FLOOR_PAST, 0, 1001, 0, 0, "floor of bytes 0 to 1001 of 1000"},
+        {MF_FLOOR_PAST, 7, 7, 0, 0, "floor of bytes 7 to 7 of 1000"},
+        {MF_FLOOR_WINDOW, 0, 9, 0, 0, "floor of windows of 0 with context 0 on 9 bytes"},
+        {MF_FLOOR_WINDOW, 0, 9, 4, -1, "windows of 4 with context -1"},
+        {MF_FLOOR_WINDOW, 0, 9, 4, 4, "windows of 4 with context 4"},
+        {MF_FLOOR_WINDOW, 8, 9, 4, 0, "on 1 bytes"},
+        /* in the text as it is changed below: an empty sentence, a period without a blank */
+        {MF_FLOOR_PAST, 0, 9, 0, 0, "byte 0 (0x2e) cannot follow in this language"},
+        {MF_FLOOR_WINDOW, 0, 9, 4, 0, "byte 1 (0x"},
+    };
+    mf_topics *t = make("builtin:topics?bytes=1000");
+    double nats;
+    t->text[0] = '.';
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_int_eq(mf_topics_floor(t, bad[i].kind, bad[i].begin, bad[i].end,
+                                         bad[i].window, bad[i].context, &nats),
+                         MF_EINVAL);
+        ck_assert_msg(message_has(bad[i].says), "%s", mf_error_message());
+    }
+    mf_topics_free(t);
+}
+END_TEST
+
 START_TEST(memory_fails)
 {
     mf_topics_spec s;
@@ -454,6 +485,7 @@ static Suite *suite(void)
     tcase_add_test(t, floors_of_parts_and_windows);
     tcase_add_test(t, overlap_hides_topics);
     tcase_add_test(t, specs);
+    tcase_add_test(t, bad_floors);
     tcase_add_test(t, memory_fails);
     suite_add_tcase(s, t);
     return s;

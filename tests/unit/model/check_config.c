@@ -188,6 +188,10 @@ START_TEST(rules_between_keys)
     REFUSED("[model]\nheads = 4\nkv_heads = 3\n", "bad.ini:3: ", "divisor of heads");
     REFUSED("[moe]\nexperts = 4\ntop_k = 5\n", "bad.ini:3: ", "experts (4)", "found 5");
     REFUSED("[model]\nskip = sideways\n", "bad.ini:2: ", "expected one of none, unet");
+    REFUSED("[data]\nsplit_windows = yes\n", "bad.ini:2: ", "stride above 0",
+            "found stride = 0");
+    REFUSED("[data]\nstride = 3\nsplit_windows = yes\nval_path = v.txt\n",
+            "bad.ini:3: ", "no val_path", "found stride = 3, val_path = ", "v.txt");
 }
 END_TEST
 

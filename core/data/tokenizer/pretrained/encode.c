@@ -191,14 +191,14 @@ static int add_normalized(encoder *e, const mf_pt_view *v)
 int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, const char *text,
                  size_t n, mf_ids *ids)
 {
+    if (n > INT32_MAX)
+        return mf_fail(MF_EINPUT, "%s: %zu bytes at once: expected fewer than 2^31", source, n);
     const size_t valid = mf_utf8_check(text, n);
     if (valid < n)
         return mf_fail(MF_EINPUT,
                        "%s: byte %zu (0x%02x) is not valid UTF-8, which this tokenizer needs; "
                        "tokenizer byte takes any file",
                        source, offset + valid, (unsigned char)text[valid]);
-    if (n > INT32_MAX)
-        return mf_fail(MF_EINPUT, "%s: %zu bytes at once: expected fewer than 2^31", source, n);
     encoder e = {.t = (const mf_pretrained *)base, .ids = ids, .first = offset};
     const bool mapped = ids->want_start || e.t->words.prepend == MF_PT_BAR_FIRST;
     for (int i = 0; i < 2; i++)
