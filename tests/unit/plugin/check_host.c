@@ -4,9 +4,13 @@
 
 #include <fcntl.h>
 #include <fenv.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
+#include "plugin/crash.h"
 #include "plugin/guard.h"
 
 static mf_graph *other;
@@ -601,6 +605,42 @@ START_TEST(outside_of_any_call)
 }
 END_TEST
 
+/* The functions of a newer moefw behind those of this one: 16 have a number each. */
+START_TEST(functions_that_are_missing)
+{
+    const size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;
+    const size_t number = n - offsetof(mf_host, fail) / sizeof(void (*)(void)) + 1;
+    void (*function)(void);
+    memcpy(&function, (const char *)mf_slot + n * sizeof function, sizeof function);
+    char text[512], expected[128];
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        dup2(ends[1], STDERR_FILENO);
+        mf_crash_watch();
+        function();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t fill = 0;
+    for (ssize_t got = 1; got > 0 && fill<sizeof text - 1; fill += got> 0 ? (size_t)got : 0)
+        got = read(ends[0], text + fill, sizeof text - 1 - fill);
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    text[fill] = '\0';
+    snprintf(expected, sizeof expected,
+             "plugin of a newer moefw called mf->function number %zu%s, which this moefw does "
+             "not have: ",
+             _i < 16 ? number : number - (size_t)_i + 16, _i < 16 ? "" : " or a later one");
+    ck_assert_msg(strstr(text, expected) != NULL, "%s", text);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("host");
@@ -619,6 +659,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, results_of_adapters, 0, sizeof adapted / sizeof *adapted);
     tcase_add_test(t, between_steps);
     tcase_add_test(t, outside_of_any_call);
+    tcase_add_loop_test(t, functions_that_are_missing, 0, 18);
     suite_add_tcase(s, t);
     return s;
 }
