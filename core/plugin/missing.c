@@ -3,7 +3,6 @@
 #include "plugin/missing.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "plugin/crash.h"
 #include "plugin/instance_internal.h"
 
+enum { TRAPS = 16 };
 static size_t first_missing;
 
 /* The name of function number i in the list that the plugin carries; "" if the list
@@ -25,15 +25,17 @@ static void name_of(const mf_loaded *p, size_t i, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(at, " "), at);
 }
 
+/* i: one of the TRAPS, or TRAPS for any function behind them. */
 static _Noreturn void missing(size_t i)
 {
     static char function[160];
     static mf_site site;
-    char name[64], number[64];
+    char name[64] = "", number[64];
     const mf_ctx *ctx = mf_instance_now();
     const mf_site *now = mf_crash_site(NULL);
-    name_of(ctx ? ctx->plugin : NULL, first_missing + i, name, sizeof name);
-    snprintf(number, sizeof number, "function number %zu", first_missing + i + 1);
+    if (i < TRAPS) name_of(ctx ? ctx->plugin : NULL, first_missing + i, name, sizeof name);
+    snprintf(number, sizeof number, "function number %zu%s", first_missing + i + 1,
+             i < TRAPS ? "" : " or a later one");
     fprintf(stderr,
             "moefw: plugin %s called mf->%s, which this moefw does not have: expected it to "
             "ask MF_HAS before; get a newer moefw\n",
@@ -73,17 +75,17 @@ TRAP(f)
 /* The sixteen traps have a number each; all later functions share this one. */
 static void trap_later(void)
 {
-    missing(SIZE_MAX / 2);
+    missing(TRAPS);
 }
 
 void mf_missing_fill(void (**to)(void), size_t n, size_t first)
 {
-    static void (*const traps[])(void) = {trap_0, trap_1, trap_2, trap_3, trap_4, trap_5,
-                                          trap_6, trap_7, trap_8, trap_9, trap_a, trap_b,
-                                          trap_c, trap_d, trap_e, trap_f};
+    static void (*const traps[TRAPS])(void) = {trap_0, trap_1, trap_2, trap_3, trap_4, trap_5,
+                                               trap_6, trap_7, trap_8, trap_9, trap_a, trap_b,
+                                               trap_c, trap_d, trap_e, trap_f};
     first_missing = first;
     for (size_t i = 0; i < n; i++)
-        to[i] = i < sizeof traps / sizeof *traps ? traps[i] : trap_later;
+        to[i] = i < TRAPS ? traps[i] : trap_later;
 }
 
 void mf_missing_tell(const mf_loaded *p)

@@ -14,8 +14,6 @@ enum { FIRST = 8, TEXT = 512 };
 
 static int infer(mf_infer *in)
 {
-    if (in->n_in != 1 || in->in[0].shape.rank < 0)
-        return in->fail(in, "expected a value, found none");
     in->n_out = 1;
     in->out[0].dtype = MF_F32;
     in->out[0].shape = mf_shape1(1);
@@ -61,8 +59,8 @@ static int forward(const mf_call *call)
            (const char *)(intptr_t)call->attr->i[0], mf_dtype_text(v->dtype),
            mf_shape_text(v->shape, shape), call->exec->training ? "training" : "evaluation",
            (unsigned long long)call->exec->step, lo, hi,
-           finite > 0 ? sum / (double)finite : 0.0,
-           (long long)(n - finite), (long long)n, first);
+           finite > 0 ? sum / (double)finite : 0.0, (long long)(n - finite), (long long)n,
+           first);
     return MF_OK;
 }
 

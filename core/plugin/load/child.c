@@ -130,8 +130,8 @@ static int start(const char *verb, int n, const char *const *arguments, pid_t *r
     errno = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (errno == 0) errno = posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
     if (errno == 0)
-        errno = posix_spawn(ret_pid, program, &actions, NULL,
-                            (char *const *)(const void *)argv, environ);
+        errno = posix_spawn(ret_pid, program, &actions, NULL, (char *const *)(const void *)argv,
+                            environ);
     int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s as a child", program);
     posix_spawn_file_actions_destroy(&actions);
     close(free_fd);
@@ -247,8 +247,10 @@ static bool wait_end(pid_t pid, int seconds, int *status)
         nanosleep(&pause, NULL);
     }
     kill(pid, SIGKILL);
-    while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-        continue;
+    pid_t got;
+    do
+        got = waitpid(pid, status, 0);
+    while (got < 0 && errno == EINTR);
     return false;
 }
 

@@ -279,13 +279,7 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
 #else
     (void)info; /* this C library does not tell symbols: the size stays unknown */
 #endif
-    if (entry) {
-        if (ELF64_ST_TYPE(entry->st_info) == STT_FUNC)
-            return mf_fail(MF_EPLUGIN,
-                           "the symbol moefw_plugin: expected a constant, found a "
-                           "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
-        *ret_bytes = entry->st_size;
-    }
+    if (entry) *ret_bytes = entry->st_size; /* mf_plugin_symbols has refused functions */
     *ret = symbol;
     return MF_OK;
 }

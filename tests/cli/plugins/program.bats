@@ -128,11 +128,13 @@ named() {
     ! grep -q __asan_init "$MOEFW" || skip "the sanitizer has an _exit of its own"
     variant only_quit init/only_program
     variant only_exit init/only_program -DACT='exit(0)'
-    variant only_crash init/only_program -DACT='abort()'
+    variant only_crash init/only_program -DACT='(dprintf(1, "last words"), abort())'
     variant only_pause init/only_program -DACT='pause()'
     named quit "called _exit()"
     named exit "called exit()"
     grep -q __tsan_init "$MOEFW" || named crash "killed by SIGABRT"
+    # What it printed before, in place of standard output, is not lost.
+    grep -q __tsan_init "$MOEFW" || [[ "$stderr" == *"last words"* && "$output" != *"last words"* ]]
     export MOEFW_PROBE_SECONDS=1
     named pause "did not return within 1 s (MOEFW_PROBE_SECONDS)"
 }

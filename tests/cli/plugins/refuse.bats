@@ -154,10 +154,15 @@ refused() {
     run "$MOEFW" plugin info gone
     [ "$status" -eq 2 ]
     [[ "$output" == *"$ini:3:"*"is not there"* ]]
-    run "$MOEFW" plugin list
+    local next="${ini%x.ini}y.ini" last="${ini%x.ini}z.ini"
+    printf '[plugin gone]\nkind = router\nfile = ./good.so\n[plugin no_file]\nkind = router\n[notes]\na = 1\n' >"$next"
+    printf 'no key\n' >"$last"
+    run --separate-stderr "$MOEFW" plugin list -v
     [ "$status" -eq 0 ]
-    [[ "$output" == *"gone"*"REFUSED"* ]]
-    rm "$ini"
+    [[ "$output" == *"gone"*"REFUSED"*"no_file"*"$next:5: [plugin no_file] has no key 'file': expected the plugin's .so"* ]] || { echo "$output"; return 1; }
+    [[ "$stderr" == *"$next:2: plugin gone is hidden by $ini:2"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"$next: [notes] passed over: expected [plugin NAME]"*"drop-in passed over: $last:1: "* ]]
+    rm "$ini" "$next" "$last"
 }
 
 @test "two files are two plugins, one file under two names is one" {

@@ -2,6 +2,17 @@
  * not. The plugin here is a descriptor in this program. */
 #include "tests/unit/plugin/plugin_here.h"
 
+#include <fcntl.h>
+#include <fenv.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "plugin/crash.h"
+#include "plugin/guard.h"
+
 static mf_graph *other;
 
 static void begin(void)
@@ -96,6 +107,13 @@ INIT(taps_nowhere)
     (void)d;
     return mf_slot->tap(ctx, -1, MF_AT_FFN);
 }
+INIT(taps_too_often)
+{
+    (void)d;
+    for (int i = 0; i < MF_ADAPTER_TAPS; i++)
+        ck_assert_int_eq(mf_slot->tap(ctx, 0, MF_AT_FFN), MF_OK);
+    return mf_slot->tap(ctx, 0, MF_AT_FFN);
+}
 INIT(gates_nothing)
 {
     (void)d;
@@ -119,6 +137,7 @@ static const struct {
 } notes[] = {
     {wants_unknown, "want: expected bits MF_ADAPTER_*, found 0x100000"},
     {taps_nowhere, "point 5 of block -1"},
+    {taps_too_often, "tap: expected at most 4 of them"},
     {gates_nothing, "expected a parameter [heads] of this instance, found 'nothing'"},
     {gates_a_matrix, "expected a parameter [heads] of this instance, found 'weight'"},
     {gates_in_no_form, "expected MF_GATE_SIGMOID or MF_GATE_RAW, found 9"},
@@ -130,6 +149,102 @@ START_TEST(wrong_notes)
     on_init = notes[_i].init;
     ck_assert_int_eq(make("router", &a), MF_EPLUGIN);
     expect_message(notes[_i].part);
+}
+END_TEST
+
+/* ---- the program's state ---- */
+
+static sigset_t signals(int how)
+{
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    ck_assert_int_eq(pthread_sigmask(how, &set, &before), 0);
+    return before;
+}
+INIT(blocks_a_signal)
+{
+    signals(SIG_BLOCK);
+    return good_init(ctx, d);
+}
+INIT(unblocks_a_signal)
+{
+    signals(SIG_UNBLOCK);
+    return good_init(ctx, d);
+}
+
+START_TEST(a_signal_mask_that_init_changes)
+{
+    mf_ctx *a;
+    char expected[96];
+    const sigset_t before = signals(_i ? SIG_BLOCK : SIG_UNBLOCK);
+    on_init = _i ? unblocks_a_signal : blocks_a_signal;
+    ck_assert_int_eq(make("router", &a), MF_EPLUGIN);
+    snprintf(expected, sizeof expected,
+             "router (plugin mine): %sblocks signal %d of the program in init", _i ? "un" : "",
+             SIGUSR1);
+    expect_message(expected);
+    sigset_t after;
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+    ck_assert_int_eq(sigismember(&after, SIGUSR1), _i); /* as before init */
+}
+END_TEST
+
+INIT(rounds_upward)
+{
+    ck_assert_int_eq(fesetround(FE_UPWARD), 0);
+    return good_init(ctx, d);
+}
+
+START_TEST(a_rounding_mode_that_init_changes)
+{
+    mf_ctx *a;
+    on_init = rounds_upward;
+    const int rc = make("router", &a), mode = fegetround();
+    fesetround(FE_TONEAREST);
+    ck_assert_int_eq(rc, MF_EPLUGIN);
+    ck_assert_int_eq(mode, FE_TONEAREST);
+    expect_message("router (plugin mine): changes the rounding mode for the whole process in a "
+                   "call: expected floating-point control 0x");
+}
+END_TEST
+
+/* Without a free descriptor the folder is only known by its number. */
+START_TEST(a_folder_that_is_out_of_reach)
+{
+    mf_guard g;
+    struct rlimit before, none;
+    const int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(here, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    mf_guard_save(&g);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(mf_guard_restore(&g, "in init"), MF_OK);
+    ck_assert_int_eq(chdir("/"), 0);
+    const int rc = mf_guard_check(&g, "in init");
+    ck_assert_int_eq(fchdir(here), 0);
+    close(here);
+    ck_assert_int_eq(rc, MF_EPLUGIN);
+    expect_message("changes the working directory of the program in init, and the old one is "
+                   "out of reach");
+}
+END_TEST
+
+/* ---- options that core sets ---- */
+
+START_TEST(an_option_that_the_plugin_lacks)
+{
+    mf_ctx *a;
+    const mf_option_value set = {"units", "3", "moe.shared_experts"};
+    ck_assert_int_eq(mf_instance_new_with(host, &loaded, "router", ini, "router", NULL,
+                                          "router", &set, &dims, &a),
+                     MF_ECONFIG);
+    expect_message("moe.shared_experts wants a plugin with the option 'units', which mine "
+                   "lacks");
+    ck_assert_int_eq(finis, 0); /* init was never called */
 }
 END_TEST
 
@@ -232,6 +347,13 @@ ROUTE(experts_of_floats)
     out->expert = in->x;
     return MF_OK;
 }
+ROUTE(listed_experts_of_floats)
+{
+    (void)ctx;
+    out->token = mf_graph_input(g, "t", MF_I32, mf_shape1(3));
+    out->expert = in->x;
+    return MF_OK;
+}
 ROUTE(too_many_of_its_own)
 {
     (void)ctx, (void)in;
@@ -300,6 +422,7 @@ static const struct {
     {more_slots_than_tokens, "slots: expected 1 to 3 of each expert, found 4"},
     {soft_with_scores, "soft routing assigns no tokens"},
     {experts_of_floats, "expert: expected i32 [3], found f32 [3,6]"},
+    {listed_experts_of_floats, "expert: expected i32 [R], found f32 [3,6]"},
     {too_many_of_its_own, "own_top_k: expected 1 to 4 experts a token, found 5"},
     {gates_of_another_length, "gate: expected f32 [3], found f32 [2]"},
     {op_of_odd_size, "op odd: its table says that it has"},
@@ -316,6 +439,120 @@ START_TEST(wrong_routes)
     mf_routing r;
     ck_assert_int_ne(run_route(a, &r), MF_OK);
     expect_message(routes[_i].part);
+    mf_instance_free(a);
+}
+END_TEST
+
+ROUTE(looks_at_values)
+{
+    mf_tensor *ids = mf_graph_input(g, "ids", MF_I32, mf_shape1(3));
+    ck_assert_int_eq(mf_slot->dtype(in->x), MF_F32);
+    ck_assert_int_eq(mf_slot->dtype(ids), MF_I32);
+    ck_assert_int_eq(mf_slot->dtype(NULL), MF_F32);
+    ck_assert(mf_shape_equal(mf_slot->shape(ids), mf_shape1(3)));
+    ck_assert_int_eq(mf_slot->shape(NULL).rank, 0);
+    ck_assert(mf_slot->training(g));
+    out->logits = logits_of(ctx, g, in);
+    return mf_slot->status(g);
+}
+
+START_TEST(values_are_described)
+{
+    mf_ctx *a;
+    mf_routing r;
+    ck_assert_int_eq(make("layers.0.router", &a), MF_OK);
+    ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
+    on_route = looks_at_values;
+    ck_assert_int_eq(run_route(a, &r), MF_OK);
+    mf_instance_free(a);
+}
+END_TEST
+
+/* ---- results of other kinds ---- */
+
+static mf_tensor *result;
+
+static int forward_result(void *s, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
+                          mf_tensor **ret_y)
+{
+    (void)s, (void)ctx, (void)g, (void)in;
+    *ret_y = result;
+    return MF_OK;
+}
+static int apply_result(void *s, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
+                        mf_tensor **ret_y)
+{
+    (void)s, (void)ctx, (void)g, (void)in;
+    *ret_y = result;
+    return MF_OK;
+}
+
+/* An instance of an expert or adapter with the parameters of the router. */
+static mf_ctx *instance_of(mf_kind kind)
+{
+    mf_ctx *a;
+    loaded.kind = kind;
+    memset(&loaded.table, 0, sizeof loaded.table);
+    if (kind == MF_EXPERT)
+        loaded.table.expert.forward = forward_result;
+    else
+        loaded.table.adapter.apply = apply_result;
+    ck_assert_int_eq(make("layers.0.mine", &a), MF_OK);
+    ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
+    return a;
+}
+
+START_TEST(an_expert_without_a_result)
+{
+    mf_ctx *a = instance_of(MF_EXPERT);
+    const mf_expert_in in = {.size = sizeof in,
+                             .x = mf_graph_input(graph, "x", MF_F32, mf_shape2(3, 6))};
+    mf_tensor *y;
+    result = in.x;
+    ck_assert_int_eq(mf_instance_expert(a, graph, &in, &y), MF_OK);
+    ck_assert_ptr_eq(y, in.x);
+    result = NULL;
+    ck_assert_int_eq(mf_instance_expert(a, graph, &in, &y), MF_EPLUGIN);
+    expect_message("layers.0.mine (plugin mine): forward returned OK and no value: expected "
+                   "rows of the input's shape");
+    ck_assert_int_eq(mf_graph_status(graph), MF_EPLUGIN);
+    mf_instance_free(a);
+}
+END_TEST
+
+static const struct {
+    const char *part; /* NULL: the result is accepted */
+    mf_point point;
+    int64_t width; /* of the result; 0: there is none */
+    bool of_another;
+} adapted[] = {
+    {NULL, MF_AT_FFN, 6, false},
+    {NULL, MF_AT_ATTENTION_BIAS, 0, false},
+    {"apply returned OK and no value: expected y, or another value of its shape", MF_AT_FFN, 0,
+     false},
+    {"y: expected a value of this graph, found one of another", MF_AT_FFN, 6, true},
+    {"y: expected the shape [3,6] in f32 or bf16, found [3,4]", MF_AT_FFN, 4, false},
+};
+
+START_TEST(results_of_adapters)
+{
+    mf_ctx *a = instance_of(MF_ADAPTER);
+    const mf_adapter_in in = {.size = sizeof in,
+                              .point = (int32_t)adapted[_i].point,
+                              .y = mf_graph_input(graph, "y", MF_F32, mf_shape2(3, 6))};
+    mf_graph *g = adapted[_i].of_another ? other : graph;
+    mf_tensor *y;
+    result = adapted[_i].width > 0
+                 ? mf_graph_input(g, "z", MF_F32, mf_shape2(3, adapted[_i].width))
+                 : NULL;
+    const int rc = mf_instance_apply(a, graph, &in, &y);
+    if (adapted[_i].part) {
+        ck_assert_int_eq(rc, MF_EPLUGIN);
+        expect_message(adapted[_i].part);
+    } else {
+        ck_assert_int_eq(rc, MF_OK);
+        ck_assert_ptr_eq(y, result);
+    }
     mf_instance_free(a);
 }
 END_TEST
@@ -355,6 +592,55 @@ START_TEST(between_steps)
 }
 END_TEST
 
+START_TEST(outside_of_any_call)
+{
+    mf_ctx *a;
+    ck_assert_int_eq(make("layers.0.router", &a), MF_OK);
+    ck_assert_int_eq(mf_slot->rebuild(a, "why"), MF_EPLUGIN);
+    expect_message("rebuild: expected to be called between steps (on_step, after_step), found "
+                   "outside of any call");
+    expect_message("layers.0.router (plugin mine, in no call)");
+    ck_assert_ptr_null(mf_plughost_rebuild(host));
+    mf_instance_free(a);
+}
+END_TEST
+
+/* The functions of a newer moefw behind those of this one: 16 have a number each. */
+START_TEST(functions_that_are_missing)
+{
+    const size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;
+    const size_t number = n - offsetof(mf_host, fail) / sizeof(void (*)(void)) + 1;
+    void (*function)(void);
+    memcpy(&function, (const char *)mf_slot + n * sizeof function, sizeof function);
+    char text[512], expected[128];
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        dup2(ends[1], STDERR_FILENO);
+        mf_crash_watch();
+        function();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t fill = 0;
+    for (ssize_t got = 1; got > 0 && fill<sizeof text - 1; fill += got> 0 ? (size_t)got : 0)
+        got = read(ends[0], text + fill, sizeof text - 1 - fill);
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    text[fill] = '\0';
+    snprintf(expected, sizeof expected,
+             "plugin of a newer moefw called mf->function number %zu%s, which this moefw does "
+             "not have: ",
+             _i < 16 ? number : number - (size_t)_i + 16, _i < 16 ? "" : " or a later one");
+    ck_assert_msg(strstr(text, expected) != NULL, "%s", text);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("host");
@@ -363,8 +649,17 @@ static Suite *suite(void)
     tcase_add_loop_test(t, wrong_params, 0, sizeof params / sizeof *params);
     tcase_add_test(t, a_name_that_is_too_long_with_its_path);
     tcase_add_loop_test(t, wrong_notes, 0, sizeof notes / sizeof *notes);
+    tcase_add_loop_test(t, a_signal_mask_that_init_changes, 0, 2);
+    tcase_add_test(t, a_rounding_mode_that_init_changes);
+    tcase_add_test(t, a_folder_that_is_out_of_reach);
+    tcase_add_test(t, an_option_that_the_plugin_lacks);
     tcase_add_loop_test(t, wrong_routes, 0, sizeof routes / sizeof *routes);
+    tcase_add_test(t, values_are_described);
+    tcase_add_test(t, an_expert_without_a_result);
+    tcase_add_loop_test(t, results_of_adapters, 0, sizeof adapted / sizeof *adapted);
     tcase_add_test(t, between_steps);
+    tcase_add_test(t, outside_of_any_call);
+    tcase_add_loop_test(t, functions_that_are_missing, 0, 18);
     suite_add_tcase(s, t);
     return s;
 }

@@ -218,6 +218,8 @@ END_TEST
 
 static const char *const none[] = {NULL};
 static const char *const twice[] = {"a", "b", "a", NULL};
+static const char *const two_words[] = {"a", "b c", NULL};
+static const char *const empty_word[] = {"", NULL};
 
 static const struct {
     mf_option options[2];
@@ -238,6 +240,12 @@ static const struct {
     {{{"a", "h", "x", MF_OPT_ENUM, 0, 0, 0, 0, NULL}}, "list of choices"},
     {{{"a", "h", "x", MF_OPT_ENUM, 0, 0, 0, 0, none}}, "list of choices"},
     {{{"a", "h", "a", MF_OPT_ENUM, 0, 0, 0, 0, twice}}, "'a' stands there twice"},
+    {{{"a", "h", "a", MF_OPT_ENUM, 0, 0, 0, 0, two_words}}, "choice 'b c' is not one word"},
+    {{{"a", "h", "a", MF_OPT_ENUM, 0, 0, 0, 0, empty_word}}, "choice '' is not one word"},
+    {{{"a", "h", "4", MF_OPT_REAL, 0, 0, -INFINITY, 3, NULL}},
+     "its default '4' breaks its own rule: expected a number of at most 3"},
+    {{{"a", "h", "4", MF_OPT_INT, 0, 0, 5, INFINITY, NULL}},
+     "its default '4' breaks its own rule: expected a whole number of at least 5"},
     {{{"a", "h", "x", MF_OPT_STR, MF_OPT_LIVE, 0, 0, 0, NULL}}, "cannot be live"},
     {{{"a", "h", "1", MF_OPT_INT, 0, 0, 0, 1, NULL},
       {"a", "h", "1", MF_OPT_INT, 0, 8, 0, 1, NULL}},
@@ -267,6 +275,22 @@ START_TEST(bad_table_shape)
                      MF_EPLUGIN);
     ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, table, 8, sizeof c), MF_EPLUGIN);
     expect_message("option_size: expected");
+}
+END_TEST
+
+START_TEST(choices_without_an_end)
+{
+    static char words_of[MF_OPTIONS_MAX + 1][8];
+    const char *list[MF_OPTIONS_MAX + 1];
+    for (int i = 0; i <= MF_OPTIONS_MAX; i++) {
+        snprintf(words_of[i], sizeof words_of[i], "w%d", i);
+        list[i] = words_of[i];
+    }
+    const mf_option t[] = {{"a", "h", "w1", MF_OPT_ENUM, 0, 0, 0, 0, list}, MF_END_OPTIONS};
+    ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, t, sizeof *t, sizeof c), MF_EPLUGIN);
+    expect_message("option 'a': the list of choices has no end: expected NULL after the last");
+    list[MF_OPTIONS_MAX] = NULL;
+    ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, t, sizeof *t, sizeof c), MF_OK);
 }
 END_TEST
 
@@ -307,6 +331,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, bad_table, 0, sizeof bad_tables / sizeof *bad_tables);
     tcase_add_test(t, bad_table_shape);
+    tcase_add_test(t, choices_without_an_end);
     tcase_add_test(t, longer_entries);
     suite_add_tcase(s, t);
     return s;
