@@ -28,7 +28,7 @@ function count(text)
     sub(/^[^:]*: *0:Source:/, "", file)
     gsub(/\/\.\//, "/", file)
     # the path below the folder of the sources
-    wanted = match(file, /(^|\/)(core|kernels|plugins)\/.*\.[ch]$/)
+    wanted = file !~ /(^|\/)tests\// && match(file, /(^|\/)(core|kernels|plugins)\/.*\.[ch]$/)
     if (wanted) {
         file = substr(file, RSTART)
         sub(/^\//, "", file)

@@ -47,5 +47,6 @@ fi
 # Tests compile kernels of AMX for an emulation of its registers.
 find core kernels plugins tests/unit/kernels -name '*.gcda' >counted
 [ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table and --missing first" >&2; exit 1; }
-# Counters that threads changed at once may be inconsistent, which gcov says on stderr.
-xargs gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -v reasons="$reasons" -f "$here/coverage.awk"
+# Counters that threads changed at once may be inconsistent, which gcov says on stderr. Of a source that
+# is compiled more than once, gcov prints one copy only if it is given all of them at once.
+xargs -n 1 gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -v reasons="$reasons" -f "$here/coverage.awk"

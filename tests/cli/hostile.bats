@@ -83,6 +83,21 @@ told() {
     [ "$status" -eq 0 ] || { echo "$status $output"; return 1; }
 }
 
+# The name of OpenBLAS's file stands for something else: a text, then a plugin.
+@test "OpenBLAS that cannot be opened, or that is another library, is an error; the doctor goes on" {
+    local lacks
+    mkdir lib
+    echo text >lib/libopenblas.so.0
+    for lacks in "OpenBLAS cannot be opened (Debian, Ubuntu: libopenblas0-openmp): $PWD/lib/libopenblas.so.0: file too short" \
+        "libopenblas.so.0: expected OpenBLAS with the interface of C"; do
+        LD_LIBRARY_PATH=$PWD/lib MOEFW_GEMM=openblas run "$MOEFW" bench gemm -t 1 --most 2
+        [[ "$status" -eq 6 && "$output" == *"MOEFW_GEMM=openblas: $lacks"* ]] || { echo "$status $output"; return 1; }
+        LD_LIBRARY_PATH=$PWD/lib run "$MOEFW" doctor
+        [[ "$status" -eq 0 && "$output" == *"BLAS "*"$lacks"*"threads "* ]] || { echo "$status $output"; return 1; }
+        cp "$builddir/plugins/routers/linear.so" lib/libopenblas.so.0
+    done
+}
+
 # ended WORDS...: the command of bash ends with status 0, and with the bits of a run without limits
 ended() {
     rm -rf other

@@ -127,19 +127,23 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout,
 }
 
 /* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
- * inputs and of outputs, groups of few and of many rows, few rows of many inputs. */
+ * inputs and of outputs, groups of few and of many rows, few rows of many inputs, inputs that
+ * 8 divides but 32 does not. */
 static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 104, 1088},
                                    {1, 14, 600, 160}, {4, 9, 72, 64},  {3, 50, 264, 96},
-                                   {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248}};
-#define SIZES 9
+                                   {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248},
+                                   {1, 2, 40, 1120},  {4, 40, 40, 96}, {1, 5, 40, 104},
+                                   {1, 21, 88, 1112}};
+#define SIZES 13
 
 /* The same for matrix registers: more rows than are packed at once, and more inputs or
  * outputs; groups of few and of many rows; rows around the numbers at which methods change,
  * and panels of rows and lanes that are not full. */
 static const int64_t more_sizes[][4] = {
     {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160}, {4, 90, 104, 320},
-    {1, 6, 40, 96},     {1, 9, 72, 384},   {1, 57, 48, 192},   {1, 48, 26, 45}};
-#define MORE_SIZES 8
+    {1, 6, 40, 96},     {1, 9, 72, 384},   {1, 57, 48, 192},   {1, 48, 26, 45},
+    {1, 57, 48, 104}};
+#define MORE_SIZES 9
 
 #define FORMS_OF(sizes) (MF_STORED_TYPES * LAYOUTS * (sizes))
 #define FORMS           FORMS_OF(SIZES)
@@ -150,7 +154,10 @@ static void run_gemm_of(mf_kt *t, const int64_t (*all)[4], int forms, bool bf16)
     const int v = t->variant / 2 % forms, layout = v / MF_STORED_TYPES % LAYOUTS;
     const int64_t *s = all[v / MF_STORED_TYPES / LAYOUTS];
     mf_stored_type type = (mf_stored_type)(v % MF_STORED_TYPES);
-    if (s[3] % 32 != 0) type = (mf_stored_type)(type % MF_STORED_GPTQ4);
+    if (s[3] % 8 != 0)
+        type = (mf_stored_type)(type % MF_STORED_GPTQ4);
+    else if (s[3] % 32 != 0 && type == MF_STORED_MXFP4)
+        type = MF_STORED_GPTQ4;
     mf_stored_part part[MOST_PARTS];
     const mf_stored w =
         weight_of(t, type, bf16, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);

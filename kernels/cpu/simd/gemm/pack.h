@@ -174,7 +174,7 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
 }
 
 /* Packs lanes j .. jend - 1 over the inner indices k0 .. k1 - 1 into consecutive panels
- * [words][LANES], and fills the last one with zeros. */
+ * [words][LANES], and fills the lanes of the last one with zeros. WORD_UNIT is 1. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -192,11 +192,6 @@ V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_
                                   : words_across(s, rounded, row, next, l + h * VL, left));
             }
         }
-    }
-    for (int64_t q = div_up(k1 - k0, PER_WORD); q < words_of(k0, k1); q++, out += LANES) {
-        float *to = out;
-        for (int64_t l = j; l < jend; l += LANES, to += panel)
-            memset(to, 0, LANES * sizeof *to);
     }
 }
 
