@@ -78,6 +78,16 @@ tests_faults_replay_SOURCES = tests/faults/replay.c tests/faults/preload.h
 tests_faults_replay_LDADD = $(MOEFW_LIBS)
 EXTRA_DIST += $(FAULTS)
 
+# A communicator whose functions check_world sets.
+LOOP_COMM = tests/unit/comm/loop.so
+$(LOOP_COMM): tests/unit/comm/loop.c
+	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) -D_GNU_SOURCE= -I$(top_builddir)/include -I$(top_srcdir)/include \
+	  -I$(top_srcdir)/core $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) \
+	  $(LDFLAGS) -o $@-t $(top_srcdir)/tests/unit/comm/loop.c && mv -f $@-t $@
+-include $(LOOP_COMM).d
+check_DATA += $(LOOP_COMM)
+CLEANFILES += $(LOOP_COMM) $(LOOP_COMM).d
+
 # What stands for an MLflow server (log.mlflow).
 check_PROGRAMS += tests/mlflow/server
 tests_mlflow_server_LDADD = $(MOEFW_LIBS)

@@ -217,7 +217,7 @@ static int grad_return(mf_graph *g, const mf_gradient *at)
 /* ---- the rows of one rank ----
  *
  *   expert_part   y = rows i1 R .. of x [n R,d]             dx = expert_place(dy)
- *   expert_place  y = x [R,d] at rows i1 R .., else zeros   dx = expert_part(dy)
+ *   expert_place  y = x [R,d] at rows i1 R .., else zeros   in gradients only
  *   expert_join   y = x0, x1, .. one after the other        dx_i = expert_part(dy) */
 
 static int infer_part(mf_infer *in)
@@ -263,7 +263,6 @@ static int forward_join(const mf_call *call)
 }
 
 static int grad_part(mf_graph *g, const mf_gradient *at);
-static int grad_place(mf_graph *g, const mf_gradient *at);
 static int grad_join(mf_graph *g, const mf_gradient *at);
 
 static const mf_opdef part_op = {.size = sizeof(mf_opdef),
@@ -277,10 +276,9 @@ static const mf_opdef part_op = {.size = sizeof(mf_opdef),
 static const mf_opdef place_op = {.size = sizeof(mf_opdef),
                                   .name = "expert_place",
                                   .formula = "the rows of one rank, zeros for the others",
+                                  .flags = MF_OP_NO_GRAD,
                                   .infer = infer_place,
                                   .forward = forward_place,
-                                  .grad = grad_place,
-                                  .diff_in = 1u,
                                   .bf16_in = 1u};
 static const mf_opdef join_op = {.size = sizeof(mf_opdef),
                                  .name = "expert_join",
@@ -302,12 +300,6 @@ static mf_tensor *of_rank(mf_graph *g, const mf_opdef *op, mf_tensor *x, const m
 static int grad_part(mf_graph *g, const mf_gradient *at)
 {
     at->din[0] = of_rank(g, &place_op, at->dout[0], at->attr, (int)at->attr->i[1]);
-    return mf_graph_status(g);
-}
-
-static int grad_place(mf_graph *g, const mf_gradient *at)
-{
-    at->din[0] = of_rank(g, &part_op, at->dout[0], at->attr, (int)at->attr->i[1]);
     return mf_graph_status(g);
 }
 

@@ -461,9 +461,6 @@ static void judge_tasks(mf_config_faults *j, const mf_model_settings *c)
         if (strcmp(t->name, "main") == 0)
             mf_config_fault(j, t->section, "task", NULL, NULL,
                             "'main' is the name of model.task; expected another one");
-        if (strlen(t->name) > 64)
-            mf_config_fault(j, t->section, "task", NULL, NULL,
-                            "expected a name of at most 64 letters");
     }
     if (c->n_tasks == 0 && c->model.task_weight != 1)
         mf_config_fault(j, "model", "task_weight", NULL, NULL,

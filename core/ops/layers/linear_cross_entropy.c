@@ -107,7 +107,8 @@ static int loss_grad(mf_graph *g, const mf_gradient *at)
         if (at->wants[i]) asked |= (int64_t)1 << i;
     if (want == 0 && at->dout[1])
         return mf_graph_fail(g, MF_ENOGRAD,
-                             "no gradient can pass through the losses of the rows");
+                             "linear_cross_entropy: no gradient can pass through the losses of "
+                             "the rows");
     if (!above) return MF_OK;
     if ((want & asked) != asked) { /* more gradients are needed than when the node was added */
         add_node(g, at->in, want = asked, again);

@@ -3,13 +3,17 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
 #include "base/text/ini.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int load(mf_ini *ini, const char *text)
 {
@@ -495,6 +499,37 @@ START_TEST(the_greatest_number_of_lines)
 }
 END_TEST
 
+/* Standard input is read once, and a failed read counts as none. */
+START_TEST(standard_input)
+{
+    const int before = dup(STDIN_FILENO);
+    char *data;
+    size_t n;
+    ck_assert_int_ge(before, 0);
+    int fd = open(scratch_dir(), O_RDONLY);
+    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    close(fd);
+    ck_assert_int_eq(mf_read_input("-", 0, &data, &n), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "standard input: cannot read"));
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), strerror(EISDIR)));
+    scratch_write(scratch_path("input"), "0123456789", 10);
+    fd = open(scratch_path("input"), O_RDONLY);
+    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    close(fd);
+    ck_assert_int_eq(mf_read_input("-", 9, &data, &n), MF_EINPUT);
+    ck_assert_str_eq(mf_error_message(),
+                     "standard input is too large: expected at most 9 bytes");
+    for (size_t most = 0; most <= 10; most += 10) {
+        ck_assert_int_eq(mf_read_input("-", most, &data, &n), MF_OK);
+        ck_assert_uint_eq(n, 10);
+        ck_assert_str_eq(data, "0123456789");
+        mf_free(data);
+    }
+    ck_assert_int_eq(dup2(before, STDIN_FILENO), STDIN_FILENO);
+    close(before);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("ini");
@@ -507,6 +542,7 @@ static Suite *suite(void)
     tcase_add_test(c, limits);
     tcase_add_test(c, big_texts);
     tcase_add_test(c, files);
+    tcase_add_test(c, standard_input);
     tcase_add_test(c, later_sources_win);
     tcase_add_test(c, entries_do_not_move);
     tcase_add_test(c, set_options);

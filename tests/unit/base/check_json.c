@@ -329,6 +329,10 @@ START_TEST(writer_misuse)
         table[i](w);
         ck_assert_msg(!mf_jw_text(w, NULL), "case %zu", i);
         ck_assert_int_eq(mf_error_code(), MF_EINVAL);
+        mf_fail(MF_EIO, "another error"); /* which does not hide the writer's */
+        ck_assert_ptr_null(mf_jw_text(w, NULL));
+        ck_assert_int_eq(mf_error_code(), MF_EINVAL);
+        ck_assert_ptr_nonnull(strstr(mf_error_message(), "JSON writer: "));
         mf_jw_reset(w); /* after a reset it can be used */
         mf_jw_bool(w, true);
         ck_assert_str_eq(mf_jw_text(w, NULL), "true");

@@ -1,5 +1,6 @@
-/* paths: where the program finds its own files. The test copies itself into other folders and
- * runs the copies. With the first argument "ask" it prints the folders that it finds. */
+/* paths: which paths lead down, and where the program finds its own files. The test copies
+ * itself into other folders and runs the copies. With the first argument "ask" it prints the
+ * folders that it finds. */
 #include "check_main.h"
 
 #include "base/file/io.h"
@@ -119,10 +120,23 @@ START_TEST(marker_without_a_path_is_ignored)
 }
 END_TEST
 
+START_TEST(paths_that_go_down)
+{
+    static const char *const down[] = {"", "a", "a/b", "a/b/c", ".a", "..a/b", "a/...", "a.."};
+    static const char *const other[] = {"/",    "/a",  ".",      "..",   "./a", "../a",
+                                        "a/..", "a/.", "a/../b", "a//b", "a/",  "a/b/.."};
+    for (size_t i = 0; i < sizeof down / sizeof *down; i++)
+        ck_assert_msg(mf_path_goes_down(down[i]), "%s", down[i]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        ck_assert_msg(!mf_path_goes_down(other[i]), "%s", other[i]);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("paths");
     TCase *c = tcase_create("paths");
+    tcase_add_test(c, paths_that_go_down);
     tcase_add_test(c, in_place);
     tcase_add_test(c, in_place_with_a_signal);
     tcase_add_test(c, elsewhere);

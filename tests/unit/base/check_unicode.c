@@ -102,6 +102,22 @@ START_TEST(parts)
 }
 END_TEST
 
+START_TEST(what_is_no_text_stays)
+{
+    char out[MF_UNICODE_ROOM];
+    uint32_t pair[MF_UNICODE_DECOMPOSED] = {0};
+    for (int form = MF_UNICODE_NFC; form <= MF_UNICODE_NFKD; form++) {
+        ck_assert_uint_eq(mf_unicode_normalize((mf_unicode_form)form, "e\xCC\x81\xFF", 4, out),
+                          4);
+        ck_assert_mem_eq(out, "e\xCC\x81\xFF", 4);
+    }
+    ck_assert_uint_eq(mf_unicode_decompose(0x110000, pair), 1);
+    ck_assert_uint_eq(pair[0], 0x110000);
+    ck_assert_uint_eq(mf_unicode_decompose(0xe9, pair), 2);
+    ck_assert(pair[0] == 'e' && pair[1] == 0x301);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("unicode");
@@ -109,6 +125,7 @@ static Suite *suite(void)
     tcase_add_test(c, categories);
     tcase_add_test(c, forms);
     tcase_add_test(c, parts);
+    tcase_add_test(c, what_is_no_text_stays);
     suite_add_tcase(s, c);
     return s;
 }

@@ -6,6 +6,7 @@
 #include "graph/internal.h"
 #include "graph_ops.h"
 
+#include <fenv.h>
 #include <stdio.h>
 
 #define ASSERT_SAYS(part)                                                                      \
@@ -468,6 +469,14 @@ static int grad_that_fails(mf_graph *g, const mf_gradient *at)
     return MF_EPLUGIN;
 }
 
+/* The rounding is restored, since all later numbers depend on it. */
+static int grad_that_rounds(mf_graph *g, const mf_gradient *at)
+{
+    fesetround(FE_UPWARD);
+    at->din[0] = op1(g, &t_tanh, at->dout[0]);
+    return mf_graph_status(g);
+}
+
 START_TEST(a_gradient_rule_is_judged)
 {
     static const mf_opdef bad[] = {
@@ -483,16 +492,25 @@ START_TEST(a_gradient_rule_is_judged)
          .forward = t_square_forward,
          .diff_in = 1,
          .grad = grad_that_fails},
+        {.size = sizeof(mf_opdef),
+         .name = "t_bad",
+         .infer = t_same,
+         .forward = t_square_forward,
+         .diff_in = 1,
+         .grad = grad_that_rounds},
     };
     static const char *const told[] = {"gives f32 scalar for input 0, expected f32 [5]",
-                                       "its gradient rule failed"};
-    for (int i = 0; i < 2; i++) {
+                                       "its gradient rule failed",
+                                       "changes the rounding mode for all that is computed "
+                                       "after it: expected floating-point control"};
+    for (int i = 0; i < 3; i++) {
         bench b = setup(1);
         mf_graph_push(b.g, "layers.0");
         mf_tensor *loss = op1(b.g, &t_sum, op1(b.g, &bad[i], b.t[0]));
         ck_assert_int_eq(mf_graph_backward(b.g, loss, 0, NULL), MF_EPLUGIN);
         ASSERT_SAYS("t_bad (layers.0): ");
         ASSERT_SAYS(told[i]);
+        ck_assert_int_eq(fegetround(), FE_TONEAREST);
         teardown(&b);
     }
 }

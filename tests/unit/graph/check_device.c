@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "graph/device/device.h"
+#include "graph/internal.h"
 #include "graph_ops.h"
 #include "ops/ops.h"
 #include "plugin/load/backend.h"
@@ -240,6 +241,13 @@ START_TEST(parameters_are_read_and_written_as_on_the_host)
     must(mf_store_zero(s, MF_BLOCK_VALUES));
     ck_assert_float_eq(mf_param_host(w)[10], 0);
     ck_assert_int_eq(mf_param_read(b, back, 8, 8), MF_EINVAL);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d}); /* through a graph, too */
+    mf_tensor *t = mf_graph_param(g, w);
+    must(mf_tensor_write(t, &number, 44, sizeof number));
+    must(mf_tensor_read(t, back, 40, sizeof back));
+    ck_assert(back[0] == 0 && back[1] == 9 && back[2] == 0);
+    ck_assert_float_eq(mf_param_host(w)[11], 9);
+    mf_graph_free(g);
     mf_store_free(s);
     mf_store_free(h);
     mf_device_close(d);
@@ -389,6 +397,54 @@ START_TEST(ops_with_launch_functions_do_not)
 }
 END_TEST
 
+static int twice_backward(const mf_call *c) /* x, y, dy -> dx */
+{
+    for (int64_t i = 0; i < t_n(c); i++)
+        t_out(c, 0)[i] = 2 * t_in(c, 2)[i];
+    return MF_OK;
+}
+
+static int twice_launch_backward(const mf_call *c, const mf_on_device *on)
+{
+    strict_stream *s = on->stream;
+    const twice_args a = {t_in(c, 2), t_out(c, 0), t_n(c)};
+    s->enqueue(s, "twice backward", twice_late, &a, sizeof a, 2);
+    return MF_OK;
+}
+
+START_TEST(gradients_are_launched_too)
+{
+    static const mf_device_op both[] = {
+        {sizeof *both, "strict", twice_launch, twice_launch_backward, NULL}, {0}};
+    static const mf_opdef learned = {.size = sizeof learned,
+                                     .name = "twice",
+                                     .infer = t_same,
+                                     .forward = twice_forward,
+                                     .backward = twice_backward,
+                                     .diff_in = 1,
+                                     .launch = both};
+    mf_device *d = open_strict("5");
+    small s = {.g = mf_graph_new(&(mf_graph_options){.device = d, .training = true})};
+    s.x = mf_graph_input(s.g, "x", MF_F32, mf_shape1(N));
+    mf_graph_want_grad(s.x);
+    mf_tensor *y = op1(s.g, &learned, s.x), *seed = mf_graph_input(s.g, "dy", MF_F32, y->shape);
+    must(mf_graph_backward_from(s.g, 1, &y, &seed, 1, &s.x));
+    must(mf_graph_finish(s.g));
+    fill(&s, 1);
+    float *dy = mf_tensor_input(seed);
+    for (int i = 0; i < N; i++)
+        dy[i] = (float)(i % 7);
+    must(mf_graph_run(s.g, NULL));
+    const float *dx = mf_tensor_host(s.x->grad);
+    ck_assert_ptr_nonnull(dx);
+    for (int i = 0; i < N; i++)
+        ck_assert_float_eq(dx[i], 2 * (float)(i % 7));
+    ck_assert_int_eq(d->fallbacks, 0);
+    mf_graph_free(s.g);
+    mf_device_close(d);
+}
+END_TEST
+
 /* Runs this op on the device in a process of its own. Returns the signal that ended it,
  * or 0. */
 static int signal_of(const mf_opdef *op)
@@ -500,6 +556,20 @@ START_TEST(a_fault_is_reported_when_the_run_is_waited_for)
 }
 END_TEST
 
+/* The fault is the device's. A graph that has no such node does not name one of its own. */
+START_TEST(a_fault_of_another_graph)
+{
+    mf_device *d = open_strict("4");
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d});
+    const mf_fault fault = {.kind = MF_FAULT_RANGE, .what = MF_WHAT_ID, .node = 3, .hi = 4};
+    must(mf_graph_finish(g));
+    ck_assert_int_eq(mf_graph_judge_fault(g, &fault), MF_ERUN);
+    ASSERT_SAYS("a kernel of another graph has recorded a fault");
+    mf_graph_free(g);
+    mf_device_close(d);
+}
+END_TEST
+
 START_TEST(values_that_are_not_finite_are_traced)
 {
     mf_device *d = open_strict("1");
@@ -596,7 +666,9 @@ static Suite *suite(void)
                             ops_with_launch_functions_do_not,
                             inputs_may_be_filled_while_runs_are_queued,
                             an_input_that_is_still_is_sent_once,
+                            gradients_are_launched_too,
                             a_fault_is_reported_when_the_run_is_waited_for,
+                            a_fault_of_another_graph,
                             values_that_are_not_finite_are_traced,
                             training_gives_the_bits_of_the_host};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

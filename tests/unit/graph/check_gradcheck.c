@@ -9,6 +9,7 @@
 #include "kernels/bf16.h"
 #include "kernels/stored.h"
 #include "ops/ops.h"
+#include "tests/lib/fault.h"
 
 #include <stdio.h>
 
@@ -409,6 +410,26 @@ START_TEST(wrong_uses_are_refused)
 }
 END_TEST
 
+START_TEST(memory_fails)
+{
+    for (long n = 1;; n++) {
+        mf_graph *g = new_graph();
+        mf_tensor *in[2] = {normal(g, "x", mf_shape1(4)), normal(g, "y", mf_shape1(4))};
+        mf_tensor *out = op2(g, &t_mul, op1(g, &t_tanh, in[0]), in[1]);
+        fault_alloc(n, FAULT_ONCE);
+        const int rc = check(g, out, 2, in, NULL);
+        const bool hit = fault_hit();
+        fault_off();
+        ck_assert_msg(rc == (hit ? MF_ENOMEM : MF_OK), "allocation %ld: %s", n,
+                      mf_error_message());
+        mf_graph_free(g);
+        if (hit) continue;
+        ck_assert_int_gt(n, 20);
+        break;
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("gradcheck");
@@ -424,6 +445,7 @@ static Suite *suite(void)
     tcase_add_test(t, noise_does_not_hide_a_wrong_rule);
     tcase_add_test(t, values_are_restored);
     tcase_add_test(t, wrong_uses_are_refused);
+    tcase_add_test(t, memory_fails);
     suite_add_tcase(s, t);
     return s;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "graph/shape.h"
 #include "graph_ops.h"
 #include "ops/ops.h"
 
@@ -90,7 +91,9 @@ START_TEST(an_unknown_op_is_told_with_the_nearest)
 {
     mf_graph *g = new_graph(false);
     mf_graph_push(g, "head");
-    ck_assert_ptr_null(mf_graph_op_named(g, "liner", 0, NULL, NULL, 0, NULL));
+    mf_tensor *out[2] = {mf_graph_input(g, "x", MF_F32, mf_shape1(3))};
+    ck_assert_ptr_null(mf_graph_op_named(g, "liner", 0, NULL, NULL, 2, out));
+    ck_assert_ptr_null(out[0]);
     ck_assert_int_eq(mf_graph_status(g), MF_EPLUGIN);
     ASSERT_SAYS("liner (head): ");
     ASSERT_SAYS("did you mean linear?");
@@ -148,6 +151,14 @@ static int infer_reserved_shape(mf_infer *in)
     return MF_OK;
 }
 
+static int infer_hungry(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0] = in->in[0];
+    in->backward_work_bytes = (size_t)MF_MAX_BYTES + 1;
+    return MF_OK;
+}
+
 static int infer_silent(mf_infer *in)
 {
     (void)in;
@@ -162,16 +173,17 @@ START_TEST(what_infer_says_is_judged)
         .forward = t_square_forward, .flags = (more)                                           \
     }
     static const mf_opdef bad[] = {
-        BAD("none", infer_nothing, 0),       BAD("huge", infer_huge, 0),
-        BAD("silent", infer_silent, 0),      BAD("alias", t_scalar, MF_OP_ALIAS),
-        BAD("state", t_scalar, MF_OP_STATE), BAD("view", infer_reserved, 0),
-        BAD("shape", infer_reserved_shape, 0),
+        BAD("none", infer_nothing, 0),         BAD("huge", infer_huge, 0),
+        BAD("silent", infer_silent, 0),        BAD("alias", t_scalar, MF_OP_ALIAS),
+        BAD("state", t_scalar, MF_OP_STATE),   BAD("view", infer_reserved, 0),
+        BAD("shape", infer_reserved_shape, 0), BAD("hungry", infer_hungry, 0),
     };
 #undef BAD
     static const char *const told[] = {"1 to 4 outputs", "cannot be f32", "without a reason",
                                        "input 0's memory", "input 0's memory",
                                        "expected 0, found 9 and 0",
-                                       "expected 0, found 0 and 9"};
+                                       "expected 0, found 0 and 9",
+                                       "bytes of scratch memory: expected at most"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         mf_graph *g = new_graph(false);
         ck_assert_ptr_null(op1(g, &bad[i], mf_graph_input(g, "x", MF_F32, mf_shape1(3))));
@@ -219,6 +231,15 @@ START_TEST(inputs_of_another_graph_and_too_many_are_refused)
     ASSERT_SAYS("0 to 8 inputs");
     mf_graph_free(g);
     mf_graph_free(other);
+
+    g = new_graph(false);
+    x = mf_graph_input(g, "x", MF_F32, mf_shape1(3));
+    ck_assert_ptr_null(mf_graph_op(g, &t_tanh, 1, &x, NULL, 2, in));
+    ck_assert_ptr_null(in[0]);
+    ck_assert_int_eq(mf_graph_status(g), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(),
+                     "t_tanh: expected at most 1 outputs to be asked for, found 2");
+    mf_graph_free(g);
 }
 END_TEST
 
@@ -229,6 +250,12 @@ START_TEST(a_leaf_of_an_impossible_shape_is_refused)
     ck_assert_int_eq(mf_graph_status(g), MF_ESHAPE);
     ASSERT_SAYS("tokens");
     ASSERT_SAYS("[-1,3]");
+    mf_graph_free(g);
+
+    g = new_graph(false);
+    ck_assert_ptr_null(mf_graph_input(g, "tall", MF_F32, (mf_shape){.rank = MF_MAX_RANK + 1}));
+    ck_assert_int_eq(mf_graph_status(g), MF_ESHAPE);
+    ASSERT_SAYS("tall: a value cannot be f32 a shape of too many dimensions");
     mf_graph_free(g);
 
     g = new_graph(false);
@@ -250,6 +277,12 @@ START_TEST(a_finished_graph_is_closed)
     ck_assert_ptr_null(op1(g, &t_tanh, x));
     ck_assert_int_eq(mf_graph_status(g), MF_EINVAL);
     mf_graph_free(g);
+    g = new_graph(false);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert_ptr_null(mf_graph_input(g, "late", MF_F32, mf_shape1(2)));
+    ck_assert_int_eq(mf_graph_status(g), MF_EINVAL);
+    ASSERT_SAYS("the graph is finished: nothing can be added");
+    mf_graph_free(g);
     mf_graph_free(NULL);
     ck_assert_int_eq(mf_graph_status(NULL), MF_ENOMEM);
     ck_assert_int_eq(mf_graph_fetch(NULL, 0), MF_EINVAL);
@@ -267,6 +300,20 @@ START_TEST(an_unsealed_parameter_is_refused)
     ASSERT_SAYS("early");
     mf_graph_free(g);
     mf_store_free(s);
+}
+END_TEST
+
+/* What a plugin may ask of a value, also of one that a failed graph did not give. */
+START_TEST(values_have_shapes_and_types)
+{
+    mf_graph *g = new_graph(true);
+    const mf_tensor *ids = mf_graph_input(g, "ids", MF_I32, mf_shape2(3, 4));
+    const mf_host *host = &mf_core_graph_host;
+    ck_assert_int_eq(host->dtype(ids), MF_I32);
+    ck_assert_int_eq(host->dtype(NULL), MF_F32);
+    ck_assert(mf_shape_equal(host->shape(ids), mf_shape2(3, 4)));
+    ck_assert_int_eq(host->shape(NULL).rank, 0);
+    mf_graph_free(g);
 }
 END_TEST
 
@@ -306,6 +353,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_leaf_of_an_impossible_shape_is_refused);
     tcase_add_test(t, a_finished_graph_is_closed);
     tcase_add_test(t, an_unsealed_parameter_is_refused);
+    tcase_add_test(t, values_have_shapes_and_types);
     tcase_add_test(t, the_op_table_is_sorted_and_complete);
     suite_add_tcase(s, t);
     return s;

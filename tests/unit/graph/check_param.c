@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "graph/store/param.h"
 #include "kernels/stored.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -362,6 +363,60 @@ START_TEST(parts_and_weights_of_files_must_fit)
 }
 END_TEST
 
+/* A graph and the host read the numbers of the file, and nobody writes them. */
+START_TEST(a_weight_of_a_file_is_only_read)
+{
+    enum { OUT = 4, IN = 6, COUNT = OUT * IN };
+    float numbers[COUNT], back[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = (float)i / 8;
+    const mf_stored_part part = {.type = MF_STORED_F32, .rows = OUT, .data = numbers, .ld = IN};
+    const mf_stored file = {.groups = 1, .out = OUT, .in = IN, .parts = 1, .part = &part};
+    mf_store *s = mf_store_new();
+    mf_param *w = declare(s, "w", mf_shape2(OUT, IN), CONST(1));
+    ck_assert_int_eq(mf_store_bind(s, w, &file), MF_OK);
+    ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
+    mf_graph *g = mf_graph_new(NULL);
+    mf_tensor *t = mf_graph_param(g, w), *y = mf_cast(g, t, MF_F32);
+    mf_graph_keep(y);
+    ck_assert_msg(mf_graph_finish(g) == MF_OK, "%s", mf_error_message());
+    ck_assert_msg(mf_graph_run(g, NULL) == MF_OK, "%s", mf_error_message());
+    ck_assert_mem_eq(mf_tensor_host(y), numbers, sizeof numbers);
+    ck_assert_int_eq(mf_tensor_read(t, back, 20, 40), MF_OK);
+    ck_assert_mem_eq(back, numbers + 5, 40);
+    ck_assert_int_eq(mf_tensor_write(t, back, 0, 4), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(), "w is read from a file and cannot be written");
+    mf_error_clear();
+    ck_assert_int_eq(mf_param_write(w, back, 0, 4), MF_EINVAL);
+    ck_assert(message_has("w is read from a file and cannot be written"));
+    mf_error_clear();
+    ck_assert_ptr_null(mf_param_edit(w));
+    ck_assert(message_has("w is read from a file and cannot be written"));
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+END_TEST
+
+START_TEST(moments_of_other_shards_cannot_be_read)
+{
+    const mf_shard half = {.first = 0, .end = 8};
+    const float numbers[4] = {1, 2, 3, 4};
+    float back[4];
+    mf_store *s = mf_store_new();
+    declare(s, "w", mf_shape1(16), CONST(1));
+    ck_assert_int_eq(mf_store_seal(s, 1, true), MF_OK);
+    ck_assert_int_eq(mf_store_shard(s, 1, &half), MF_OK);
+    for (int which = 0; which < 2; which++) {
+        ck_assert_int_eq(mf_store_write_moments(s, which, 6, 4, numbers), MF_OK);
+        ck_assert_int_eq(mf_store_read_moments(s, which, 4, 4, back), MF_OK);
+        ck_assert(back[0] == 0 && back[1] == 0 && back[2] == 1 && back[3] == 2);
+        ck_assert_int_eq(mf_store_read_moments(s, which, 6, 4, back), MF_EINVAL);
+        ck_assert(message_has("moments 6 to 10 are not kept here"));
+    }
+    mf_store_free(s);
+}
+END_TEST
+
 START_TEST(bytes_outside_of_a_parameter_are_refused)
 {
     mf_store *s = mf_store_new();
@@ -399,6 +454,8 @@ static Suite *suite(void)
     tcase_add_test(t, long_parameters_have_the_numbers_of_their_indices);
     tcase_add_test(t, flags_are_kept);
     tcase_add_test(t, parts_and_weights_of_files_must_fit);
+    tcase_add_test(t, a_weight_of_a_file_is_only_read);
+    tcase_add_test(t, moments_of_other_shards_cannot_be_read);
     tcase_add_test(t, bytes_outside_of_a_parameter_are_refused);
     tcase_add_test(t, no_memory_is_reported_at_every_allocation);
     suite_add_tcase(s, t);

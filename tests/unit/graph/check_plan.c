@@ -292,6 +292,45 @@ START_TEST(planned_only_takes_nothing_and_does_not_run)
     ck_assert_ptr_null(g->block);
     ck_assert_int_eq(mf_graph_run(g, NULL), MF_EINVAL);
     mf_graph_free(g);
+    g = mf_graph_new(NULL);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    int hosted = 9;
+    ck_assert_int_eq(mf_graph_launches(g, NULL, NULL, &hosted), MF_EINVAL);
+    ck_assert_int_eq(hosted, 0);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "in graphs that are planned only"));
+    mf_graph_free(g);
+}
+END_TEST
+
+/* Storage of gradients in two blocks is not one block of memory, so values stay out of it. */
+START_TEST(gradients_of_two_stores_are_not_reused)
+{
+    float grads[2][2][SIDE * SIDE];
+    for (int split = 0; split < 2; split++) {
+        mf_param *w[2];
+        mf_store *s[2] = {mf_store_new(), split ? mf_store_new() : NULL};
+        for (int i = 0; i < 2; i++)
+            ck_assert_int_eq(
+                mf_store_declare(s[i && split], i ? "w1" : "w0", mf_shape2(SIDE, SIDE),
+                                 (mf_init){.kind = MF_INIT_NORMAL, .a = 1}, false, &w[i]),
+                MF_OK);
+        for (int i = 0; i <= split; i++)
+            ck_assert_int_eq(mf_store_seal(s[i], 1, true), MF_OK);
+        mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
+        mf_tensor *y = mf_graph_param(g, w[0]);
+        for (int i = 0; i < 6; i++)
+            y = op2(g, &t_mul, op1(g, &t_tanh, y), mf_graph_param(g, w[i % 2]));
+        ck_assert_int_eq(mf_graph_backward(g, op1(g, &t_sum, y), 0, NULL), MF_OK);
+        ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+        ck_assert_int_eq(g->n_reused > 0, !split);
+        ck_assert_int_eq(mf_graph_run(g, &(mf_run){0}), MF_OK);
+        for (int i = 0; i < 2; i++)
+            memcpy(grads[split][i], w[i]->grad, sizeof grads[split][i]);
+        mf_graph_free(g);
+        for (int i = 0; i <= split; i++)
+            mf_store_free(s[i]);
+    }
+    ck_assert_mem_eq(grads[0], grads[1], sizeof grads[0]);
 }
 END_TEST
 
@@ -533,6 +572,7 @@ static Suite *suite(void)
     tcase_add_test(t, computing_again_changes_no_bit);
     tcase_add_test(t, a_graph_reuses_the_arena_of_another);
     tcase_add_test(t, planned_only_takes_nothing_and_does_not_run);
+    tcase_add_test(t, gradients_of_two_stores_are_not_reused);
     tcase_add_test(t, nothing_is_overwritten_before_its_last_reader);
     tcase_add_test(t, a_chain_works_in_place);
     tcase_add_test(t, the_second_input_serves_where_the_first_is_wanted);

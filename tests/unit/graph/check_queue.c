@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "graph/device/code.h"
 #include "graph/device/device.h"
 #include "tests/lib/device.h"
 
@@ -193,13 +194,63 @@ START_TEST(recordings_do_their_work_at_each_replay)
 }
 END_TEST
 
+/* ---- images ---- */
+
+static int images_loaded, images_freed;
+
+static int load_image(mf_device *of, const void *image, void **ret)
+{
+    (void)of;
+    images_loaded++;
+    *ret = (void *)(uintptr_t)image;
+    return MF_OK;
+}
+
+static void free_image(mf_device *of, void *image)
+{
+    (void)of, (void)image;
+    images_freed++;
+}
+
+static int waits_for_nothing(mf_device *of, void *stream)
+{
+    (void)of, (void)stream;
+    return MF_OK;
+}
+
+/* A device that takes any image. */
+START_TEST(images_are_loaded_once)
+{
+    static const char images[3] = "abc";
+    const mf_device_ops takes_all = {.size = sizeof takes_all,
+                                     .name = "images",
+                                     .code_load = load_image,
+                                     .code_free = free_image,
+                                     .synchronize = waits_for_nothing};
+    mf_device other = {.ops = &takes_all};
+    mf_code *first[3] = {NULL}, *again = NULL;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 3; i++) {
+            const mf_device_code code = {.size = sizeof code, .image = &images[i]};
+            ck_assert_int_eq(mf_code_load(&other, &code, round ? &again : &first[i]), MF_OK);
+            ck_assert_ptr_nonnull(first[i]);
+            if (round) ck_assert_ptr_eq(again, first[i]);
+        }
+    ck_assert(first[0] != first[1] && first[1] != first[2] && first[0] != first[2]);
+    ck_assert_int_eq(images_loaded, 3);
+    mf_codes_free(&other);
+    ck_assert_int_eq(images_freed, 3);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("queue");
     TCase *c = tcase_create("queue");
     const TTest *tests[] = {copies_and_fills,          a_stream_waits_for_events,
                             the_host_waits_for_events, the_host_waits_for_all_streams,
-                            events_have_times,         recordings_do_their_work_at_each_replay};
+                            events_have_times,         recordings_do_their_work_at_each_replay,
+                            images_are_loaded_once};
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, start, end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "graph_ops.h"
 #include "ops/ops.h"
 
+#include <float.h>
 #include <stdio.h>
 
 static bool says(const char *part)
@@ -275,6 +277,60 @@ START_TEST(streams_do_not_depend_on_the_rest_of_the_graph)
 }
 END_TEST
 
+static int draws_forward(const mf_call *c)
+{
+    c->exec->rng_normal(c->exec, c->stream, 7, t_n(c), t_out(c, 0));
+    return MF_OK;
+}
+
+static const mf_opdef t_draws = {.size = sizeof t_draws,
+                                 .name = "t_draws",
+                                 .flags = MF_OP_RANDOM | MF_OP_NO_GRAD,
+                                 .infer = t_same,
+                                 .forward = draws_forward};
+
+START_TEST(an_op_draws_the_numbers_of_its_stream)
+{
+    mf_graph *g = new_graph(false);
+    mf_graph_push(g, "mine");
+    mf_tensor *y = op1(g, &t_draws, mf_graph_input(g, "x", MF_F32, mf_shape1(5)));
+    mf_graph_pop(g);
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    run(g, (mf_run){.seed = 4, .step = 9});
+    for (uint64_t i = 0; i < 5; i++)
+        ck_assert_float_eq(at(y, (int)i), mf_rng_normal(4, mf_rng_stream("mine#0"), 9, 7 + i));
+    mf_graph_free(g);
+}
+END_TEST
+
+/* ---- reading and writing values ---- */
+
+START_TEST(bytes_outside_of_a_value_are_refused)
+{
+    float numbers[4] = {1, 2, 3, 4}, back[3];
+    mf_graph *g = new_graph(false);
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(3)), *h = op1(g, &t_tanh, x),
+              *y = op1(g, &t_square, h);
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_tensor_read(y, back, 0, 4), MF_EINVAL);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert_int_eq(mf_tensor_write(x, numbers, 0, sizeof back), MF_OK);
+    run(g, (mf_run){0});
+    ck_assert_int_eq(mf_tensor_read(y, back, 4, 8), MF_OK);
+    ck_assert_float_eq_tol(back[1], tanhf(3) * tanhf(3), 1e-6f);
+    ck_assert_int_eq(mf_tensor_read(h, back, 0, 4), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(), "a tensor: its values are not kept, or not there yet");
+    ck_assert_int_eq(mf_tensor_write(x, numbers, 4, 12), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(), "x: bytes 4 to 16, but it has 12");
+    ck_assert_int_eq(mf_tensor_read(x, back, SIZE_MAX, 1), MF_EINVAL);
+    ck_assert_int_eq(mf_tensor_read(NULL, back, 0, 1), MF_EINVAL);
+    ck_assert_int_eq(mf_tensor_read(x, back, 0, 12), MF_OK);
+    ck_assert_mem_eq(back, numbers, sizeof back);
+    mf_graph_free(g);
+}
+END_TEST
+
 /* ---- tracing values that are not finite ---- */
 
 static int log_forward(const mf_call *c)
@@ -309,6 +365,24 @@ START_TEST(what_is_not_finite_is_traced_to_its_op)
                      "t_tanh (layers.2.router mine): output 0 [4] is NaN at "
                      "index 1; its input 0 (x) is not finite either, first at "
                      "index 1");
+    mf_graph_free(g);
+}
+END_TEST
+
+/* The largest f32 is infinite in bf16. */
+START_TEST(bf16_is_traced_too)
+{
+    mf_graph *g = new_graph(false);
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(3));
+    mf_graph_keep(mf_cast(g, x, MF_BF16));
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    fill(x, 1, 1);
+    run(g, (mf_run){.check_finite = true});
+    ((float *)mf_tensor_data(x))[2] = -FLT_MAX;
+    ((float *)mf_tensor_data(x))[1] = FLT_MAX;
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){.check_finite = true}), MF_ENONFINITE);
+    ck_assert_str_eq(mf_error_message(),
+                     "cast: output 0 [3] is Inf at index 1; its inputs are finite");
     mf_graph_free(g);
 }
 END_TEST
@@ -449,6 +523,12 @@ START_TEST(a_graph_can_be_drawn_and_timed)
     ck_assert_ptr_nonnull(line);
     ck_assert_int_eq(sscanf(line, "t_tanh backward %*f %*f%% %d", &calls), 1);
     ck_assert_int_eq(calls, 2);
+    mf_graph_profile(g, true); /* counts anew */
+    run(g, (mf_run){0});
+    line = strstr(text_of(mf_graph_profile_print, g), "t_tanh backward");
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(sscanf(line, "t_tanh backward %*f %*f%% %d", &calls), 1);
+    ck_assert_int_eq(calls, 1);
     mf_graph_free(g);
 }
 END_TEST
@@ -481,7 +561,10 @@ static Suite *suite(void)
     tcase_add_test(t, state_is_written_in_place_and_in_order);
     tcase_add_test(t, reading_overwritten_state_is_refused);
     tcase_add_test(t, streams_do_not_depend_on_the_rest_of_the_graph);
+    tcase_add_test(t, an_op_draws_the_numbers_of_its_stream);
+    tcase_add_test(t, bytes_outside_of_a_value_are_refused);
     tcase_add_test(t, what_is_not_finite_is_traced_to_its_op);
+    tcase_add_test(t, bf16_is_traced_too);
     tcase_add_test(t, masks_are_not_blamed);
     tcase_add_test(t, a_failing_op_ends_the_run_with_its_name);
     tcase_add_test(t, a_graph_can_be_drawn_and_timed);

@@ -391,6 +391,32 @@ START_TEST(capacity_is_of_the_experts_that_a_token_has)
 }
 END_TEST
 
+/* moe.priority = time: experts that take all tokens admit the early ones of all sequences. */
+START_TEST(lists_of_tokens_are_admitted_in_time)
+{
+    static const char *const set[] = {"router.plugin=takes_all", "moe.top_k=2",
+                                      "moe.capacity_factor=0.4", "moe.priority=time"};
+    ck_assert_int_eq(mf_plugin_register(&takes_all_plugin), MF_OK);
+    graph x;
+    open_graph(&x, MF_MODE_EVAL, NULL, 4, set);
+    const int32_t *chosen = mf_tensor_host(x.r->chosen), *token = mf_tensor_host(x.r->token),
+                  *admitted = mf_tensor_host(x.r->admitted);
+    for (int e = 0; e < E; e++) {
+        int latest = -1, earliest = SEQ, taken = 0;
+        for (int r = 0; r < x.r->rows; r++) {
+            if (chosen[r] != e) continue;
+            const int at = token[r] % SEQ;
+            taken += admitted[r] == e;
+            if (admitted[r] == e && at > latest) latest = at;
+            if (admitted[r] < 0 && at < earliest) earliest = at;
+        }
+        ck_assert_int_eq(taken, T * 2 / E * 2 / 5);
+        ck_assert_int_le(latest, earliest);
+    }
+    close_graph(&x);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("formulas");
@@ -404,6 +430,7 @@ static Suite *suite(void)
     tcase_add_test(c, gates_of_every_router_are_scaled);
     tcase_add_test(c, capacity_is_the_decimal_one);
     tcase_add_test(c, capacity_is_of_the_experts_that_a_token_has);
+    tcase_add_test(c, lists_of_tokens_are_admitted_in_time);
     suite_add_tcase(s, c);
     return s;
 }

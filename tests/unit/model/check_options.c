@@ -335,7 +335,7 @@ END_TEST
 
 /* Refusals: a setting, and words of the message. */
 static const struct {
-    const char *set[3], *words;
+    const char *set[4], *words;
 } refusals[] = {
     {{"moe.shared_hidden=20"}, "moe.shared_experts is 0"},
     {{"model.dense_layers=0-"}, "expected numbers of blocks"},
@@ -348,13 +348,25 @@ static const struct {
     {{"model.token_types=2"}, "expected 0 with task = lm"},
     {{"model.pooler=yes"}, "unless task is classify or regress"},
     {{"model.latent=16"}, "model.latent wants 2 .. head_dim - 1"},
+    {{"model.latent=16", "model.rope_dims=4", "model.head_dim=12", "model.value_dim=13"},
+     "expected at most head_dim (12), found 13"},
+    {{"model.latent=573", "model.rope_dims=4", "model.head_dim=12"},
+     "expected latent + rope_dims <= 576, found 577"},
+    {{"model.rope_scaling=yarn", "model.rope_original=64", "model.rope_theta=1"},
+     "rope_scaling = yarn wants more than 1, found 1"},
+    {{"model.rope_scaling=llama3", "model.rope_original=64", "model.rope_high=1"},
+     "expected more than rope_low (1), found 1"},
+    {{"model.dim=640", "model.heads=1"}, "expected heads of width 576 at most"},
+    {{"model.window_layers=0,"}, "as 2-5 or 0,3, found '0,'"},
+    {{"model.cache_start=1", "model.position=learned"},
+     "expected 0 with positions that end with model.seq, found 1"},
 };
 
 START_TEST(what_cannot_be_is_refused)
 {
     mf_config *config = NULL;
     int n = 0;
-    while (n < 3 && refusals[_i].set[n])
+    while (n < 4 && refusals[_i].set[n])
         n++;
     ck_assert_int_eq(mf_config_load("default", n, refusals[_i].set, &config), MF_ECONFIG);
     ck_assert_msg(strstr(mf_error_message(), refusals[_i].words) != NULL, "%s",

@@ -94,6 +94,29 @@ START_TEST(rows_that_do_not_fit)
 }
 END_TEST
 
+/* The model refuses such numbers of experts before it builds; the ops do not rely on that. */
+START_TEST(experts_that_cannot_be_shared)
+{
+    const mf_expert_ranks four = {.ranks = RANKS};
+    static const char *const words[] = {
+        "expected a multiple of 4 experts, for so many, found 6",
+        "expected offset of type i32, found f32", "expected counts of type i32, found f32"};
+    for (int i = 0; i < 3; i++) {
+        mf_graph *g = mf_graph_new(NULL);
+        mf_tensor *in = mf_graph_input(g, "in", i ? MF_F32 : MF_I32,
+                                       i < 2 ? mf_shape1(7) : mf_shape2(RANKS, EXPERTS + 1));
+        const mf_expert_routes made = {.counts = in};
+        if (i < 2)
+            mf_expert_routes_new(g, &four, in);
+        else
+            mf_expert_merged_offset(g, &made);
+        ck_assert_int_eq(mf_graph_status(g), MF_ESHAPE);
+        ck_assert_msg(strstr(mf_error_message(), words[i]) != NULL, "%s", mf_error_message());
+        mf_graph_free(g);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("expert_merge");
@@ -101,6 +124,7 @@ static Suite *suite(void)
     tcase_add_test(c, rows_of_an_expert_are_neighbours);
     tcase_add_loop_test(c, gradients, 0, 2);
     tcase_add_test(c, rows_that_do_not_fit);
+    tcase_add_test(c, experts_that_cannot_be_shared);
     suite_add_tcase(s, c);
     return s;
 }

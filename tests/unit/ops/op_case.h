@@ -15,7 +15,8 @@
  *              and on `cpu`, with equal bits at 1, 2 and 4 threads
  *   supported  an additional input, and inputs of a wrong type, are refused with MF_ESHAPE;
  *              cases with `refuse` are refused with a message that contains this text; cases
- *              with `fails` build, and their run ends with that code and text
+ *              with `fails` build, and their run, or with `flow` their gradient, ends with that
+ *              code and text
  *   changed    with another size, rank or attribute the op is refused with a message that names
  *              it, or its run ends, with values or such a message
  *

@@ -200,10 +200,8 @@ static void keep_inputs(ot_results *r, const mf_op_row *row, mf_tensor *const *i
     }
 }
 
-/* Adds the backward pass from the outputs in row->flow. The gradients of these outputs have the
- * same values in every build. */
-static void differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_t wants,
-                          mf_tensor *const *in, mf_tensor *const *out)
+int ot_differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_t wants,
+                     mf_tensor *const *in, mf_tensor *const *out)
 {
     mf_tensor *from[MF_OP_MAX_OUT], *seed[MF_OP_MAX_OUT], *to[MF_OP_MAX_IN];
     uint32_t flow = row->flow ? row->flow : 1;
@@ -221,8 +219,7 @@ static void differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_
     }
     for (int i = 0; i < ot_inputs(row); i++)
         if (wants >> i & 1u) to[n_to++] = in[i];
-    ck_assert_msg(mf_graph_backward_from(g, n_from, from, seed, n_to, to) == MF_OK, "%s: %s",
-                  row->op, mf_error_message());
+    return mf_graph_backward_from(g, n_from, from, seed, n_to, to);
 }
 
 void ot_compute(const mf_op_row *row, const mf_kernels *k, bool whole, uint32_t wants,
@@ -236,7 +233,9 @@ void ot_compute(const mf_op_row *row, const mf_kernels *k, bool whole, uint32_t 
     ret->n_out = row->n_out ? row->n_out : 1;
     for (int o = 0; o < ret->n_out; o++)
         mf_graph_keep(out[o]);
-    if (wants) differentiate(row, g, whole, wants, in, out);
+    if (wants)
+        ck_assert_msg(ot_differentiate(row, g, whole, wants, in, out) == MF_OK, "%s: %s",
+                      row->op, mf_error_message());
     ck_assert_msg(mf_graph_finish(g) == MF_OK, "%s: %s", row->op, mf_error_message());
     ot_fill(row, whole, in);
     keep_inputs(ret, row, in);

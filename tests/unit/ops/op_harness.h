@@ -31,6 +31,10 @@ extern ot_type ot_types;
 /* A graph with the case's inputs and its op; ret_out[0] is NULL if it is refused. wants: bit i
  * requests the gradient of input i. */
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out);
+/* Adds the backward pass from the outputs in row->flow. The gradients of these outputs have the
+ * same values in every build. Returns the graph's status. */
+int ot_differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_t wants,
+                     mf_tensor *const *in, mf_tensor *const *out);
 void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in);
 /* The inputs that may have a gradient, according to op and case. */
 uint32_t ot_wants(const mf_op_row *row);

@@ -1,0 +1,98 @@
+/* fuse: the gemm of gated experts and its activation as one node, on a device whose gemms have
+ * an epilogue. The device here has none: its set of kernels only says that it might. */
+#include "check_main.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "ops/ops.h"
+#include "tests/lib/device.h"
+
+static void must(int rc)
+{
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+}
+
+static mf_kernels one_node;
+
+static bool never_in_one_kernel(const mf_gemm *g)
+{
+    (void)g;
+    return false;
+}
+
+static const mf_kernels *one_node_set(mf_device *d, const mf_kernels *host)
+{
+    (void)host;
+    one_node = *d->kernels;
+    one_node.can_swiglu = never_in_one_kernel;
+    return &one_node;
+}
+
+/* swiglu(x w^T) of two experts; as_metric: the activation runs for metrics only, so it must not
+ * become part of the gemm's node. Returns the number of nodes that were put into others. */
+static int experts_on(mf_device *d, bool as_metric, float y[6])
+{
+    static const int32_t groups[] = {0, 1, 3};
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d});
+    float numbers[24];
+    for (int i = 0; i < 24; i++)
+        numbers[i] = (float)(i % 5) - 1.5f;
+    mf_tensor *x = mf_graph_const(g, MF_F32, mf_shape2(3, 3), numbers),
+              *w = mf_graph_const(g, MF_F32, mf_shape3(2, 4, 3), numbers),
+              *offset = mf_graph_const(g, MF_I32, mf_shape1(3), groups),
+              *h = mf_grouped_linear(g, x, w, offset, NULL);
+    mf_graph_keep(h);
+    mf_graph_metrics(g, as_metric);
+    mf_tensor *out = mf_swiglu(g, h, NULL);
+    mf_graph_keep(out);
+    must(mf_graph_finish(g));
+    must(mf_graph_run(g, &(mf_run){.metrics = true}));
+    must(mf_tensor_read(out, y, 0, 6 * sizeof *y));
+    mf_graph_info info;
+    mf_graph_get_info(g, &info);
+    mf_graph_free(g);
+    return info.dead;
+}
+
+START_TEST(an_activation_for_metrics_is_a_node_of_its_own)
+{
+    float on_host[6], y[6];
+    mf_device *d = mf_test_device();
+    const mf_device_ops *before = d->ops;
+    mf_device_ops ops = *before;
+    ops.kernels_like = one_node_set;
+    d->ops = &ops;
+    ck_assert_int_eq(experts_on(NULL, false, on_host), 0);
+    ck_assert_float_ne(on_host[5], 0);
+    for (int as_metric = 0; as_metric < 2; as_metric++) {
+        ck_assert_int_eq(experts_on(d, as_metric, y), !as_metric);
+        ck_assert_mem_eq(y, on_host, sizeof y);
+    }
+    d->ops = before;
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("fuse");
+    TCase *c = tcase_create("fuse");
+    tcase_add_test(c, an_activation_for_metrics_is_a_node_of_its_own);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+/* The strict backend is in the build folder, wherever the program is called from. */
+int main(void)
+{
+    const char *build = getenv("builddir");
+    char path[4096];
+    setenv("MOEFW_TEST_DEVICE", "strict", 0);
+    if (build) {
+        snprintf(path, sizeof path, "%s/tests/device", build);
+        setenv("MOEFW_PLUGIN_PATH", path, 0);
+    }
+    return check_run(suite(), CK_NOFORK);
+}
