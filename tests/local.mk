@@ -80,6 +80,10 @@ UNIT += tests/unit/model/check_refusals
 UNIT += tests/unit/model/check_sequences
 UNIT += tests/unit/run/check_library
 UNIT += tests/unit/run/check_misuse
+UNIT += tests/unit/lab/check_bench
+UNIT += tests/unit/lab/check_checks
+UNIT += tests/unit/lab/check_compare
+UNIT += tests/unit/lab/check_meter
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_plan
 UNIT += tests/unit/lab/check_stats
@@ -502,6 +506,7 @@ FIXTURES += tests/badplugins/program/top_one.c
 FIXTURES += tests/plugins/freezer.c
 FIXTURES += tests/plugins/handicap.c
 FIXTURES += tests/plugins/mutual_information.c
+FIXTURES += tests/plugins/own_choice.c
 
 # Further files of the tarball.
 EXTRA_DIST += tests/abi01

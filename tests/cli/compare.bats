@@ -291,6 +291,12 @@ C
     run --separate-stderr "$MOEFW" compare time -t 1 --json
     [ "$status" -eq 0 ]
     [[ "$output" == *"\"router\":\"hash\""*"\"steps\":$steps,"* ]]
+    # the time of a baseline that diverges is unknown
+    run --separate-stderr small --routers linear --seeds 1 --steps 12 --equal time --set train.lr=1000 \
+        --set train.clip=0 --out wild
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"moefw: the baseline's pilot failed: step "* ]] || { echo "$stderr"; return 1; }
+    [ ! -e wild/linear/seed-1 ]
 }
 
 @test "a worse router is called worse, an equal one is not" {
@@ -589,11 +595,14 @@ TXT
     grep -oE '"settings":"train.warmup=[^+]*' search-text/search.json | sort -u >search-drawn
     grep -qE '=[123]$' search-drawn
     ! grep -vE '=[123]$' search-drawn || false
-    run --separate-stderr search --routers linear --grid train.lr=1e-3,1000 --set train.clip=0 --seeds 2 \
-        --steps 12 --out search-fails
+    run --separate-stderr search --routers linear,expert_choice --grid train.lr=1e-3,1000 --set train.clip=0 \
+        --seeds 2 --steps 12 --out search-fails
     echo "$output"
     [[ "$output" == *"failed "*"train.lr=1000"* ]]
     [[ "$output" == *"* "*"train.lr=1e-3"* ]]
+    [[ "$stderr" == *"trial expert_choice:train.lr=1e-3 is skipped: "*"causal"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"no trial of expert_choice has a result"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" != *"no trial of linear"* ]]
     for damage in 's/"budget":9/"budget":-1/' 's/"budget":9/"budget":1e9/' 's/"trial_seeds":1/"trial_seeds":0/' \
         's/"halving":true/"halving":1/' 's/"draw":\[/"draw":[7,/'; do
         rm -rf damaged

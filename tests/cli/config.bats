@@ -326,7 +326,7 @@ tiny_ini() {
     done
     printf '[adapter.lora]\nrank = 2\n' >moefw/moefw.ini
     "$MOEFW" swap run --router hash -o other -q >/dev/null
-    "$MOEFW" bench generate run >/dev/null
+    [[ "$(MOEFW_KERNELS=ref "$MOEFW" bench generate run --json)" == *'"backend":"ref"'* ]]
     "$MOEFW" trace record run -q >/dev/null
     # copies and standard input are known by the first line, other folders of runs by the manifest
     cp run/config.ini copy.ini

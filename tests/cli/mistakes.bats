@@ -195,6 +195,9 @@ answered() {
     [ "$status" -eq 2 ]
     [ -z "$output" ]
     [[ "$stderr" == *"did you mean 'linear'?"* ]]
+    answered 2 "router 'linear:train.lr=1': expected options of the router alone, found 'train.lr=1'" -- \
+        bench routers --routers linear:train.lr=1 -t 1
+    answered 2 "a prompt of 300 tokens; expected 1 to 128" -- bench generate default --prompt 300 -t 1
     answered 3 "builtin:topicz: there is no such corpus; did you mean 'builtin:topics'?" -- \
         train default --data builtin:topicz
     answered 3 "did you mean 'builtin:topics'?" -- data info 'builtin:topic?bytes=20000'

@@ -54,6 +54,10 @@ of() {
     [ "$(of bytes embedding)" -eq $((16 * (8 * 64 + 4) * $(of calls embedding))) ]
     f32=$(of bytes adamw)
     # shellcheck disable=SC2086
+    planned default $tiny --set train.optimizer=lion # one moment
+    [ "$(of bytes lion)" -eq $((f32 / 28 * 20)) ]
+    [ -z "$(of bytes adamw)" ]
+    # shellcheck disable=SC2086
     planned default $tiny --set train.dtype=bf16
     [ "$(of bytes adamw)" -eq $((f32 / 28 * 30)) ] # and the copies in bf16
 }

@@ -253,9 +253,19 @@ TXT
 
 @test "bench routers on recorded activations" {
     "$MOEFW" trace record run --batches 2 --activations -o act.trace -q
-    bench=(bench routers --routers "linear,hash,oracle" --seeds 2 --repetitions 0 --batch 2 --json)
-    run "$MOEFW" "${bench[@]}" --activations act.trace:1
+    # regularizers that cannot be loaded, and those that need an option, are skipped
+    mkdir -p more/regularizers
+    head -c 4000 "$builddir/plugins/regularizers/z_loss.so" >more/regularizers/torn.so
+    sed -e 's/"z_loss"/"needy"/' -e 's/options, char,/options, int64_t,/' \
+        -e 's/{MF_END_OPTIONS}/{MF_OPTION_INIT("given", "must be set", NULL, MF_OPT_BOOL, 0, 0, 0, 1, NULL), MF_END_OPTIONS}/' \
+        "$srcdir/plugins/regularizers/z_loss.c" >needy.c
+    ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -o more/regularizers/needy.so needy.c
+    bench=(bench routers --routers "linear,mlp:hidden=8,hash,oracle" --seeds 2 --repetitions 0 --batch 2 --json)
+    MOEFW_PLUGIN_PATH=$PWD/more run "$MOEFW" "${bench[@]}" --activations act.trace:1
     [ "$status" -eq 0 ]
+    [[ "$output" == *'"router":"mlp:hidden=8"'*'"z_loss"'* ]] || { echo "$output"; return 1; }
+    [[ "$output" != *needy* && "$output" != *torn* ]]
     [[ "$output" == *'"d_model":32'* ]]
     second=$output
     run "$MOEFW" "${bench[@]}" --activations act.trace

@@ -1,4 +1,4 @@
-/* lab/check/checks.h: the single checks, for the runner. Only the files of lab/check
+/* lab/check/checks.h: the single checks, for the runner. Only the files of lab/check and tests
  * include it. */
 #ifndef MF_LAB_CHECKS_H
 #define MF_LAB_CHECKS_H

@@ -190,7 +190,7 @@ static int choose(mf_search *s, int number)
     mf_rung *r = &s->rungs[number];
     int kept = 0;
     for (int router = 0; router < s->n_routers; router++) {
-        int n = 0;
+        int n = 0, own = 0;
         for (int i = 0; i < r->n; i++)
             n += r->trials[i].router == router;
         const int keep = number + 1 < s->n_rungs ? kept_of(n) : 1;
@@ -198,9 +198,10 @@ static int choose(mf_search *s, int number)
             mf_trial *best = best_of(r, router);
             if (!best) break;
             best->kept = true;
-            kept++;
+            own++;
         }
-        if (n > 0 && !best_of(r, router) && kept == 0)
+        kept += own;
+        if (n > 0 && own == 0)
             mf_log(MF_LOG_WARN, "no trial of %s has a result", s->routers[router].label);
     }
     r->done = true;

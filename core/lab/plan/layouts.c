@@ -3,6 +3,7 @@
  * Memory of layouts that moefw runs is that of train/cost.h, with what the ranks exchange; that
  * of others divides the parameters, and the planned memory of a micro-batch, by the ranks that
  * share them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -68,6 +69,8 @@ typedef struct list {
     mf_plan_step step;
     mf_plan_choice *choice;
     int n, room, rc;
+    bool any;      /* moefw runs one of them */
+    char why[256]; /* why it does not run one, the last reason */
 } list;
 
 /* Bytes of a rank: parameters with gradients and moments, and the values of the micro-batches
@@ -130,10 +133,12 @@ static void add(list *a, mf_plan_layout l)
     size_t bytes = 0;
     if (x->runs) a->rc = mf_cost_of_rank(a->s, a->cost, (int)l.data, sharing, &bytes);
     if (a->rc == MF_ECONFIG) { /* these ranks cannot share the experts */
+        snprintf(a->why, sizeof a->why, "%s", mf_error_message());
         mf_error_clear();
         a->rc = MF_OK;
         x->runs = false;
     }
+    a->any = a->any || x->runs;
     if (!x->runs && a->cost->memory > 0) bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
@@ -194,6 +199,12 @@ int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
                                  .context = 1,
                                  .stages = 1,
                                  .expert_tensor = 1});
+    if (a.rc == MF_OK && !a.any)
+        a.rc = mf_fail(MF_ECONFIG, "%lld ranks: moefw train has no layout for them: %s",
+                       (long long)n,
+                       *a.why ? a.why
+                              : "parallel.expert: expected a number that divides them and "
+                                "moe.experts");
     if (a.rc == MF_OK) qsort(a.choice, (size_t)a.n, sizeof *a.choice, by_time);
     if (a.rc != MF_OK) mf_free(a.choice);
     *ret = a.rc == MF_OK ? a.choice : NULL;

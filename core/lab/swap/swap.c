@@ -29,8 +29,9 @@ typedef struct swap {
 /* Whether an assignment concerns the old model's batches, too. */
 static bool of_batches(const char *text)
 {
+    static const char seq[] = "model.seq";
     return strncmp(text, "data.", 5) == 0 || strncmp(text, "train.", 6) == 0 ||
-           strncmp(text, "model.seq=", 10) == 0;
+           (strcspn(text, "= \t") == sizeof seq - 1 && strncmp(text, seq, sizeof seq - 1) == 0);
 }
 
 static int open_before(swap *s)
@@ -204,12 +205,9 @@ static int measure(swap *s)
 /* The last part of the old run's path, with the router's name. */
 static const char *name_of(const swap *s)
 {
-    char *copy = mf_arena_strdup(s->arena, s->from->path);
-    if (!copy) return NULL;
-    for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/';)
-        copy[--n] = '\0';
-    const char *slash = strrchr(copy, '/'), *router = s->options->router;
-    return mf_arena_strf(s->arena, "%s-%.*s", slash ? slash + 1 : copy,
+    const char *path = s->from->path; /* mf_rundir_read has removed slashes at its end */
+    const char *slash = strrchr(path, '/'), *router = s->options->router;
+    return mf_arena_strf(s->arena, "%s-%.*s", slash ? slash + 1 : path,
                          (int)strcspn(router, ":"), router);
 }
 

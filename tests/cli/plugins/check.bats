@@ -69,6 +69,23 @@ leaking() {
     [[ "$output" == '{"plugin":"nothing","kind":null,"abi":null,"pass":false,"checks":[{"name":"found","pass":false,'*"unknown plugin 'nothing'"*']}' ]]
 }
 
+@test "settings that no check takes: exit 2" {
+    many=()
+    for ((i = 0; i < 33; i++)); do many+=(--set moe.experts=4); done
+    while IFS='|' read -r words expected; do
+        # shellcheck disable=SC2086 # words
+        run -2 "$MOEFW" plugin check "$BAD/good.so" $words
+        [[ "$output" == *"$expected"* ]] || { echo "$words: $output"; return 1; }
+    done <<TXT
+--set moe.top_k=0|--set moe.top_k=0: expected moe.top_k=1 to 64
+--set moe.experts=65|--set moe.experts=65: expected moe.experts=1 to 64
+--set moe.experts=x|--set moe.experts=x: expected moe.experts=1 to 64
+--set moe.experts=2 --set moe.top_k=3|--set: expected moe.top_k of at most moe.experts
+${many[*]}|--set: expected at most 32 of them
+TXT
+    run -2 "$MOEFW" --check-plugin 1 "$BAD/good.so" first quick # as no parent calls it
+}
+
 @test "a wrong gradient, named with its tensor" {
     only rule_gradient gradients "gradient of x [" "(by differences), found"
 }

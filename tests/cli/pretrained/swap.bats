@@ -141,8 +141,10 @@ tenfold() {
     grep -q '"attention"' both/comparison.json
     "$MOEFW" swap new --router mlp -o again "${small[@]}"
     # the name of a run that is not given
-    run "$MOEFW" swap run --router mlp:hidden=8 "${small[@]}"
+    run "$MOEFW" swap run/ --router mlp:hidden=8 "${small[@]}"
     [ "${lines[-1]}" = runs/run-mlp-1 ]
+    # a blank before "=" changes nothing: the old model, too, gets shorter sequences
+    "$MOEFW" swap run --router linear -o shorter "${small[@]}" --set 'model.seq =16'
 }
 
 @test "--layers swaps some routers, and a later swap others" {
@@ -221,6 +223,12 @@ refused() {
     refused 2 "--router: unknown router plugin 'mpl'; did you mean 'mlp'?" run --router mpl
     refused 2 "--router: unknown key 'hide' in [router] (plugin mlp); did you mean 'hidden'?" run --router mlp:hide=3
     refused 2 "the new router has no parameters that could be fitted" run --router hash --match 1
+    ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -o own_choice.so "$srcdir/tests/plugins/own_choice.c"
+    refused 2 "layer 0: the new router has no probabilities, so nothing can be fitted" run --match 1 \
+        --router ./own_choice.so
+    refused 5 "the fit of the routers diverged on batch 1; a smaller --match-lr may help" run --match 1 \
+        --router ./own_choice.so:huge=yes
     refused 2 "looking at the whole sequence" run --router expert_choice
     refused 3 "there is no such run" nothing --router mlp
     refused 3 "cannot be read from a file as it is stored" run --router mlp --set moe.experts=2

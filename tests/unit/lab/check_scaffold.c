@@ -50,11 +50,25 @@ START_TEST(the_first_failure_is_told)
 }
 END_TEST
 
+/* Only ops have kernels of their own. */
+START_TEST(cuda_is_for_ops)
+{
+    char *made = NULL;
+    ck_assert_int_eq(mf_scaffold("router", "mine", scratch_path("cuda"), true, &made),
+                     MF_EUSAGE);
+    ck_assert_ptr_nonnull(
+        strstr(mf_error_message(), "--cuda: expected kind op, found 'router'"));
+    ck_assert_ptr_null(made);
+    ck_assert(!mf_exists(scratch_path("cuda")));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("scaffold");
     TCase *t = tcase_create("scaffold");
     tcase_add_test(t, the_first_failure_is_told);
+    tcase_add_test(t, cuda_is_for_ops);
     suite_add_tcase(s, t);
     return s;
 }

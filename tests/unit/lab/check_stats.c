@@ -177,6 +177,8 @@ START_TEST(pairs)
             near(mf_t_power(d, n, alpha), 0.2, 2e-3);
         }
     ck_assert(mf_t_safe_effect(0.1, 5, 0.8) == 0);
+    /* a low confidence has a limit above t: P(T > 1) = .99 at noncentrality 3.36312 (n = 10) */
+    near(mf_t_safe_effect(1, 10, 0.01), 3.36312225 / sqrt(10), 1e-6);
     near(mf_t_power(0.5, 34, 0.05), 0.8078, 5e-5);
     near(mf_t_power(0.8, 15, 0.05), 0.8213, 5e-5);
     near(mf_t_power(0, 2, 0.05), 0.05, 1e-12);

@@ -10,6 +10,8 @@
 #include "check_main.h"
 #include "data/safetensors/safetensors.h"
 #include "lab/trace/trace.h"
+#include "lab/trace/trace_replay.h"
+#include "model/model.h"
 #include "tests/lib/scratch.h"
 #include "train/trace.h"
 
@@ -29,18 +31,28 @@ typedef struct {
     float prob[LAYERS][TOKENS][EXPERTS];
     int32_t chosen[LAYERS][TOKENS][K];
     float gate[LAYERS][TOKENS][K], margin[LAYERS][TOKENS];
-    const char *reach, *forced, *layers, *experts;
+    const char *reach, *forced, *layers, *experts, *rows, *top_k;
     int32_t batches;
+    int second;                     /* block index of the second layer */
     const char *leave_out, *as_f64; /* names of tensors */
     bool listed;                    /* experts choose: assignments are a list */
+    int64_t list;                   /* its length */
+    const float *x;                 /* [TOKENS,2] activations of the first layer, or NULL */
     int32_t row_token[LAYERS][TOKENS * K];
 } made;
 
 /* Expert t mod 4 has the highest score, .4, the next expert .3, and the others .15. */
 static void make(made *m)
 {
-    *m = (made){
-        .reach = "sequence", .forced = "", .layers = "0,2", .experts = "4", .batches = BATCHES};
+    *m = (made){.reach = "sequence",
+                .forced = "",
+                .layers = "0,2",
+                .experts = "4",
+                .rows = "2",
+                .top_k = "2",
+                .batches = BATCHES,
+                .second = 2,
+                .list = TOKENS * K};
     for (int t = 0; t < TOKENS; t++) {
         m->token[t] = 10 + t;
         for (int l = 0; l < LAYERS; l++) {
@@ -103,14 +115,15 @@ static const char *write_trace(const char *name, const made *m)
         char text[6][32];
         static const char *const names[] = {"prob", "chosen", "gate", "margin", "token"};
         for (int i = 0; i < 5; i++)
-            snprintf(text[i], sizeof text[i], "layers.%d.%s", 2 * l, names[i]);
+            snprintf(text[i], sizeof text[i], "layers.%d.%s", l * m->second, names[i]);
         add(w, m, data, text[0], true, EXPERTS, TOKENS, m->prob[l]);
-        add(w, m, data, text[1], false, m->listed ? 0 : K, m->listed ? TOKENS * K : TOKENS,
+        add(w, m, data, text[1], false, m->listed ? 0 : K, m->listed ? m->list : TOKENS,
             m->chosen[l]);
-        add(w, m, data, text[2], true, m->listed ? 0 : K, m->listed ? TOKENS * K : TOKENS,
+        add(w, m, data, text[2], true, m->listed ? 0 : K, m->listed ? m->list : TOKENS,
             m->gate[l]);
         if (!m->listed) add(w, m, data, text[3], true, 0, TOKENS, m->margin[l]);
-        if (m->listed) add(w, m, data, text[4], false, 0, TOKENS * K, m->row_token[l]);
+        if (m->listed) add(w, m, data, text[4], false, 0, m->list, m->row_token[l]);
+        if (m->x && l == 0) add(w, m, data, "layers.0.x", true, 2, TOKENS, m->x);
     }
     snprintf(number, sizeof number, "%d", (int)m->batches);
     const char *const meta[][2] = {{"format", MF_TRACE_FORMAT},
@@ -118,12 +131,14 @@ static const char *write_trace(const char *name, const made *m)
                                    {"step", "3"},
                                    {"seed", "1"},
                                    {"batches", number},
-                                   {"rows", "2"},
+                                   {"rows", m->rows},
                                    {"seq", "3"},
                                    {"layers", m->layers},
                                    {"experts", m->experts},
                                    {"reach", m->reach},
-                                   {"forced", m->forced}};
+                                   {"forced", m->forced},
+                                   {"top_k", m->top_k},
+                                   {"labels", "0"}};
     for (size_t i = 0; i < sizeof meta / sizeof *meta; i++)
         ck_assert_int_eq(mf_st_writer_meta(w, meta[i][0], meta[i][1]), MF_OK);
     ck_assert_int_eq(mf_st_writer_begin(w, path), MF_OK);
@@ -303,6 +318,11 @@ START_TEST(padding_and_fewer)
     expect(&a, &b, 1, 0, 0);
     b.prob[1][3][0] += 0.01f;
     expect(&a, &b, 0, 0, 1);
+    a.leave_out = b.leave_out = "layers.2.prob"; /* without scores, nothing tells a tie */
+    d = compare(&a, &b);
+    ck_assert_int_eq(d->partings[0].why, MF_TRACE_REAL);
+    ck_assert(isnan(d->partings[0].gap));
+    mf_trace_diff_free(d);
 }
 END_TEST
 
@@ -326,6 +346,25 @@ START_TEST(experts_choose)
     mf_trace_diff_free(d);
     b.row_token[1][5 * K] = -1; /* an assignment that is not used */
     expect(&a, &b, 2, 1, 0);
+}
+END_TEST
+
+/* A probability that is NaN in one trace only differs without bound; in both, not at all. */
+START_TEST(probabilities_that_are_nan)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    b.prob[0][3][2] = NAN;
+    mf_trace_diff *d = compare(&a, &b);
+    ck_assert(isinf(d->layers[0].prob) && isinf(d->layers[0].prob_all));
+    ck_assert_double_eq(d->layers[1].prob, 0);
+    mf_trace_diff_free(d);
+    a.prob[0][3][2] = NAN;
+    d = compare(&a, &b);
+    ck_assert_double_eq(d->layers[0].prob, 0);
+    ck_assert_int_eq(d->differ, 0);
+    mf_trace_diff_free(d);
 }
 END_TEST
 
@@ -354,6 +393,9 @@ START_TEST(not_comparable)
     b = a;
     b.layers = "0";
     cannot(&a, &b, "numbers of MoE layers: 2 and 1");
+    b.layers = "0,3";
+    b.second = 3;
+    cannot(&a, &b, "MoE layers: 2 and 3");
     b = a;
     b.chosen[1][6][0] = EXPERTS;
     cannot(&a, &b, "layer 2, row 12: expert 4");
@@ -382,6 +424,15 @@ START_TEST(damaged)
     cannot(&a, &b, "'layers.0.prob'");
     b.experts = "0";
     cannot(&a, &b, "\"experts\" is 0");
+    b.experts = "1";
+    cannot(&a, &b, "layer 0: 2 of 1 experts chosen");
+    b = a;
+    b.rows = "1000000000"; /* of 3 tokens each */
+    cannot(&a, &b, "more tokens than a trace can hold");
+    b = a;
+    b.listed = true;
+    b.list = TOKENS * K - 1;
+    cannot(&a, &b, "layer 0: 23 rows in 2 batches");
     b = a;
     b.layers = "2,0";
     cannot(&a, &b, "\"layers\"");
@@ -390,18 +441,226 @@ START_TEST(damaged)
 }
 END_TEST
 
+/* A file that another program cuts while it is open. */
+START_TEST(cut_while_open)
+{
+    made a;
+    mf_trace *t = NULL;
+    void *data = &a;
+    make(&a);
+    const char *path = write_trace("a", &a);
+    ck_assert_int_eq(mf_trace_open(path, &t), MF_OK);
+    ck_assert_int_eq(truncate(path, 1000), 0);
+    ck_assert_int_ne(mf_trace_read(t, t->layers[1].gate, &data), MF_OK);
+    ck_assert_ptr_null(data);
+    ck_assert_msg(strstr(mf_error_message(), "tensor 'layers.2.gate'") != NULL, "%s",
+                  mf_error_message());
+    mf_trace_close(t);
+}
+END_TEST
+
+/* ---- replay: what does not fit the model ---- */
+
+static const mf_task_section more = {.name = "more", .task = MF_FURTHER_CLASSIFY};
+
+/* A model of which only the numbers exist that a trace is compared with. */
+typedef struct {
+    mf_moe_layer moe[LAYERS];
+    mf_model model;
+    mf_session session;
+} fake;
+
+static void fake_model(fake *f)
+{
+    memset(f, 0, sizeof *f);
+    f->moe[1].layer = 2;
+    f->model.moe = f->moe;
+    f->model.n_moe = LAYERS;
+    f->model.dims =
+        (mf_model_dims){.vocab = 30, .labels = 3, .classes = 2, .more_classes = {3}};
+    f->model.settings.moe.experts = EXPERTS;
+    f->model.settings.model.seq = SEQ;
+    f->model.settings.model.task = MF_TASK_LM;
+    f->model.config = &f->model.settings;
+    f->session.model = &f->model;
+}
+
+static void does_not_fit(const mf_trace *t, fake *f, bool forced, const char *words)
+{
+    mf_error_clear();
+    ck_assert_int_eq(mf_trace_replay(t, &f->session, forced, NULL), MF_EINPUT);
+    ck_assert_msg(strstr(mf_error_message(), words) != NULL, "'%s' lacks '%s'",
+                  mf_error_message(), words);
+    fake_model(f);
+}
+
+/* Replays with one number of the trace changed, and restores it. */
+static void wrong_number(const mf_trace *t, fake *f, int32_t *at, int32_t value,
+                         const char *words)
+{
+    const int32_t was = *at;
+    *at = value;
+    does_not_fit(t, f, false, words);
+    *at = was;
+}
+
+START_TEST(another_model)
+{
+    made a;
+    fake f;
+    mf_trace *t = NULL;
+    make(&a);
+    fake_model(&f);
+    ck_assert_int_eq(mf_trace_open(write_trace("a", &a), &t), MF_OK);
+    f.model.n_moe = 1;
+    does_not_fit(t, &f, false, "has 2 MoE layers, the model 1");
+    f.moe[1].layer = 1;
+    does_not_fit(t, &f, false, "MoE layer 2; the model has layer 1 in its place");
+    f.model.settings.moe.experts = 8;
+    does_not_fit(t, &f, false, "has 4 experts, the model 8");
+    f.model.settings.model.seq = 2;
+    does_not_fit(t, &f, false, "has sequences of 3 tokens; the model takes at most 2");
+    f.model.settings.model.task = MF_TASK_CLASSIFY;
+    does_not_fit(t, &f, false, "was recorded in modelling tokens");
+    f.model.dims.vocab = 20;
+    does_not_fit(t, &f, false, "token 10: id 20; the model has 20 ids");
+    wrong_number(t, &f, &t->target[4], 30, "target 4 is 30 of 30");
+    wrong_number(t, &f, &t->target[4], -2, "target 4 is -2 of 30");
+    wrong_number(t, &f, &t->token[5], -2, "token 5: id -2;");
+    wrong_number(t, &f, &t->position[6], 3, "token 6: position 3 of 3");
+    wrong_number(t, &f, &t->position[6], -2, "token 6: position -2 of 3");
+    wrong_number(t, &f, &t->sequence[7], -1, "token 7: sequence -1");
+    int32_t labels[TOKENS] = {0};
+    t->label = labels;
+    wrong_number(t, &f, &labels[8], 3, "token 8: label 3 of 3");
+    t->label = NULL;
+    /* targets and classes of sequences */
+    int32_t classes[BATCHES * ROWS] = {0, 1, 2, -1};
+    t->by_row = true;
+    t->tasks[1].classes = classes;
+    f.model.settings.model.task = MF_TASK_CLASSIFY;
+    f.model.settings.tasks = &more;
+    f.model.settings.n_tasks = 1;
+    wrong_number(t, &f, &classes[3], 3, "task 1, sequence 3: class 3 of 3");
+    t->tasks[1].classes = NULL;
+    mf_trace_close(t);
+}
+END_TEST
+
+START_TEST(choices_out_of_range)
+{
+    made a;
+    fake f;
+    static const struct {
+        int32_t token, expert;
+        const char *words;
+    } cases[] = {{0, EXPERTS, "layer 2, row 12: expert 4"},
+                 {0, -2, "layer 2, row 12: expert -2"},
+                 {ROWS * SEQ - 1, 0, "layer 2, row 12: token 5"}, /* of the batch before */
+                 {TOKENS, 0, "layer 2, row 12: token 12"},
+                 {-2, 0, "layer 2, row 12: token -2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mf_trace *t = NULL;
+        make(&a);
+        fake_model(&f);
+        a.listed = true;
+        a.chosen[1][6][0] = cases[i].expert;
+        if (cases[i].token) a.row_token[1][6 * K] = cases[i].token;
+        ck_assert_int_eq(mf_trace_open(write_trace("a", &a), &t), MF_OK);
+        does_not_fit(t, &f, true, cases[i].words);
+        mf_trace_close(t);
+    }
+}
+END_TEST
+
+/* ---- activations ---- */
+
+static void no_activations(const char *text, int code, const char *words)
+{
+    mf_activations x = {0};
+    mf_error_clear();
+    ck_assert_int_eq(mf_activations_read(text, false, &x), code);
+    ck_assert_msg(strstr(mf_error_message(), words) != NULL, "'%s' lacks '%s'",
+                  mf_error_message(), words);
+    ck_assert_ptr_null(x.x);
+}
+
 START_TEST(activations)
 {
     made a;
     mf_activations x = {0};
+    float values[2 * TOKENS] = {0};
     make(&a);
     char text[512];
     snprintf(text, sizeof text, "%s:2", write_trace("a", &a));
-    ck_assert_int_eq(mf_activations_read(text, false, &x), MF_EINPUT);
-    ck_assert_ptr_nonnull(strstr(mf_error_message(), "without activations"));
+    no_activations(text, MF_EINPUT, "without activations");
     snprintf(text, sizeof text, "%s:two", scratch_path("a"));
-    ck_assert_int_eq(mf_activations_read(text, false, &x), MF_EUSAGE);
-    ck_assert_ptr_null(x.x);
+    no_activations(text, MF_EUSAGE, "found 'two'");
+    snprintf(text, sizeof text, "%s:two", scratch_path("none"));
+    no_activations(text, MF_EUSAGE,
+                   "no such file; after a colon, expected the number of a "
+                   "layer, or a tensor of that file, found 'two'");
+    a.x = values;
+    values[2 * 4 + 1] = 0.5f;
+    a.token[0] = -1; /* padding: it has no activations */
+    const char *path = write_trace("a", &a);
+    ck_assert_msg(mf_activations_read(path, false, &x) == MF_OK, "%s", mf_error_message());
+    ck_assert(x.rows == TOKENS - 1 && x.dim == 2 && x.experts == EXPERTS && x.top_k == K);
+    ck_assert_float_eq(x.x[2 * 3 + 1], 0.5f);
+    ck_assert_int_eq(x.ids[3], a.token[4]);
+    mf_activations_free(&x);
+    values[2 * 4 + 1] = NAN;
+    no_activations(write_trace("a", &a), MF_EINPUT, "layer 0, activation 7 is nan");
+    values[2 * 4 + 1] = 0;
+    a.top_k = "0";
+    no_activations(write_trace("a", &a), MF_EINPUT,
+                   "metadata \"top_k\" is '0'; expected a number of at least 1");
+}
+END_TEST
+
+/* Writes hidden states, [2,3,2], with the ids of their tokens. */
+static const char *write_hidden(const float *hidden, const void *ids, mf_st_dtype dtype)
+{
+    static const int64_t shape[] = {2, 3, 2};
+    const char *path = scratch_path("hidden");
+    const mf_st_tensor *due;
+    size_t which;
+    mf_st_writer *w = mf_st_writer_new();
+    mf_io()->unlink(path);
+    ck_assert_int_eq(mf_st_writer_add(w, "hidden", MF_ST_F32, 3, shape), MF_OK);
+    ck_assert_int_eq(mf_st_writer_add(w, "input_ids", dtype, 2, shape), MF_OK);
+    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_OK);
+    while ((due = mf_st_writer_due(w, &which)))
+        ck_assert_int_eq(mf_st_writer_put(w, which ? ids : hidden, (size_t)due->bytes), MF_OK);
+    ck_assert_int_eq(mf_st_writer_end(w, false), MF_OK);
+    mf_st_writer_free(w);
+    return path;
+}
+
+START_TEST(hidden_states)
+{
+    float hidden[12] = {0};
+    int64_t ids[6] = {5, 6, 7, 8, 9, INT32_MAX};
+    int32_t small[6] = {0};
+    mf_activations x = {0};
+    char text[512];
+    hidden[11] = 2;
+    snprintf(text, sizeof text, "%s:hidden", write_hidden(hidden, ids, MF_ST_I64));
+    ck_assert_msg(mf_activations_read(text, false, &x) == MF_OK, "%s", mf_error_message());
+    ck_assert(x.rows == 6 && x.dim == 2 && x.x[11] == 2 && x.ids[5] == INT32_MAX);
+    mf_activations_free(&x);
+    write_hidden(hidden, small, MF_ST_I32);
+    no_activations(text, MF_EINPUT, "tensor 'input_ids': expected I64 with 6 elements");
+    ids[5] = (int64_t)INT32_MAX + 1;
+    write_hidden(hidden, ids, MF_ST_I64);
+    no_activations(text, MF_EINPUT, "input_ids: expected ids, found 2147483648");
+    ids[5] = -1;
+    write_hidden(hidden, ids, MF_ST_I64);
+    no_activations(text, MF_EINPUT, "input_ids: expected ids, found -1");
+    ids[5] = 1;
+    hidden[3] = INFINITY;
+    write_hidden(hidden, ids, MF_ST_I64);
+    no_activations(text, MF_EINPUT, "activation 3 is inf");
 }
 END_TEST
 
@@ -417,9 +676,14 @@ static Suite *suite(void)
     tcase_add_test(t, order_of_partings);
     tcase_add_test(t, padding_and_fewer);
     tcase_add_test(t, experts_choose);
+    tcase_add_test(t, probabilities_that_are_nan);
     tcase_add_test(t, not_comparable);
     tcase_add_test(t, damaged);
+    tcase_add_test(t, cut_while_open);
+    tcase_add_test(t, another_model);
+    tcase_add_test(t, choices_out_of_range);
     tcase_add_test(t, activations);
+    tcase_add_test(t, hidden_states);
     suite_add_tcase(s, t);
     return s;
 }
