@@ -53,6 +53,7 @@ UNIT += tests/unit/ops/check_overflow
 UNIT += tests/unit/graph/check_param
 UNIT += tests/unit/pretrained/check_gguf
 UNIT += tests/unit/pretrained/check_int4
+UNIT += tests/unit/pretrained/check_match
 UNIT += tests/unit/pretrained/check_peft
 UNIT += tests/unit/pretrained/check_pretrained
 UNIT += tests/unit/pretrained/check_pretrained_faults
