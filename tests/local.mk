@@ -51,6 +51,7 @@ UNIT += tests/unit/plugin/check_option
 UNIT += tests/unit/base/check_parallel
 UNIT += tests/unit/ops/check_overflow
 UNIT += tests/unit/graph/check_param
+UNIT += tests/unit/pretrained/check_folders
 UNIT += tests/unit/pretrained/check_gguf
 UNIT += tests/unit/pretrained/check_int4
 UNIT += tests/unit/pretrained/check_match
@@ -256,6 +257,8 @@ TESTLIB += tests/lib/program.c
 TESTLIB += tests/lib/program.h
 TESTLIB += tests/lib/gguf.c
 TESTLIB += tests/lib/gguf.h
+TESTLIB += tests/lib/models.c
+TESTLIB += tests/lib/models.h
 TESTLIB += tests/lib/scratch.c
 TESTLIB += tests/lib/scratch.h
 
