@@ -52,6 +52,7 @@ UNIT += tests/unit/base/check_parallel
 UNIT += tests/unit/ops/check_overflow
 UNIT += tests/unit/graph/check_param
 UNIT += tests/unit/pretrained/check_folders
+UNIT += tests/unit/pretrained/check_adapters
 UNIT += tests/unit/pretrained/check_gguf
 UNIT += tests/unit/pretrained/check_int4
 UNIT += tests/unit/pretrained/check_match
