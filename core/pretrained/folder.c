@@ -154,9 +154,6 @@ static int list_tensors(mf_folder *f)
     size_t n = 0;
     for (int32_t s = 0; s < f->n_shards; s++)
         n += mf_st_count(f->shards[s]);
-    if (n > MF_ST_TENSORS_MAX)
-        return mf_fail(MF_EINPUT, "%s: expected at most %d tensors, found %zu", f->path,
-                       (int)MF_ST_TENSORS_MAX, n);
     f->tensors = mf_arena_alloc(f->arena, (n + 1) * sizeof *f->tensors);
     if (!f->tensors) return MF_ENOMEM;
     for (int32_t s = 0; s < f->n_shards; s++)

@@ -189,6 +189,8 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     int from = 0;
     int64_t stride = p->count;
     *out = (mf_place){.rule = r, .param = p, .index = p->index};
+    /* Parameters of plugins have any rank. */
+    if (s->rank < 1 || s->rank > 3) return bad_rule(p, r);
     if (s->rank == 3 && !all_experts) from = 1;
     for (int d = 0; d < s->rank; d++) {
         stride /= s->dim[d];
@@ -204,6 +206,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     /* Rows are followed by columns, except in biases. */
     const bool bias = out->rank == 1 + (all_experts ? 1 : 0);
     const int row = bias ? out->rank - 1 : out->rank - 2;
+    if (row < 0 || (r->flags & MF_RULE_TRANSPOSED && out->rank < 2)) return bad_rule(p, r);
     int rc = choose_rows(k, r, p, out, row);
     const int64_t cut = r->flags & MF_RULE_BY_HEADS ? k->heads : k->head_dim;
     if (rc == MF_OK && r->flags & (MF_RULE_BY_HEADS | MF_RULE_TURNS) &&
@@ -353,6 +356,8 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
     mf_place *place = &m->places[at];
     mf_param *other = r->part == MF_PART_HEADS ? param_of(m, r->more, layer) : NULL;
     rc = place_of(m->k, r, p, other, expert, place);
+    if (rc == MF_EINVAL) /* the model has other sizes than its files */
+        return mf_fail_context(MF_EINPUT, "%s: tensor '%s'", m->where, m->tensors[at]->name);
     if (rc == MF_OK)
         rc = form == MF_FORM_PLAIN ? judge_tensor(m, m->tensors[at], place)
                                    : place_parts(m, place, form, parts);

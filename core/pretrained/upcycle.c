@@ -24,7 +24,8 @@ static int set_word(mf_keys *k, char *word, int *given)
     if (!experts && !top_k && !memchr(word, '.', (size_t)n)) return bad_word(word);
     *given |= experts ? 1 : top_k ? 2 : 0;
     mf_keys_set(k, "%s%s", experts || top_k ? "moe." : "", word);
-    return k->rc;
+    if (k->rc != MF_EINPUT) return k->rc;
+    return mf_fail(MF_EUSAGE, "--upcycle: '%.64s': too long for a setting", word);
 }
 
 int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
@@ -82,7 +83,8 @@ int mf_upcycle_fill(const mf_session *dense, mf_session *experts)
         const mf_param *from = source_of(dense->model->store, p, &times);
         if (!from && p->buffer) continue;
         if (!from || from->count * times != p->count)
-            return mf_fail(MF_EINVAL, "upcycle: the dense model has no values for %s", p->name);
+            return mf_fail(MF_EUSAGE, "--upcycle: the dense model has no values for %s",
+                           p->name);
         const float *values = mf_param_host(from);
         const size_t bytes = (size_t)from->count * sizeof *values;
         if (!values) return MF_ENOMEM;

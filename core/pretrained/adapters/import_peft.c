@@ -16,8 +16,6 @@
 #include "train/run/provenance.h"
 #include "train/run/rundir.h"
 
-enum { SECTION_SITES = MF_ADAPTER_PATTERNS };
-
 /* A linear layer of the model and its change. */
 typedef struct placed {
     int32_t layer;
@@ -152,28 +150,20 @@ static bool same_blocks(const import *im, const placed *a, const placed *b)
     return true;
 }
 
-/* Gives each linear layer the number of a section: one for the same options and blocks. */
+/* Gives each linear layer the number of a section: one for the same options and blocks. A block
+ * of a family has at most twelve of them, fewer than a section may name. */
 static int number_sections(import *im)
 {
     int sections = 0;
     for (int i = 0; i < im->n; i++) {
         placed *a = &im->placed[i];
-        int names = 0;
         if (a->section >= 0) continue;
         a->section = sections;
         for (int k = i + 1; k < im->n; k++) {
             placed *b = &im->placed[k];
             const bool same = strcmp(a->site, b->site) == 0;
-            bool known = same;
             if (b->section >= 0 || !same_options(&a->change, &b->change)) continue;
             if (!same && ((a->layer < 0) != (b->layer < 0) || !same_blocks(im, a, b))) continue;
-            for (int j = i + 1; j < k && !known; j++)
-                known = im->placed[j].section == sections &&
-                        strcmp(im->placed[j].site, b->site) == 0;
-            if (!known && ++names == SECTION_SITES) {
-                names--;
-                continue;
-            }
             b->section = sections;
         }
         sections++;

@@ -61,9 +61,11 @@ static int describe(const mf_model *m, int32_t layer, const mf_adapter_use *u,
     mf_rows rows;
     mf_param *w = mf_lora_weight(m, layer, site->name, &rows),
              *a = param_of(m, u, site->name, "a"), *b = param_of(m, u, site->name, "b");
-    if (!w || !a || !b)
-        return mf_fail(MF_EINVAL, "[%s]: no parameters of '%s'", u->section->section,
-                       site->name);
+    if (!w || !a || !b) /* as with model.share_layers */
+        return mf_fail(MF_EINPUT,
+                       "[%s]: '%s' of block %d has no weight of its own, so that its adapter "
+                       "has no form in model folders",
+                       u->section->section, site->name, (int)layer);
     *ret = (mf_lora_site){.weight = w, .a = a, .b = b, .dropout = option(u, "dropout")};
     ret->change = (mf_low_rank){.rows = rows,
                                 .experts = site->experts > 0 ? site->experts : 1,

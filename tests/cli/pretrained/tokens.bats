@@ -124,4 +124,8 @@ logits() {
     head -c 4000 cut | grep -aq '"input_ids":{"dtype":"I64","shape":\[1,5\]'
     "$MOEFW" eval lm --tokens cut --save again
     cmp cut again
+    # one text has the token type 0, as tokens of a file without token_type_ids
+    "$MOEFW" eval classes --lines lines --save all.classes
+    "$MOEFW" eval classes --tokens all.classes --save again.classes
+    cmp all.classes again.classes
 }

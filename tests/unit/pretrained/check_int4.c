@@ -165,6 +165,18 @@ START_TEST(sums_that_are_not_finite_have_no_inverse)
 }
 END_TEST
 
+/* By size, and by number among those of one size. */
+START_TEST(the_order_of_inputs_of_one_size)
+{
+    static const int32_t expected[] = {1, 3, 0, 2, 4};
+    double h[25] = {[0] = 1, [6] = 4, [12] = 1, [18] = 4, [24] = 1};
+    mf_int4_inputs x;
+    ck_assert_int_eq(mf_int4_inputs_of(5, h, 0.01, true, &x), MF_OK);
+    ck_assert_mem_eq(x.order, expected, sizeof expected);
+    mf_int4_inputs_free(&x);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("int4");
@@ -173,6 +185,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, values_are_rounded_to_the_nearest, 0, 5);
     tcase_add_loop_test(c, gptq_has_the_lower_error, 0, 10);
     tcase_add_loop_test(c, the_inverse_is_one, 0, 2);
+    tcase_add_test(c, the_order_of_inputs_of_one_size);
     tcase_add_test(c, sums_that_are_not_finite_have_no_inverse);
     suite_add_tcase(s, c);
     return s;

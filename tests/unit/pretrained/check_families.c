@@ -1,0 +1,137 @@
+/* families: what a config.json means as settings, and which of its values are refused by key.
+ * Only config.json is read here; whole models are in check_pretrained. */
+#include "check_main.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text/json.h"
+#include "pretrained/family.h"
+
+#define DECODER                                                                                \
+    "\"vocab_size\":32,\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,"  \
+    "\"max_position_embeddings\":64"
+#define GPT2                                                                                   \
+    "\"model_type\":\"gpt2\",\"vocab_size\":32,\"n_embd\":16,\"n_layer\":2,\"n_head\":2,"      \
+    "\"n_positions\":64"
+#define BERT                                                                                   \
+    "\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"],"           \
+    "\"intermediate_size\":32," DECODER
+#define LLAMA "\"model_type\":\"llama\",\"intermediate_size\":32," DECODER
+#define DEEPSEEK                                                                               \
+    "\"model_type\":\"deepseek_v2\",\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":4,"            \
+    "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,\"n_routed_experts\":4,"  \
+    "\"num_experts_per_tok\":2,\"intermediate_size\":32," DECODER
+
+/* Reads a config.json of one object; the keys are those of text. */
+static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_keys *ret)
+{
+    char whole[65536];
+    const mf_family *family;
+    snprintf(whole, sizeof whole, "{%s}", text);
+    ck_assert_msg(strlen(whole) + 1 < sizeof whole, "a longer text");
+    ck_assert_int_eq(mf_json_parse("config.json", whole, strlen(whole), ret_json), MF_OK);
+    ck_assert_int_eq(mf_family_of("config.json", *ret_json, &family), MF_OK);
+    return mf_keys_read(family, "config.json", *ret_json, arena, ret);
+}
+
+static void refused(const char *text, const char *why)
+{
+    char expected[512];
+    mf_arena *arena = mf_arena_new();
+    mf_json *json;
+    mf_keys k;
+    const int rc = read_keys(text, arena, &json, &k);
+    snprintf(expected, sizeof expected, "config.json: %s", why);
+    ck_assert_msg(rc == MF_EINPUT, "%d, expected: %s", rc, why);
+    ck_assert_str_eq(mf_error_message(), expected);
+    mf_json_free(json);
+    mf_arena_free(arena);
+}
+
+START_TEST(values_that_are_refused)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {LLAMA ",\"rope_theta\":0.5", "rope_theta: expected a number from 1 to 1e9, found 0.5"},
+        {LLAMA ",\"rope_parameters\":{\"rope_theta\":1e10}",
+         "rope_theta: expected a number from 1 to 1e9, found 1e+10"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+               "\"checkpoint_format\":\"gptq_v2\"}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+        {GPT2 ",\"add_cross_attention\":true", "add_cross_attention: expected false"},
+        {BERT ",\"problem_type\":\"regression\"",
+         "problem_type: expected single_label_classification"},
+        {BERT ",\"problem_type\":\"multi_label_classification\"",
+         "problem_type: expected single_label_classification"},
+        {BERT ",\"is_decoder\":true", "is_decoder: expected false"},
+        {DEEPSEEK ",\"attention_bias\":true", "attention_bias: expected false"},
+        {DEEPSEEK ",\"moe_layer_freq\":2", "moe_layer_freq: expected 1"},
+        {DEEPSEEK ",\"num_key_value_heads\":1",
+         "num_key_value_heads: expected num_attention_heads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(cases[i].text, cases[i].why);
+}
+END_TEST
+
+/* The list of blocks with a window has room for 160 characters: 300 blocks of which every other
+ * one has one need more. */
+START_TEST(too_many_blocks_with_a_window)
+{
+    char text[16384] = "\"model_type\":\"gpt_oss\",\"sliding_window\":8,"
+                       "\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                       "\"intermediate_size\":32,\"vocab_size\":32,\"hidden_size\":16,"
+                       "\"num_hidden_layers\":300,\"num_attention_heads\":2,"
+                       "\"max_position_embeddings\":64,\"layer_types\":[";
+    size_t at = strlen(text);
+    for (int i = 0; i < 300; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s\"%s_attention\"",
+                               i > 0 ? "," : "", i % 2 ? "full" : "sliding");
+    snprintf(text + at, sizeof text - at, "]");
+    refused(text, "num_hidden_layers: expected fewer blocks with a window");
+}
+END_TEST
+
+static void means(const char *text, const char *key, const char *expected)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_json *json;
+    mf_keys k;
+    ck_assert_msg(read_keys(text, arena, &json, &k) == MF_OK, "%s", mf_error_message());
+    const char *found = mf_keys_setting(&k, "model", key);
+    ck_assert_msg(expected ? found && strcmp(found, expected) == 0 : !found,
+                  "%s: %s, expected %s", key, found ? found : "nothing",
+                  expected ? expected : "nothing");
+    mf_json_free(json);
+    mf_arena_free(arena);
+}
+
+/* GPT-2 without scale_attn_weights does not divide scores by the root of the head's size. */
+START_TEST(scales_of_attention)
+{
+    means(GPT2, "attention_scale", NULL);
+    means(GPT2, "attention_scale_by_layer", NULL);
+    means(GPT2 ",\"scale_attn_weights\":false", "attention_scale", "1");
+    means(GPT2 ",\"scale_attn_by_inverse_layer_idx\":true", "attention_scale_by_layer", "yes");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("families");
+    TCase *t = tcase_create("config");
+    tcase_add_test(t, values_that_are_refused);
+    tcase_add_test(t, too_many_blocks_with_a_window);
+    tcase_add_test(t, scales_of_attention);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

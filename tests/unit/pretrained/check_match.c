@@ -1,0 +1,320 @@
+/* match: places that rules give to tensors, tables of rules against tensors that do not fit,
+ * and weights of several tensors. Models, tables and tensors are made by hand: sizes are small
+ * enough to say where each element must lie. */
+#include "check_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <moefw/ops.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "pretrained/match.h"
+#include "pretrained/weights/values.h"
+#include "tests/lib/scratch.h"
+
+static const mf_keys sizes = {
+    .layers = 1, .heads = 2, .kv_heads = 1, .head_dim = 4, .experts = 2};
+
+static mf_param *declare(mf_store *s, const char *name, mf_shape shape)
+{
+    mf_param *p = NULL;
+    ck_assert_int_eq(mf_store_declare(s, name, shape, MF_ZEROS, false, &p), MF_OK);
+    return p;
+}
+
+static mf_store *new_store(void)
+{
+    mf_store *s = mf_store_new();
+    declare(s, "layers.0.vector", mf_shape1(6));
+    declare(s, "layers.0.matrix", mf_shape2(8, 3));
+    declare(s, "layers.0.experts", mf_shape3(2, 4, 3));
+    declare(s, "layers.0.deep", mf_shape4(1, 2, 4, 3));
+    return s;
+}
+
+/* ---- places ---- */
+
+/* What a parameter has no room for is no place: it would lie outside of its values. */
+START_TEST(parts_that_a_parameter_lacks)
+{
+    static const mf_family_rule rules[] = {
+        {"all of one", "layers.{l}.experts", MF_PART_ALL, 0, NULL},
+        {"keys", "layers.{l}.matrix", MF_PART_V, 0, NULL},
+        {"heads of three", "layers.{l}.vector", MF_PART_ALL, MF_RULE_TURNS, NULL},
+        {"fused", "layers.{l}.vector", MF_PART_ALL, MF_RULE_FUSED, NULL},
+        {"transposed", "layers.{l}.vector", MF_PART_ALL, MF_RULE_TRANSPOSED, NULL},
+        {"deep", "layers.{l}.deep", MF_PART_ALL, 0, NULL},
+        {"alone", "layers.{l}.matrix", MF_PART_HEADS, 0, NULL}};
+    mf_store *s = new_store();
+    char name[MF_ST_NAME_MAX], expected[256];
+    mf_place place;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const int rc = mf_place_find(&sizes, &rules[i], s, 0, &place, name);
+        snprintf(expected, sizeof expected, "rule '%s': layers.0.%s has no such part",
+                 rules[i].theirs, rules[i].ours + strlen("layers.{l}."));
+        ck_assert_msg(rc == MF_EINVAL, "%s: %d", rules[i].theirs, rc);
+        ck_assert_str_eq(mf_error_message(), expected);
+    }
+    /* A parameter that the model lacks is no error. */
+    const mf_family_rule other = {"t.{l}", "layers.{l}.other", MF_PART_ALL, 0, NULL};
+    ck_assert_int_eq(mf_place_find(&sizes, &other, s, 0, &place, name), MF_OK);
+    ck_assert(!place.param);
+    ck_assert_str_eq(name, "t.0");
+    mf_store_free(s);
+}
+END_TEST
+
+/* Gate and up by turns: row i of one half stands before row i of the other. */
+START_TEST(pairs_of_rows)
+{
+    static const mf_family_rule rule = {"t", "layers.{l}.matrix", MF_PART_PAIRS, 0, NULL},
+                                across = {"t", "layers.{l}.matrix", MF_PART_PAIRS,
+                                          MF_RULE_TRANSPOSED, NULL};
+    mf_store *s = new_store();
+    char name[MF_ST_NAME_MAX];
+    float values[8 * 3], out[8 * 3];
+    mf_place place;
+    for (int i = 0; i < 8 * 3; i++)
+        values[i] = (float)i;
+    ck_assert_int_eq(mf_place_find(&sizes, &rule, s, 0, &place, name), MF_OK);
+    mf_values_gather(&place, (float *const[2]){values, NULL}, out);
+    for (int r = 0; r < 8; r++)
+        for (int c = 0; c < 3; c++)
+            ck_assert(out[r * 3 + c] == values[(r % 2 * 4 + r / 2) * 3 + c]);
+    ck_assert_int_eq(mf_place_find(&sizes, &across, s, 0, &place, name), MF_OK);
+    ck_assert(place.shape[0] == 3 && place.shape[1] == 8);
+    mf_values_gather(&place, (float *const[2]){values, NULL}, out);
+    for (int r = 0; r < 8; r++)
+        for (int c = 0; c < 3; c++)
+            ck_assert(out[c * 8 + r] == values[(r % 2 * 4 + r / 2) * 3 + c]);
+    mf_store_free(s);
+}
+END_TEST
+
+/* ---- tables ---- */
+
+enum { MOST = 6 };
+
+typedef struct entry {
+    const char *name;
+    mf_st_dtype dtype;
+    int rank;
+    int64_t shape[4];
+} entry;
+
+/* Matches the tensors, which are sorted, up to one without a name. */
+static int match(const mf_family_rule *rules, const mf_store *s, const entry *list,
+                 mf_ledger *ret)
+{
+    const mf_family family = {.name = "ours", .rules = rules};
+    mf_st_tensor tensors[MOST];
+    const mf_st_tensor *all[MOST];
+    int64_t n = 0;
+    for (; n < MOST && list[n].name; n++) {
+        tensors[n] = (mf_st_tensor){.name = list[n].name,
+                                    .dtype_name = mf_st_dtype_name(list[n].dtype),
+                                    .dtype = list[n].dtype,
+                                    .rank = list[n].rank};
+        memcpy(tensors[n].shape, list[n].shape, sizeof list[n].shape);
+        all[n] = &tensors[n];
+    }
+    return mf_match_tensors(&family, &sizes, s, "folder", all, n, ret);
+}
+
+#define END_OF_RULES                                                                           \
+    {                                                                                          \
+        NULL, NULL, MF_PART_ALL, 0, NULL                                                       \
+    }
+
+/* A tensor that has rows of two parameters for each head. */
+START_TEST(rows_of_two_parameters)
+{
+    static const mf_family_rule rules[] = {
+        {"kv", "layers.{l}.k", MF_PART_HEADS, 0, "layers.{l}.v"}, END_OF_RULES};
+    static const entry list[MOST] = {{"kv", MF_ST_F32, 2, {6, 3}}};
+    static const float expected[] = {0, 1, 2, 3, 4,  5,  20, 21, 22,
+                                     6, 7, 8, 9, 10, 11, 23, 24, 25};
+    float k[4 * 3], v[2 * 3], out[6 * 3];
+    mf_store *s = mf_store_new(), *other = mf_store_new();
+    mf_ledger ledger;
+    declare(s, "layers.0.k", mf_shape2(4, 3));
+    declare(s, "layers.0.v", mf_shape2(2, 3));
+    ck_assert_int_eq(match(rules, s, list, &ledger), MF_OK);
+    ck_assert_int_eq(ledger.used, 1);
+    for (int i = 0; i < 4 * 3; i++)
+        k[i] = (float)i;
+    for (int i = 0; i < 2 * 3; i++)
+        v[i] = (float)(20 + i);
+    mf_values_gather(&ledger.places[0], (float *const[2]){k, v}, out);
+    ck_assert_mem_eq(out, expected, sizeof expected);
+    mf_free(ledger.places);
+    /* Of a model whose second parameter is wider, the tensor is named. */
+    declare(other, "layers.0.k", mf_shape2(4, 3));
+    declare(other, "layers.0.v", mf_shape2(2, 5));
+    ck_assert_int_eq(match(rules, other, list, &ledger), MF_EINPUT);
+    ck_assert_str_eq(mf_error_message(),
+                     "folder: tensor 'kv': rule 'kv': layers.0.k has no such part");
+    mf_store_free(s);
+    mf_store_free(other);
+}
+END_TEST
+
+/* Tensors that do not fit the matrix [8,16] w, which four rules can give, or the experts
+ * [2,4,32] of e. */
+START_TEST(tensors_that_do_not_fit)
+{
+    static const mf_family_rule rules[] = {{"one.weight", "w", MF_PART_ALL, 0, NULL},
+                                           {"two.weight", "w", MF_PART_ALL, 0, NULL},
+                                           {"x_proj", "e", MF_PART_ALL, MF_RULE_FUSED, NULL},
+                                           {"y_proj", "w", MF_PART_ALL, 0, NULL},
+                                           {"rows.weight", "odd", MF_PART_ALL, 0, NULL},
+                                           END_OF_RULES};
+    static const struct {
+        const char *why;
+        entry list[MOST];
+    } cases[] = {
+        {"folder: several tensors hold the same part of w",
+         {{"one.weight", MF_ST_F32, 2, {8, 16}}, {"two.weight", MF_ST_BF16, 2, {8, 16}}}},
+        {"folder: tensor 'one.qzeros' is missing, a part of one.weight",
+         {{"one.qweight", MF_ST_I32, 2, {2, 8}}}},
+        {"folder: tensor 'rows.qweight': expected a matrix whose sides 8 divides",
+         {{"rows.g_idx", MF_ST_I32, 1, {16}},
+          {"rows.qweight", MF_ST_I32, 2, {2, 6}},
+          {"rows.qzeros", MF_ST_I32, 2, {1, 1}},
+          {"rows.scales", MF_ST_F16, 2, {1, 6}}}},
+        {"folder: tensor 'one.qzeros': expected I32 of rank 2 [2,...,1] for a weight of this "
+         "size",
+         {{"one.g_idx", MF_ST_I32, 1, {16}},
+          {"one.qweight", MF_ST_I32, 2, {2, 8}},
+          {"one.qzeros", MF_ST_I32, 2, {1, 1}},
+          {"one.scales", MF_ST_F16, 2, {2, 8}}}},
+        {"folder: tensor 'x_proj_scales': expected U8 of rank 3 [2,...,1] for a weight of this "
+         "size",
+         {{"x_proj_blocks", MF_ST_U8, 4, {2, 4, 1, 16}},
+          {"x_proj_scales", MF_ST_U8, 3, {2, 4, 2}}}},
+        {"folder: tensor 'y_proj_blocks': expected weights of experts whose inputs 32 divides",
+         {{"y_proj_blocks", MF_ST_U8, 3, {8, 1, 16}}, {"y_proj_scales", MF_ST_U8, 2, {8, 1}}}},
+    };
+    mf_store *s = mf_store_new();
+    mf_ledger ledger;
+    declare(s, "w", mf_shape2(8, 16));
+    declare(s, "e", mf_shape3(2, 4, 32));
+    declare(s, "odd", mf_shape2(6, 16));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int rc = match(rules, s, cases[i].list, &ledger);
+        ck_assert_msg(rc == MF_EINPUT, "case %zu: %d", i, rc);
+        ck_assert_str_eq(mf_error_message(), cases[i].why);
+    }
+    mf_store_free(s);
+}
+END_TEST
+
+/* Four bits of a matrix that the family stores as [in,out]: its parts have the sizes of
+ * [out,in], as those of others. */
+START_TEST(transposed_weights_of_four_bits)
+{
+    static const mf_family_rule rules[] = {
+        {"t.weight", "w", MF_PART_ALL, MF_RULE_TRANSPOSED, NULL}, END_OF_RULES};
+    static const entry list[MOST] = {{"t.g_idx", MF_ST_I32, 1, {16}},
+                                     {"t.qweight", MF_ST_I32, 2, {2, 8}},
+                                     {"t.qzeros", MF_ST_I32, 2, {1, 1}},
+                                     {"t.scales", MF_ST_F16, 2, {1, 8}}};
+    char plain[MF_ST_NAME_MAX];
+    mf_store *s = mf_store_new();
+    mf_ledger ledger;
+    declare(s, "w", mf_shape2(8, 16));
+    ck_assert_int_eq(match(rules, s, list, &ledger), MF_OK);
+    ck_assert(ledger.used == 4 && ledger.skipped == 0);
+    const mf_place *p = &ledger.places[1];
+    ck_assert(p->form == MF_FORM_GPTQ && p->param && p->shape[0] == 16 && p->shape[1] == 8);
+    ck_assert(!ledger.places[0].param && p->parts[0] == 1 && p->parts[3] == 0);
+    ck_assert_str_eq(mf_place_plain_name(p, &(const mf_st_tensor){.name = "t.qweight"}, plain),
+                     "t.weight");
+    mf_free(ledger.places);
+    mf_store_free(s);
+}
+END_TEST
+
+/* ---- values of MXFP4 ---- */
+
+enum { EXPERTS = 2, OUT = 4, IN = 32 };
+
+/* Writes blocks and scales of EXPERTS matrices [OUT,IN]. */
+static void write_blocks(const char *path, const uint8_t *blocks, const uint8_t *scales)
+{
+    static const int64_t shape[] = {EXPERTS, OUT, IN / 32, 16};
+    mf_st_writer *w = mf_st_writer_new();
+    size_t i;
+    ck_assert_int_eq(mf_st_writer_add(w, "x_proj_blocks", MF_ST_U8, 4, shape), MF_OK);
+    ck_assert_int_eq(mf_st_writer_add(w, "x_proj_scales", MF_ST_U8, 3, shape), MF_OK);
+    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_OK);
+    for (const mf_st_tensor *t; (t = mf_st_writer_due(w, &i));)
+        ck_assert_int_eq(mf_st_writer_put(w, i == 0 ? blocks : scales, (size_t)t->bytes),
+                         MF_OK);
+    ck_assert_int_eq(mf_st_writer_end(w, false), MF_OK);
+    mf_st_writer_free(w);
+}
+
+/* Element (e, o, i) of the file is 2^(scale - 127) v, in the weight [E,in,out] of a family that
+ * stores it transposed as in one that does not. */
+START_TEST(values_of_blocks)
+{
+    static const float v[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
+    static const entry list[MOST] = {{"x_proj_blocks", MF_ST_U8, 4, {EXPERTS, OUT, 1, 16}},
+                                     {"x_proj_scales", MF_ST_U8, 3, {EXPERTS, OUT, 1}}};
+    uint8_t blocks[EXPERTS * OUT * 16], scales[EXPERTS * OUT];
+    float values[EXPERTS * OUT * IN];
+    const char *path = scratch_path("blocks.safetensors");
+    char plain[MF_ST_NAME_MAX];
+    mf_st_file *f = NULL;
+    for (int i = 0; i < EXPERTS * OUT * 16; i++)
+        blocks[i] = (uint8_t)(37 * i + 11);
+    for (int i = 0; i < EXPERTS * OUT; i++)
+        scales[i] = (uint8_t)(120 + i);
+    write_blocks(path, blocks, scales);
+    ck_assert_int_eq(mf_st_open(path, &f), MF_OK);
+    for (unsigned flags = 0; flags <= MF_RULE_TRANSPOSED; flags += MF_RULE_TRANSPOSED) {
+        const mf_family_rule rules[] = {
+            {"x_proj", "e", MF_PART_ALL, MF_RULE_FUSED | flags, NULL}, END_OF_RULES};
+        mf_store *s = mf_store_new();
+        mf_ledger ledger;
+        declare(s, "e", mf_shape3(EXPERTS, OUT, IN));
+        ck_assert_int_eq(match(rules, s, list, &ledger), MF_OK);
+        const mf_source from = {
+            .form = MF_FORM_MXFP4,
+            .file = {f, f},
+            .tensor = {mf_st_find(f, "x_proj_blocks"), mf_st_find(f, "x_proj_scales")}};
+        ck_assert_str_eq(mf_place_plain_name(&ledger.places[0], from.tensor[0], plain),
+                         "x_proj");
+        ck_assert_int_eq(
+            mf_values_read(&from, &ledger.places[0], (float *const[2]){values, NULL}), MF_OK);
+        for (int row = 0; row < EXPERTS * OUT; row++)
+            for (int i = 0; i < IN; i++) {
+                const int bits = blocks[row * 16 + i / 2] >> (i % 2 ? 4 : 0) & 15;
+                const float size = ldexpf(v[bits & 7], scales[row] - 127);
+                ck_assert_msg(values[row * IN + i] == (bits & 8 ? -size : size), "row %d, %d",
+                              row, i);
+            }
+        mf_free(ledger.places);
+        mf_store_free(s);
+    }
+    mf_st_close(f);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("match");
+    TCase *t = tcase_create("match");
+    tcase_add_test(t, parts_that_a_parameter_lacks);
+    tcase_add_test(t, pairs_of_rows);
+    tcase_add_test(t, rows_of_two_parameters);
+    tcase_add_test(t, tensors_that_do_not_fit);
+    tcase_add_test(t, transposed_weights_of_four_bits);
+    tcase_add_test(t, values_of_blocks);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
