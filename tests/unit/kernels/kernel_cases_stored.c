@@ -133,7 +133,7 @@ static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 1
                                    {1, 14, 600, 160}, {4, 9, 72, 64},  {3, 50, 264, 96},
                                    {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248},
                                    {1, 2, 40, 1120},  {4, 40, 40, 96}, {1, 5, 40, 104},
-                                   {1, 21, 88, 1112}};
+                                   {1, 21, 40, 136}};
 #define SIZES 13
 
 /* The same for matrix registers: more rows than are packed at once, and more inputs or
