@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -152,7 +153,7 @@ void mf_world_abort(mf_world *w, int code)
     last_code = code;
     signal(SIGALRM, give_up);
     alarm(LAST_SECONDS);
-    w->table->abort(w->comm, code);
+    MF_LAST(w->table->abort(w->comm, code));
     _exit(code);
 }
 

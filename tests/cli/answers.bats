@@ -77,6 +77,15 @@ says() {
     run "$MOEFW" ckpt diff more a --json
     [ "$status" -eq 1 ]
     [[ "$output" == *'"how":"only in the first"'* ]]
+    # whole numbers: how many differ, without a distance
+    for values in 'abcdefgh' 'abXYefZh'; do
+        mkdir -p "$values/ckpt/step-1"
+        printf '\100\0\0\0\0\0\0\0%-64s%s' '{"n":{"dtype":"I16","shape":[4],"data_offsets":[0,8]}}' $values \
+            >"$values/ckpt/step-1/model.safetensors"
+    done
+    says 1 $'n: other values: 2 elements\n' "$MOEFW" ckpt diff abcdefgh/ckpt/step-1 abXYefZh/ckpt/step-1
+    run --separate-stderr "$MOEFW" ckpt diff abcdefgh/ckpt/step-1 abXYefZh/ckpt/step-1 --json
+    [ "$output" = '{"differences":[{"name":"n","how":"other values","elements":2,"max_abs":null}],"tensors":1,"identical":false}' ]
     # a value that is no number differs by more than any other
     cp -r a nan
     printf '\377\377\377\177' | dd of=nan/ckpt/step-2/model.safetensors bs=1 status=none conv=notrunc \
@@ -164,6 +173,7 @@ says() {
     run "$MOEFW" plugin info linear --json
     [ "$status" -eq 0 ]
     [[ "$output" == *'"name":"temperature"'*'"type":"real"'* ]]
+    says 0 '"name":"target","type":"string","default":null' "$MOEFW" plugin info schedule --json # it must be given
     says 0 'no options' "$MOEFW" plugin info z_loss
     run --separate-stderr "$MOEFW" plugin check relu --json --set moe.top_k=1
     [ "$status" -eq 0 ]
@@ -173,6 +183,8 @@ says() {
 @test "runs: two orders at once, too many columns, and a folder that is none" {
     says 2 '--sort and --rank both order the runs' "$MOEFW" runs a b --sort loss --rank val_loss
     says 2 '--show: expected at most' "$MOEFW" runs a b --show "$(seq -s , 100 200)"
+    # shellcheck disable=SC2046 # words
+    says 2 'a table has at most 128 columns, not 129' "$MOEFW" runs --diff $(printf 'a %.0s' $(seq 128))
     run "$MOEFW" runs a b --sort step --reverse
     [ "$status" -eq 0 ]
     mkdir -p runs && cp -r a runs/one

@@ -225,7 +225,7 @@ static int predict_device(const mf_cli *cli, const char *name)
     if (rc == MF_OK) {
         m.memory = (double)(cost.graphs + cost.values + cost.sums);
         if (m.hosted > 0)
-            mf_log(MF_LOG_WARN, "%d ops of plugins run on the host; their time is not known",
+            mf_log(MF_LOG_WARN, "ops of plugins that run on the host, of unknown time: %d",
                    m.hosted);
         if (mf_cli_json(cli))
             rc = meter_json(s->config, &m);
