@@ -29,7 +29,7 @@ struct mf_world {
     int rank, ranks;
     double patience;
     bool agreed;
-    int64_t sent; /* bytes so far */
+    int64_t sent;          /* bytes so far */
     mf_comm_place *places; /* [ranks] */
     mf_comm_piece *pieces; /* [2 ranks] for gathers */
 };

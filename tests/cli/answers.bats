@@ -145,6 +145,18 @@ says() {
     [ "$(grep -c 'a real difference' <<<"$output")" -eq 1 ]
     [[ "$output" == *'more'* ]]
     says 0 'same apart from ties' "$MOEFW" trace diff a.trace b.trace --tolerance 10 --list 1
+    # a router that tells no probabilities: how far apart two choices are is unknown
+    mkdir -p silent && sed 's/^ *out->prob = .*;/;/' "$srcdir/plugins/routers/hash.c" >silent/silent.c
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o silent/silent.so silent/silent.c -lm
+    for seed in 1 2; do
+        small silent/$seed --plugin silent/silent.so --set router.seed=$seed --seed 1
+        "$MOEFW" trace record silent/$seed --plugin silent/silent.so -o silent/$seed.trace -q --batches 1
+    done
+    run "$MOEFW" trace diff silent/1.trace silent/2.trace --list 1
+    [ "$status" -eq 1 ]
+    grep -q '^layer 0: 64 tokens, [1-9][0-9]* choose otherwise .*; no probabilities$' <<<"$output"
+    grep -qE ': A chooses [0-7], B [0-7]; gap unknown: a real difference$' <<<"$output"
     run env TMPDIR=/nowhere "$MOEFW" trace replay a.trace a
     [ "$status" -eq 1 ]
     [[ "$output" == *'/nowhere/moefw-replay-'*': cannot make a file for the replay: '* ]]
@@ -180,11 +192,16 @@ says() {
     [[ "$output" == '{"plugin":"relu","kind":"router","abi":1,"pass":true,"checks":['*'"skipped":'*'"detail":"'* ]]
 }
 
+@test "bench: several routers by turns, and too many of them; a comparison's own words" {
+    says 2 '--turns: expected one router, found 2' "$MOEFW" bench routers --routers linear,hash --turns
+    says 2 'routers: expected at most 128, found 129' "$MOEFW" bench routers --routers "$(printf 'r%d,' $(seq 129))"
+    says 2 'usage: ' "$MOEFW" --compared-run
+    says 1 'the comparison has ended' "$MOEFW" --compared-run 1 train
+}
+
 @test "runs: two orders at once, too many columns, and a folder that is none" {
     says 2 '--sort and --rank both order the runs' "$MOEFW" runs a b --sort loss --rank val_loss
     says 2 '--show: expected at most' "$MOEFW" runs a b --show "$(seq -s , 100 200)"
-    # shellcheck disable=SC2046 # words
-    says 2 'a table has at most 128 columns, not 129' "$MOEFW" runs --diff $(printf 'a %.0s' $(seq 128))
     run "$MOEFW" runs a b --sort step --reverse
     [ "$status" -eq 0 ]
     mkdir -p runs && cp -r a runs/one

@@ -189,8 +189,8 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; NaN for other
- * types. *elements: number of elements whose bits differ. */
+/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; NaN for
+ * other types. *elements: number of elements whose bits differ. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {
