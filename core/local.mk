@@ -4,6 +4,7 @@ CORE += core/base/arena.c
 CORE += core/base/clock.c
 CORE += core/base/clock.h
 CORE += core/base/file/dir.c
+CORE += core/base/coverage.h
 CORE += core/base/error.c
 CORE += core/base/error.h
 CORE += core/base/float_control.c

@@ -9,6 +9,7 @@ UNIT += tests/unit/graph/check_backward
 UNIT += tests/unit/data/check_batch
 UNIT += tests/unit/model/check_bounds
 UNIT += tests/unit/train/check_checkpoint
+UNIT += tests/unit/cli/check_cli
 UNIT += tests/unit/train/check_data_sums
 UNIT += tests/unit/train/check_events
 UNIT += tests/unit/model/check_config

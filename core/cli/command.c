@@ -2,6 +2,7 @@
  * standard descriptors, ignored signals, handlers that name a plugin that crashes. An error is
  * printed once, at the end of moefw_main. */
 #include <moefw/command.h>
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/paths.h"
 #include "base/hint.h"
@@ -50,7 +51,7 @@ static int close_stdout(int rc)
         why = EPIPE; /* an earlier write failed */
     if (why == EPIPE) {
         signal(SIGPIPE, SIG_DFL);
-        raise(SIGPIPE);
+        MF_LAST(raise(SIGPIPE));
     }
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EIO, "cannot write the results to standard output: %s",

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/coverage.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static volatile sig_atomic_t result; /* the status of a main that has returned */
@@ -12,7 +13,7 @@ static volatile sig_atomic_t result; /* the status of a main that has returned *
 /* A destructor that calls _exit(0) does not make a success of a failure. */
 MOEFW_API void _exit(int status)
 {
-    moefw_exit(status != 0 ? status : result);
+    MF_LAST(moefw_exit(status != 0 ? status : result));
 }
 
 MOEFW_API void _Exit(int status)

@@ -2,6 +2,7 @@
  * cost time, or with stacks that are too small. The runtime reads its settings from the
  * environment only when it is loaded. A program that uses the library must set them itself. */
 #include "cli/restart.h"
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/paths.h"
 
@@ -82,6 +83,6 @@ int mf_cli_restart(char **argv)
     if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("GOMP_SPINCOUNT", SPINS, 0) == 0)
         restart = true;
-    if (restart) execv(mf_paths_program(), argv);
+    if (restart) MF_LAST(execv(mf_paths_program(), argv));
     return MF_OK;
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/coverage.h"
 
 static volatile sig_atomic_t stop_signal;
 static moefw_run *volatile listener; /* NULL: none */
@@ -16,7 +17,7 @@ static void on_stop(int number)
 {
     if (stop_signal == number) { /* the same signal again ends the process at once */
         signal(number, SIG_DFL);
-        raise(number);
+        MF_LAST(raise(number));
     }
     stop_signal = number;
     if (listener) moefw_run_ask_stop(listener, number);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -28,7 +29,7 @@ struct mf_world {
     int rank, ranks;
     double patience;
     bool agreed;
-    int64_t sent; /* bytes so far */
+    int64_t sent;          /* bytes so far */
     mf_comm_place *places; /* [ranks] */
     mf_comm_piece *pieces; /* [2 ranks] for gathers */
 };
@@ -152,7 +153,7 @@ void mf_world_abort(mf_world *w, int code)
     last_code = code;
     signal(SIGALRM, give_up);
     alarm(LAST_SECONDS);
-    w->table->abort(w->comm, code);
+    MF_LAST(w->table->abort(w->comm, code));
     _exit(code);
 }
 

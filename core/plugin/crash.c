@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "graph/graph.h"
@@ -192,30 +193,20 @@ static const char *signal_name(int number)
     return "killed by a signal";
 }
 
-/* A process that ends by _exit or by a signal writes no counters of gcov by itself. */
-#ifdef MF_COVERAGE
-void __gcov_dump(void);
-#define WRITE_COUNTERS() __gcov_dump()
-#else
-#define WRITE_COUNTERS() ((void)0)
-#endif
-
 /* Ends the process without a message. It does not call _exit, which a program may replace
  * by mf_crash_exit. */
 static _Noreturn void end_now(int status)
 {
-    WRITE_COUNTERS();
     for (;;)
-        syscall(SYS_exit_group, status);
+        MF_LAST(syscall(SYS_exit_group, status));
 }
 
 static void on_signal(int number)
 {
     /* 4 is the exit status for every plugin that breaks its contract */
     if (name_running(signal_name(number)) && report_fd < 0) end_now(4);
-    WRITE_COUNTERS();
     signal(number, SIG_DFL);
-    raise(number);
+    MF_LAST(raise(number));
 }
 
 /* An end of the program that its main has not asked for, while no plugin is known to run: by

@@ -77,6 +77,15 @@ says() {
     run "$MOEFW" ckpt diff more a --json
     [ "$status" -eq 1 ]
     [[ "$output" == *'"how":"only in the first"'* ]]
+    # whole numbers: how many differ, without a distance
+    for values in 'abcdefgh' 'abXYefZh'; do
+        mkdir -p "$values/ckpt/step-1"
+        printf '\100\0\0\0\0\0\0\0%-64s%s' '{"n":{"dtype":"I16","shape":[4],"data_offsets":[0,8]}}' $values \
+            >"$values/ckpt/step-1/model.safetensors"
+    done
+    says 1 $'n: other values: 2 elements\n' "$MOEFW" ckpt diff abcdefgh/ckpt/step-1 abXYefZh/ckpt/step-1
+    run --separate-stderr "$MOEFW" ckpt diff abcdefgh/ckpt/step-1 abXYefZh/ckpt/step-1 --json
+    [ "$output" = '{"differences":[{"name":"n","how":"other values","elements":2,"max_abs":null}],"tensors":1,"identical":false}' ]
     # a value that is no number differs by more than any other
     cp -r a nan
     printf '\377\377\377\177' | dd of=nan/ckpt/step-2/model.safetensors bs=1 status=none conv=notrunc \
@@ -136,6 +145,18 @@ says() {
     [ "$(grep -c 'a real difference' <<<"$output")" -eq 1 ]
     [[ "$output" == *'more'* ]]
     says 0 'same apart from ties' "$MOEFW" trace diff a.trace b.trace --tolerance 10 --list 1
+    # a router that tells no probabilities: how far apart two choices are is unknown
+    mkdir -p silent && sed 's/^ *out->prob = .*;/;/' "$srcdir/plugins/routers/hash.c" >silent/silent.c
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o silent/silent.so silent/silent.c -lm
+    for seed in 1 2; do
+        small silent/$seed --plugin silent/silent.so --set router.seed=$seed --seed 1
+        "$MOEFW" trace record silent/$seed --plugin silent/silent.so -o silent/$seed.trace -q --batches 1
+    done
+    run "$MOEFW" trace diff silent/1.trace silent/2.trace --list 1
+    [ "$status" -eq 1 ]
+    grep -q '^layer 0: 64 tokens, [1-9][0-9]* choose otherwise .*; no probabilities$' <<<"$output"
+    grep -qE ': A chooses [0-7], B [0-7]; gap unknown: a real difference$' <<<"$output"
     run env TMPDIR=/nowhere "$MOEFW" trace replay a.trace a
     [ "$status" -eq 1 ]
     [[ "$output" == *'/nowhere/moefw-replay-'*': cannot make a file for the replay: '* ]]
@@ -164,10 +185,18 @@ says() {
     run "$MOEFW" plugin info linear --json
     [ "$status" -eq 0 ]
     [[ "$output" == *'"name":"temperature"'*'"type":"real"'* ]]
+    says 0 '"name":"target","type":"string","default":null' "$MOEFW" plugin info schedule --json # it must be given
     says 0 'no options' "$MOEFW" plugin info z_loss
     run --separate-stderr "$MOEFW" plugin check relu --json --set moe.top_k=1
     [ "$status" -eq 0 ]
     [[ "$output" == '{"plugin":"relu","kind":"router","abi":1,"pass":true,"checks":['*'"skipped":'*'"detail":"'* ]]
+}
+
+@test "bench: several routers by turns, and too many of them; a comparison's own words" {
+    says 2 '--turns: expected one router, found 2' "$MOEFW" bench routers --routers linear,hash --turns
+    says 2 'routers: expected at most 128, found 129' "$MOEFW" bench routers --routers "$(printf 'r%d,' $(seq 129))"
+    says 2 'usage: ' "$MOEFW" --compared-run
+    says 1 'the comparison has ended' "$MOEFW" --compared-run 1 train
 }
 
 @test "runs: two orders at once, too many columns, and a folder that is none" {

@@ -235,6 +235,16 @@ C
     diff <(echo "$output" | timeless) <(timeless <whole.json)
 }
 
+@test "without --out results get a folder with the next number; if all runs diverge, the status is 5" {
+    mkdir -p runs/default-compare-1
+    run --separate-stderr small --routers linear --seeds 1 --steps 12 -q --set train.lr=1000 --set train.clip=0 \
+        --set train.warmup=0 --set train.schedule=constant --set train.eval_batches=1 --set train.final_batches=1
+    [ "$status" -eq 5 ] || { echo "$status $stderr"; false; }
+    [[ "$stderr" == *"moefw: every run diverged; a smaller train.lr may help" ]]
+    [ "${lines[-1]}" = runs/default-compare-2 ]
+    [ -z "$(ls runs/default-compare-1)" ]
+}
+
 @test "stopped by a signal: 143, and it continues" {
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 \

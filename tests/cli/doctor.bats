@@ -1,5 +1,7 @@
 # doctor and graph: what they print.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" XDG_DATA_HOME="$BATS_TEST_TMPDIR"
@@ -47,6 +49,9 @@ setup() {
         [ "$status" -eq 6 ]
         [[ "$output" == *"MOEFW_GEMM=onednn"*oneDNN* ]]
         [ ! -e runs ]
+        MOEFW_GEMM=onednn run "$MOEFW" doctor # which goes on
+        [ "$status" -eq 6 ]
+        [[ "$output" =~ kernels\ +none.*plugins\ +[0-9]+\ routers,.*$'\n'"warning: MOEFW_GEMM=onednn: " ]]
     fi
 }
 
@@ -57,6 +62,13 @@ setup() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"1 refused"* ]]
     [[ "$output" == *"broken"* ]]
+    # as JSON, with what the environment changes
+    OPENBLAS_CORETYPE=Haswell LD_LIBRARY_PATH=/nowhere LD_PRELOAD='' run --separate-stderr "$MOEFW" doctor --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"OPENBLAS_CORETYPE":"Haswell"'* ]]
+    [[ "$output" == *'"refused":[{"name":"broken","message":"'*'broken.so'*'"}],"plugins":"'*' 1 refused","warnings":["'* ]]
+    warnings=${output#*'"warnings":['}
+    [[ "$warnings" == '"OPENBLAS_CORETYPE is set: '*'","some plugins are refused: '*'","LD_PRELOAD is set: '*'","LD_LIBRARY_PATH is set: '* ]]
 }
 
 @test "graph prints DOT" {

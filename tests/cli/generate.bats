@@ -1,5 +1,7 @@
 # Evaluation and generation from a trained run.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export OMP_WAIT_POLICY=passive
     cd "$BATS_FILE_TMPDIR" || exit 1
@@ -245,6 +247,42 @@ number() {
     a=$(bash -c "$talk 2>/dev/null")
     b=$(bash -c "$talk 2>/dev/null")
     [ "$a" = "$b" ]
+}
+
+@test "a conversation sets how words are drawn, refuses what is no such number, and lists what it obeys" {
+    # the likeliest alone, whether by temperature, number or probability
+    printf '/tokens 20\n/temp 0\nthe cook\n' | "$MOEFW" generate run -q -i 2>/dev/null >greedy
+    for line in '/top-k 1' '/top-p 0'; do
+        printf '/tokens 20\n/temp 1\n/top-k 0\n/top-p 1\n%s\nthe cook\n' "$line" | "$MOEFW" generate run -q -i 2>/dev/null | cmp - greedy
+    done
+    printf '/help\n/top-k -1\n/top-p 2\n/repeat-penalty 1.5\n/repeat-penalty 0\n/skip on\n' |
+        "$MOEFW" generate run -q -i >listed 2>said
+    [ "$(grep -c 'error: expected a number from 0 to 1e+09, found .-1.$' said)" -eq 1 ]
+    [ "$(grep -c 'error: expected a number from 0 to 1, found .2.$' said)" -eq 1 ]
+    [ "$(grep -c 'error: expected a number from 0.01 to 100, found .0.$' said)" -eq 1 ]
+    [ "$(grep -c 'error: this model has no skips' said)" -eq 1 ]
+    for command in help gates gate skip route experts baseline new tokens temp top-k top-p repeat-penalty exit; do
+        [ "$(grep -cE "^/$command  *" listed)" -eq 1 ] || { echo "$command"; cat listed; return 1; }
+    done
+    # a line that is too long is refused as a whole, and the next one is read
+    { head -c 70000 /dev/zero | tr '\0' x; printf '\n/nonsense\n'; } | "$MOEFW" generate run -q -i >out 2>said
+    [ "$(grep -c 'error: ' said)" -eq 2 ]
+    grep -q 'error: expected lines of at most 65534 bytes$' said
+    grep -q "error: no command '/nonsense'" said
+    [ ! -s out ]
+}
+
+@test "what a run's plugins and data are told with, eval and generate print once" {
+    mkdir -p "$BATS_TEST_TMPDIR/moefw/plugins.d"
+    printf '[plugon mine]\nkind = router\n' >"$BATS_TEST_TMPDIR/moefw/plugins.d/odd.ini"
+    run --separate-stderr "$MOEFW" generate run -q -p "the " -n 1
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "moefw: warning: $BATS_TEST_TMPDIR/moefw/plugins.d/odd.ini: [plugon mine] passed over: expected [plugin NAME]" ]
+    rm -r "$BATS_TEST_TMPDIR/moefw"
+    for i in 1 2 3 4 5 6; do echo '{"text": "the old cook stirs the soup near the oven"}'; done >lines.txt
+    run --separate-stderr "$MOEFW" eval run --data lines.txt
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "lines.txt holds JSON lines (data.format = text reads it as text)" ]
 }
 
 @test "on a terminal, lines are edited, and earlier ones come back" {

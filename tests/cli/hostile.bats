@@ -117,6 +117,24 @@ ended() {
     ended "export TMPDIR=/nowhere"
 }
 
+@test "a program with privileges that its caller lacks refuses to run" {
+    [ "$(id -u)" -eq 0 ] || skip "needs root"
+    ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer wants its own main"
+    local group
+    group=$(getent group | awk -F: '$3 > 0 { print $3; exit }')
+    # the loader ignores $ORIGIN in such a program
+    ${CC:-cc} -I"$srcdir/include" -I"$srcdir/core" -o given "$srcdir/core/cli/main.c" -L"$(dirname "$MOEFW")" \
+        -l:libmoefw.so.0 -Wl,-rpath,"$(cd "$(dirname "$MOEFW")" && pwd)"
+    run ./given --version
+    [ "$status" -eq 0 ]
+    chgrp "$group" given
+    chmod g+s given
+    run ./given --version
+    [ "$status" -eq 2 ] || { [ "$status" -eq 0 ] && findmnt -n -o OPTIONS -T . | grep -q nosuid && skip "nosuid"; }
+    [[ "$output" == "moefw: refuses to run with privileges that its caller lacks (setuid, setgid or file capabilities): "* ]]
+    [ "${#lines[@]}" -eq 1 ]
+}
+
 @test "nohup works: an ignored SIGHUP stays ignored" {
     (
         trap '' HUP

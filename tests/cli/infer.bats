@@ -134,4 +134,10 @@ steps() { # of run/memory.jsonl
         holds "($(value gb_per_s) / $(value read_gb_per_s) / $(value share) - 1) ^ 2 < 1e-12 && $(value share) == $(value share_max)"
         holds "$(value bytes) > 2 ^ 27 && $(value bytes) <= 2 ^ 28"
     done
+    # as text: a share of one pair is its own range
+    run "$MOEFW" bench stored --repetitions 1 -t 1
+    [[ "${lines[0]}" == "1 thread(s), "*"; a row (f32) for each of 8 experts [2048,2048], beside a loop that reads the same bytes" ]]
+    [ "${lines[1]}" = "type  experts       MB   GB/s reading  share  of 1 pairs" ]
+    tail -n +3 <<<"$output" | awk '{ off = $4 / $5 - $6; bad = bad || NF != 9 || $6 != $7 || $8 != "to" || $7 != $9 ||
+        $3 < 134 || $3 > 268.5 || off > .1 * $6 || off < -.1 * $6; all = all $1 " " } END { exit bad || all != "f32 bf16 f16 int4 mxfp4 " }'
 }

@@ -177,14 +177,25 @@ answered() {
     answered 2 "unknown router plugin 'linaer'; did you mean 'linear'?" -- eval run --set router.plugin=linaer
     answered 2 "unknown plugin 'linaer'; did you mean 'linear'?" -- eval run --plugin linaer
     answered 2 "unknown section [trian]; did you mean [train]?" -- doctor --set trian.lr=3
-    answered 2 "unknown key 'temperatur' in [router]; did you mean 'temperature'?" -- doctor --set router.temperatur=3
+    mkdir -p data/moefw/plugins/routers # a plugin that cannot be loaded has no keys, and hides no others
+    echo no >data/moefw/plugins/routers/broken.so
+    XDG_DATA_HOME=$PWD/data answered 2 "unknown key 'temperatur' in [router]; did you mean 'temperature'?" -- \
+        doctor --set router.temperatur=3
+    answered 2 "--set: unknown router plugin 'linaer'; did you mean 'linear'?" -- doctor --set router.plugin=linaer
     answered 2 "unknown plugin 'linaer'; did you mean 'linear'?" -- plugin list --plugin linaer
     answered 2 "--set: 'nodot': expected SECTION.KEY=VALUE" -- runs --set nodot
     # What is right has no effect: verbs of a run say so, others do not use it at all.
-    run --separate-stderr "$MOEFW" eval run --set model.dim=8 --set router.temperature=2
+    run --separate-stderr "$MOEFW" eval run --set model.dim=8 --set router.temperature=2 --set adapter.more.plugin=none
     [ "$status" -eq 0 ]
+    [[ "$stderr" == *"--set=adapter.more.plugin=none is ignored: run has its own configuration"* ]]
     [[ "$stderr" == *"--set=model.dim=8 is ignored: run has its own configuration"* ]]
     [[ "$stderr" == *"--set=router.temperature=2 is ignored: run has its own configuration"* ]]
+    # a run whose own plugin is gone has not the one that is given, and cannot be opened
+    cp -r run gone
+    sed -i 's/^plugin = .*linear.*/plugin = lost/' gone/config.ini
+    run --separate-stderr "$MOEFW" eval gone --plugin linear
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *"--plugin=linear is ignored: gone has its own configuration"*"unknown router plugin 'lost'"* ]]
     run --separate-stderr "$MOEFW" doctor --set model.heads=3 --set router.temperature=2
     [ "$status" -eq 0 ]
     [ -z "$stderr" ]

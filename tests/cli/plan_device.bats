@@ -114,6 +114,13 @@ launched() {
     [ $(($(of launches) - planned_even)) -eq 3 ]
 }
 
+@test "an op of a plugin without code for a device runs on the host, in an unknown time" {
+    # shellcheck disable=SC2086
+    run -0 --separate-stderr "$MOEFW" plan default $tiny --device h100 --json --set router.plugin=hash
+    [[ "$output" == *'"hosted":1,'* ]]
+    [ "$stderr" = "moefw: warning: 1 op of plugins runs on the host, in an unknown time" ]
+}
+
 @test "bad arguments: one message, exit status 2" {
     run -2 "$MOEFW" plan default --device h1000
     [[ "$output" == *"--device=h1000: no figures are known of this device; expected h100"* ]]

@@ -306,6 +306,8 @@ TXT
     [ "$status" -eq 2 ]
     [[ "$output" == "moefw: --ranks 5, but train.accumulate = 4: "* ]]
     grep -q '"layouts":\[{"data":[0-9]*,"expert":[0-9]*,"tensor":[0-9]*,"pipeline":[0-9]*,"step_s":' plan
+    run --separate-stderr "$MOEFW" plan default --cluster "$srcdir/share/cluster/h100.ini" --set data.path=missing.txt
+    [ "$stderr" = "moefw: warning: memory is not known without the data of the configuration" ]
     run "$MOEFW" plan default --cluster "$srcdir/share/cluster/h100.ini"
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" =~ ^1\ ranks:\ .*\ s\ a\ step ]]

@@ -97,6 +97,7 @@ verbs() {
 @test "unknown verbs and options name the nearest" {
     refused 2 "unknown verb 'confg'" "'config'" -- confg show
     refused 2 "unknown verb 'my.ini'" "moefw train my.ini" -- my.ini
+    refused 2 "unknown verb 'zzqqyy'; 'moefw --help' lists them" -- zzqqyy
     refused 2 "unknown option '--jsn'" "'--json'" -- config show --jsn
     refused 2 "unknown option '--jsn'" "'--json'" -- --jsn config show
     refused 2 "unknown option '-Z'" "--help" -- config show -Z
@@ -182,6 +183,12 @@ on_terminal() {
     [[ "$output" == *"standard output"* ]]
     run bash -c '"$MOEFW" config show --template | head -1 2>&1'
     [ "${#lines[@]}" -eq 1 ]
+    # If nobody reads, the program ends as others do: by the signal.
+    run bash -c 'exec 9> >(:); wait $!; "$MOEFW" config show >&9'
+    [ "$status" -eq $((128 + $(kill -l PIPE))) ]
+    run bash -c '"$MOEFW" data synth --bytes 100000 >/dev/full'
+    [ "$status" -eq 1 ]
+    [ "$output" = "moefw: stdout: cannot write: No space left on device" ]
 }
 
 @test "closed standard descriptors are no problem" {
@@ -211,6 +218,8 @@ on_terminal() {
     refused 2 "is DOT" -- graph run --json
     refused 2 "is a shell script" -- completion bash --json
     refused 2 "is the text" -- tokenize decode byte ids --json
+    refused 2 "one operand too many: 'more'" -- completion bash more
+    refused 2 "no words of kind 'verbs'" -- completion words verbs
 }
 
 @test "bash completes verbs, actions, options, choices and presets" {
@@ -254,6 +263,8 @@ on_terminal() {
     typed "moefw train --set model.no" | grep -qx 'model.norm='
     [ "$(typed "moefw train --set model.norm=r")" = rmsnorm ]
     [ "$(typed "moefw train --set=model.norm=r")" = rmsnorm ]
+    [ "$(typed "moefw train --set train.lr=")" = \
+        "$("$MOEFW" config show --template | sed -n '/^\[train\]/,/^\[/s/^;lr = //p')" ] # a number: its default
     [ "$(typed "moefw train --set moe.renormalize=" | tr '\n' ' ')" = "yes no " ]
     typed "moefw train --set router.plugin=" | grep -qx hadamard
     run ! grep -qx swiglu <(typed "moefw train --set router.plugin=")
@@ -400,10 +411,9 @@ END
     MOEFW_GEMM=mkl run "$MOEFW" plugin check linear
     [ "$status" -eq 2 ]
     [[ "$output" == *"own, openblas or onednn"*"mkl"* ]]
-    run "$MOEFW" bench gemm --repetitions 0
-    [ "$status" -eq 2 ]
-    run "$MOEFW" bench stored --repetitions 0
-    [ "$status" -eq 2 ]
+    for what in gemm stored comm infer train; do
+        refused 2 "--repetitions=0: expected at least 1 for bench $what" -- bench $what --repetitions 0
+    done
     run "$MOEFW" train --data nowhere.txt
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere.txt"* ]]

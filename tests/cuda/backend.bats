@@ -147,6 +147,13 @@ unit() {
     # shellcheck disable=SC2086
     run -0 "$MOEFW" config check default $tiny --json
     [[ "$output" == *'"device_mib":null'* ]]
+    # as text, rounded, and only of a device
+    # shellcheck disable=SC2086
+    run -0 "$MOEFW" config check default $tiny --device cuda --set model.dim=128 --set train.accumulate=2
+    [ "${lines[1]}" = "$(printf '%.0f MiB of the device to train, and what its backend takes for itself' "$planned")" ]
+    # shellcheck disable=SC2086
+    run -0 "$MOEFW" config check default $tiny
+    [[ "$output" != *"MiB of the device"* ]]
 }
 
 # counted STEPS OUTPUT: the numbers of a run in launches$STEPS, copies$STEPS, kernels$STEPS, gemms$STEPS,

@@ -82,6 +82,14 @@ near() {
     run -0 --separate-stderr on cuda bench gemm --most 2 --repetitions 1 --json
     [ "$(grep -c '"what":"gemm".*"by":"cuda"' <<<"$output")" -eq 2 ]
     [[ "$output" != *'"isa"'* ]]
+    run -0 --separate-stderr on cuda bench gemm --most 2 --repetitions 1
+    [ "${lines[0]}" = "device cuda: no peak is known" ]
+    [ "${lines[1]}" = "form   types   E      m      n      k         ms  GFLOP/s of peak" ]
+    [[ "${#lines[@]}" -eq 4 && "${lines[3]}" == "x w^T  bf16 "*" -" ]]
+    # 66.9 and 989.4 TFLOP/s by its data sheet
+    MOEFW_FAKE_NAME="NVIDIA H100 80GB HBM3" run -0 --separate-stderr on cuda bench gemm --most 2 --repetitions 1
+    [[ "${lines[0]}" == "device cuda: 66900 GFLOP/s in f32 and 989400 in bf16 by its data sheet or clock" ]]
+    [[ "${lines[2]}" == "x w^T  f32 "*" %" && "${lines[3]}" == "x w^T  bf16 "*" %" ]]
     run -0 --separate-stderr on cuda bench layer --dim 16 --hidden 16 --experts 4 --tokens 16 --repetitions 1
     [[ "$output" == *", cuda"*"no peak of this device is known"*"0 ops ran on the host"* ]]
     for what in train generate prompt infer; do

@@ -189,12 +189,13 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; 0 for other
- * types. *elements: number of elements whose bits differ; for other types number of bytes. */
+/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; NaN for
+ * other types. *elements: number of elements whose bits differ. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {
-    *largest = 0;
+    const size_t width = mf_st_dtype_size(x->dtype);
+    *largest = x->dtype == MF_ST_F32 ? 0 : (double)NAN;
     *elements = 0;
     for (uint64_t at = 0; at < x->bytes;) {
         size_t n = x->bytes - at < PART * sizeof(float) ? (size_t)(x->bytes - at)
@@ -204,8 +205,8 @@ static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor
         if (rc != MF_OK) return rc;
         at += n;
         if (x->dtype != MF_ST_F32) {
-            for (size_t i = 0; i < n; i++)
-                *elements += ((char *)c->x)[i] != ((char *)c->y)[i];
+            for (size_t i = 0; i < n; i += width)
+                *elements += memcmp((char *)c->x + i, (char *)c->y + i, width) != 0;
             continue;
         }
         for (size_t i = 0; i < n / sizeof(float); i++) {
@@ -224,11 +225,10 @@ static void tell(comparison *c, const char *name, const char *how, double larges
 {
     c->differ++;
     if (!c->json) {
-        if (elements > 0)
-            printf("%s: %s: %lld elements, at most %g apart\n", mf_shown(name), mf_shown(how),
-                   (long long)elements, largest);
-        else
-            printf("%s: %s\n", mf_shown(name), mf_shown(how));
+        printf("%s: %s", mf_shown(name), mf_shown(how));
+        if (elements > 0) printf(": %lld elements", (long long)elements);
+        if (elements > 0 && !isnan(largest)) printf(", at most %g apart", largest);
+        putchar('\n');
         return;
     }
     mf_jw_object(c->w);

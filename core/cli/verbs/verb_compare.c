@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -402,7 +403,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
         fflush(stdout);
         signal(stopped_by, SIG_DFL);
-        raise(stopped_by);
+        MF_LAST(raise(stopped_by));
     }
     return rc;
 }

@@ -225,8 +225,8 @@ static int predict_device(const mf_cli *cli, const char *name)
     if (rc == MF_OK) {
         m.memory = (double)(cost.graphs + cost.values + cost.sums);
         if (m.hosted > 0)
-            mf_log(MF_LOG_WARN, "%d ops of plugins run on the host; their time is not known",
-                   m.hosted);
+            mf_log(MF_LOG_WARN, "%d op%s of plugins run%s on the host, in an unknown time",
+                   m.hosted, m.hosted == 1 ? "" : "s", m.hosted == 1 ? "s" : "");
         if (mf_cli_json(cli))
             rc = meter_json(s->config, &m);
         else

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -350,7 +351,7 @@ static int run_verb(const mf_cli *cli)
         mf_log(MF_LOG_WARN, "%s", mf_error_message());
         fflush(stdout);
         signal(stopped_by, SIG_DFL);
-        raise(stopped_by);
+        MF_LAST(raise(stopped_by));
     }
     return rc;
 }

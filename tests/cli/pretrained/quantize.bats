@@ -100,6 +100,16 @@ value() {
     [ "$(wc -c <new.hf/model.safetensors)" -eq "$(wc -c <other.hf/model.safetensors)" ]
 }
 
+@test "experts that the calibration does not reach are rounded, which is told" {
+    # two tokens take at most four of eight experts, which have three matrices in each of two layers
+    run "$MOEFW" quantize run -o new --gptq 1 "${small[@]}" --set model.seq=2 --set train.batch=1 --batches 1
+    [ "$status" -eq 0 ]
+    rounded=$(sed -n 's/^\([0-9]*\) of them are rounded to nearest: the calibration never reached them$/\1/p' <<<"$output")
+    [ "$rounded" -ge 24 ]
+    [ "$rounded" -le $((2 * 3 * 7)) ]
+    [ $((rounded % 3)) -eq 0 ]
+}
+
 @test "what cannot be quantized is refused with one line, and nothing is left" {
     refuse() {
         run "$MOEFW" quantize "$@"
@@ -142,6 +152,9 @@ value() {
     [ "$(value loss_before)" = null ]
     [ "$(value batches)" = 0 ]
     "$MOEFW" ckpt verify new
+    run --separate-stderr "$MOEFW" quantize bare -o told --group 32 -q -t 1
+    [ "${lines[1]}" = "not measured: the run has no data" ]
+    [[ "${lines[-1]}" == "told, weights in "*"told.hf" ]]
     run "$MOEFW" quantize bare -o other --group 32 --gptq 2 -q -t 1
     [ "$status" -eq 2 ]
     [[ "$output" == *"bare has no data, and GPTQ wants inputs: expected --calibrate FILE"* ]]

@@ -37,6 +37,14 @@ refused() {
     "$MOEFW" ckpt verify run
 }
 
+@test "config check counts what stays in the files: 386,048 weights of two bytes" {
+    run "$MOEFW" config check run/config.ini --set train.from=run --set 'train.freeze=*' "${small[@]}"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = "0.39 M of them stay in their files as BF16: 0.74 MiB" ]
+    run "$MOEFW" config check run/config.ini "${small[@]}"
+    [[ "$output" != *"stay in their files"* ]]
+}
+
 @test "the same losses, texts and exports as with copies" {
     for run in run copied; do
         "$MOEFW" eval $run --tokens "$MOE/golden.safetensors" --save "$T/values.$run" >"$T/eval.$run"

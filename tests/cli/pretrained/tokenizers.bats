@@ -99,4 +99,26 @@ JSON
     [ "$(grep -c 'im_start' <<<"$output")" -eq 4 ]
     run "$MOEFW" generate run -q -p Hello -n 1 --chat auto
     [ "$status" -eq 0 ]
+    # a template that is none of the known: asked for, an error; else lines as they are, which is told
+    sed -i "s/im_start|>'/im_begin|>'/" own/tokenizer_config.json
+    rm -r run
+    train "$PWD/own"
+    run "$MOEFW" generate run -i --chat auto <lines
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: --chat=auto: the tokenizer's template of messages is of no known form: expected plain, chatml or mistral" ]]
+    run "$MOEFW" generate run -q -i <lines
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "moefw: warning: the tokenizer's template of messages is of no known form: lines are continued"* ]]
+    [[ "${lines[1]}" == "Each line is continued;"* ]]
+}
+
+@test "ids beyond 16 bits need a file of 32" {
+    { cat "$small/bert_list/vocab.txt"; seq -f '##%.0f' 65536; } >vocab.txt
+    echo hello >text
+    run "$MOEFW" tokenize encode vocab.txt text --bin ids
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: $(wc -l <vocab.txt) ids do not fit into the 16 bits of a token file: expected --bits=32" ]
+    [ ! -e ids ]
+    "$MOEFW" tokenize encode vocab.txt text --bin ids --bits 32 -q
+    [ "$(od -An -t u4 ids | xargs)" = "$("$MOEFW" tokenize encode vocab.txt text)" ]
 }

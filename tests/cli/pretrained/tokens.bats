@@ -116,6 +116,18 @@ logits() {
     [ ! -e none ]
 }
 
+@test "the loss of the labels, as text and JSON; without labels there is none" {
+    tensors file "$ids" "labels 2,3 1 2 3 4 5 6"
+    run -0 "$MOEFW" eval lm --tokens file --gradients one
+    loss=$(sed -n 's|^loss of the labels \([.0-9]*\) nats/token$|\1|p' <<<"$output")
+    run -0 "$MOEFW" eval lm --tokens file --gradients two --json
+    [[ "$output" =~ ^'{"loss":'([.0-9]+)'}'$ ]]
+    [ "$(printf %.6f "${BASH_REMATCH[1]}")" = "$loss" ]
+    tensors file "$ids"
+    [ "$("$MOEFW" eval lm --tokens file --save three --json)" = '{"loss":null}' ]
+    [ -z "$("$MOEFW" eval lm --tokens file --save four)" ]
+}
+
 @test "texts of --lines: padded to one length, which a file of tokens has, too" {
     printf 'fine film\ndull\tmore\n\nplot\n' >lines
     "$MOEFW" eval lm --lines lines --save all

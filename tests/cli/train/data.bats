@@ -18,6 +18,10 @@ setup() {
     "$MOEFW" data synth --bytes 50000 | cmp - a/text.txt
     "$MOEFW" data synth --bytes 50000 --seed 1 >other
     ! cmp -s other a/text.txt || false
+    [[ "$("$MOEFW" data synth --out b/new.txt --labels b/new.u8 --bytes 50000 --json)" == \
+        '{"text":"b/new.txt","labels":"b/new.u8","bytes":50000,"topics":8,"floor":0.'*'}' ]]
+    cmp b/new.txt a/text.txt
+    cmp b/new.u8 a/topics.u8
     [ -z "$(tr -d 'a-z .\n' <a/text.txt)" ]
 }
 
@@ -41,6 +45,12 @@ setup() {
     [[ "$output" == *'"name":"forest"'* ]]
     [[ "$output" != *'"name":"music"'* ]]
     [[ "$output" == *'"floor":0.'* ]]
+    # as text: the same floors, rounded
+    floors=$(sed -E 's/.*"floor":([.0-9]+),"floor_topic":([.0-9]+),"floor_window":([.0-9]+),"window":128.*/\1 \2 \3/' <<<"$output")
+    run "$MOEFW" data info 'builtin:topics?bytes=40000&topics=3'
+    # shellcheck disable=SC2086 # three numbers
+    [[ "$output" == *"$(printf 'entropy floor of the val split, nats per byte:\n  %.4f with all of the past
+  %.4f with the topics known as well\n  %.4f in windows of 128 without context before them' $floors)" ]]
     run "$MOEFW" data info 'builtin:topics?topic=3'
     [ "$status" -eq 2 ]
     [[ "$output" == *"did you mean topics?"* ]]

@@ -315,6 +315,11 @@ KEYS
     [ "${lines[1]}" = "skips: off" ]
     [ "${lines[2]}" = "skips: on, scale 0.1" ]
     [ "${lines[3]}" = "skips: on, scale 0.3" ]
+    for word in much 1001 -1001 nan; do
+        run bash -c 'printf "/skip %s\n" "$1" | "$MOEFW" generate run -q -i 2>&1' _ $word
+        [ "$(grep -c "error: expected on, off or a number from -1000 to 1000, found '$word'$" <<<"$output")" -eq 1 ]
+        [[ "$output" != *"skips: "* ]]
+    done
 }
 
 @test "a conversation shows routing, and a second run" {

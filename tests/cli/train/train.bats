@@ -45,6 +45,24 @@ alike() {
     [ ! -e c ]
 }
 
+@test "OMP_STACKSIZE in each unit: what is less than 4 MiB becomes that, the rest stays" {
+    grep -q libgomp <(ldd "$MOEFW") || skip "not GNU's OpenMP, which says what it has read"
+    # The last line is that of the program after its restart. KMP_STACKSIZE is read by others alone.
+    while IFS='|' read -r variable value expected; do
+        run env OMP_DISPLAY_ENV=true "$variable=$value" "$MOEFW" bench infer --repetitions 0
+        grep OMP_STACKSIZE <<<"$output" | tail -n 1 | grep -qF "'$expected'" || { echo "$value"; echo "$output"; return 1; }
+    done <<'SIZES'
+OMP_STACKSIZE|64 K|4194304
+OMP_STACKSIZE|3000|4194304
+OMP_STACKSIZE|70000b|4194304
+OMP_STACKSIZE|5000000B|5000000
+OMP_STACKSIZE|8 M|8388608
+OMP_STACKSIZE|1G|1073741824
+OMP_STACKSIZE|many|0
+GOMP_STACKSIZE|1m|4194304
+SIZES
+}
+
 @test "threads have stacks of 4 MiB where the system gives less: without a limit, 2 MiB by glibc" {
     [ "$(ulimit -H -s)" = unlimited ] || skip "the stack has a hard limit"
     ! grep -q __tsan_init "$MOEFW" || skip "the sanitizer starts the program again, with another stack"
