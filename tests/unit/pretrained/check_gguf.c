@@ -188,8 +188,8 @@ START_TEST(stored)
 }
 END_TEST
 
-/* Copies a committed model to another folder, with one text of a file replaced. old NULL: without
- * that file; file NULL: as it is. */
+/* Copies a committed model to another folder, with one text of a file replaced. old NULL:
+ * without that file. */
 static void variant_of(const char *model, const char *file, const char *old, const char *new,
                        char out[PATH])
 {
@@ -201,7 +201,7 @@ static void variant_of(const char *model, const char *file, const char *old, con
     must(mf_mkdirs(out));
     must(mf_list_dir(from, &names, &n));
     for (int i = 0; i < n; i++) {
-        const bool changes = file && strcmp(names[i], file) == 0;
+        const bool changes = strcmp(names[i], file) == 0;
         size_t size;
         if (changes && !old) continue;
         snprintf(path, sizeof path, "%s/%s", from, names[i]);
