@@ -94,6 +94,13 @@ losses() {
     grep -q '"status":"RUNNING"' s/log
     [ "$(values run0 | grep '/loss ')" = "$(losses a)" ]
     [ "$(values run0 | sort -u | wc -l)" -eq "$(wc -l <s/values)" ]
+    # what cannot be described is not sent, and the run goes on
+    rm a/mlflow.json a/manifest.json
+    requests=$(wc -l <s/log)
+    "$MOEFW" train a --resume --set train.steps=61 -t 1 2>err
+    grep -q 'warning: nothing more is sent to MLflow: a/manifest.json: there is no such file' err
+    [ "$(wc -l <s/log)" -eq "$requests" ]
+    grep -q '"step":61,"split":"val"' a/metrics.jsonl
 }
 
 @test "whatever the server does, the run is whole, with one warning" {

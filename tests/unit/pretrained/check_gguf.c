@@ -4,15 +4,18 @@
  * of a set's files. */
 #include "check_main.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "data/safetensors/safetensors.h"
-#include "pretrained/import.h"
+#include "pretrained/gguf/gguf_arch.h"
+#include "tests/lib/fault.h"
 #include "tests/lib/gguf.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
@@ -185,23 +188,27 @@ START_TEST(stored)
 }
 END_TEST
 
-/* Copies the committed Mixtral to another folder, with one line of config.json replaced. */
-static void variant(const char *old, const char *new, char out[PATH])
+/* Copies a committed model to another folder, with one text of a file replaced. old NULL:
+ * without that file. */
+static void variant_of(const char *model, const char *file, const char *old, const char *new,
+                       char out[PATH])
 {
     char from[PATH], path[2 * PATH], **names;
     int n;
-    snprintf(from, sizeof from, "%s/tests/golden/pretrained/mixtral/hf", getenv("srcdir"));
+    snprintf(from, sizeof from, "%s/tests/golden/pretrained/%s/hf", getenv("srcdir"), model);
     snprintf(out, PATH, "%s/variant", scratch_dir());
     must(mf_remove_tree(out));
     must(mf_mkdirs(out));
     must(mf_list_dir(from, &names, &n));
     for (int i = 0; i < n; i++) {
+        const bool changes = strcmp(names[i], file) == 0;
         size_t size;
+        if (changes && !old) continue;
         snprintf(path, sizeof path, "%s/%s", from, names[i]);
         char *text = scratch_read(path, &size), *at;
         snprintf(path, sizeof path, "%s/%s", out, names[i]);
-        if (strcmp(names[i], "config.json") == 0) {
-            ck_assert((at = strstr(text, old)) != NULL);
+        if (changes) {
+            ck_assert_msg((at = strstr(text, old)) != NULL, "%s: no %s", file, old);
             char *changed = mf_strf("%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
             scratch_write(path, changed, strlen(changed));
             mf_free(changed);
@@ -211,6 +218,12 @@ static void variant(const char *old, const char *new, char out[PATH])
         free(text);
     }
     mf_list_free(names, n);
+}
+
+/* The committed Mixtral, with one line of config.json replaced. */
+static void variant(const char *old, const char *new, char out[PATH])
+{
+    variant_of("mixtral", "config.json", old, new, out);
 }
 
 /* Llama 3's factors (Meta 2024): a pair that makes less than `low` turns in the original length
@@ -254,6 +267,346 @@ START_TEST(factors)
 }
 END_TEST
 
+/* ---- what an architecture cannot say ---- */
+
+/* An imported model, as far as its config.json tells: it has no weights. */
+typedef struct described {
+    mf_export_run run;
+    mf_session session;
+    mf_record record;
+    mf_json *json;
+    mf_arena *arena;
+} described;
+
+/* setting: one more of ours; NULL: none. */
+static void describe(described *d, const char *json, const char *setting)
+{
+    mf_assignment given[MF_KEYS_SET_MAX];
+    *d = (described){.arena = mf_arena_new()};
+    d->run = (mf_export_run){.session = &d->session, .record = &d->record};
+    must(mf_json_parse("config.json", json, strlen(json), &d->json));
+    must(mf_family_of("config.json", d->json, &d->record.family));
+    mf_keys *k = &d->record.keys;
+    must(mf_keys_read(d->record.family, "config.json", d->json, d->arena, k));
+    if (setting) mf_keys_set(k, "%s", setting);
+    for (int i = 0; i < k->n; i++)
+        given[i] = (mf_assignment){k->set[i], "settings"};
+    must(mf_config_load_from(NULL, k->n, given, NULL, &d->session.config));
+}
+
+static void forget(described *d)
+{
+    mf_config_free(d->session.config);
+    mf_json_free(d->json);
+    mf_arena_free(d->arena);
+}
+
+#define SIZES                                                                                  \
+    "\"vocab_size\": 512, \"hidden_size\": 64, \"num_hidden_layers\": 2, "                     \
+    "\"num_attention_heads\": 4, \"max_position_embeddings\": 128, "                           \
+    "\"intermediate_size\": 96, \"num_experts_per_tok\": 2"
+#define MIXTRAL "{\"model_type\": \"mixtral\", \"num_local_experts\": 8, " SIZES
+#define QWEN2                                                                                  \
+    "{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"moe_intermediate_size\": 40, "      \
+    "\"shared_expert_intermediate_size\": 96, " SIZES
+#define QWEN3                                                                                  \
+    "{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"moe_intermediate_size\": 40, "      \
+    "\"norm_topk_prob\": true, " SIZES
+#define OLMOE   "{\"model_type\": \"olmoe\", \"num_experts\": 8, " SIZES
+#define GPT_OSS "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, " SIZES
+#define DEEPSEEK                                                                               \
+    "{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 8, "                              \
+    "\"moe_intermediate_size\": 32, \"kv_lora_rank\": 24, \"q_lora_rank\": 24, "               \
+    "\"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, \"v_head_dim\": 12, " SIZES
+#define GPT2                                                                                   \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 384, \"n_embd\": 64, \"n_layer\": 3, "         \
+    "\"n_head\": 4, \"n_positions\": 128"
+
+/* For each architecture a model that it can say, and then what it cannot. */
+static const struct {
+    const char *json, *setting, *refused; /* NULL: it is not */
+} models[] = {
+    {MIXTRAL "}", NULL, NULL},
+    {MIXTRAL ", \"sliding_window\": 64}", NULL,
+     "sliding_window cannot be said in GGUF: programs would compute without the window"},
+    {MIXTRAL "}", "model.rope_dims=8",
+     "model.rope_dims cannot be said in GGUF: its programs rotate whole heads"},
+    {MIXTRAL "}", "model.rope_dims=16", NULL}, /* whole heads */
+    {QWEN2 "}", NULL, NULL},
+    {QWEN2 ", \"head_dim\": 32}", NULL,
+     "model.head_dim cannot be said in GGUF: this architecture has heads of dim / heads"},
+    {QWEN3 ", \"head_dim\": 32}", NULL, NULL},
+    {QWEN3 ", \"attention_bias\": true}", NULL,
+     "attention_bias cannot be said in GGUF: this architecture has no bias behind attention"},
+    {OLMOE "}", NULL, NULL},
+    {OLMOE ", \"num_key_value_heads\": 2}", NULL,
+     "num_key_value_heads cannot be said in GGUF: this architecture has as many heads of keys "
+     "as of queries"},
+    {OLMOE ", \"attention_bias\": true}", NULL,
+     "attention_bias cannot be said in GGUF: this architecture has none"},
+    {GPT_OSS ", \"sliding_window\": 64}", NULL, NULL},
+    {GPT_OSS ", \"attention_bias\": false}", NULL,
+     "attention_bias = false cannot be said in GGUF: this architecture has biases"},
+    {DEEPSEEK ", \"n_shared_experts\": 1}", NULL, NULL},
+    {DEEPSEEK ", \"n_shared_experts\": null}", NULL,
+     "n_shared_experts = 0 cannot be said in GGUF: this architecture has a shared expert"},
+    {GPT2 "}", NULL, NULL},
+    {GPT2 ", \"activation_function\": \"gelu\"}", NULL,
+     "activation_function = gelu cannot be said in GGUF: programs compute the form with tanh"},
+    {GPT2 ", \"scale_attn_weights\": false}", NULL,
+     "another scale of the scores of attention cannot be said in GGUF: programs divide by the "
+     "root of a head's width"},
+    {GPT2 ", \"scale_attn_by_inverse_layer_idx\": true}", NULL,
+     "another scale of the scores of attention cannot be said in GGUF"},
+};
+
+START_TEST(architectures)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const mf_gguf_arch *a;
+        described d;
+        describe(&d, models[i].json, models[i].setting);
+        const int rc = mf_gguf_arch_of(&d.run, &a);
+        ck_assert_msg(rc == (models[i].refused ? MF_EINPUT : MF_OK), "%s: %d %s",
+                      models[i].json, rc, rc == MF_OK ? "" : mf_error_message());
+        if (models[i].refused)
+            ck_assert_msg(strstr(mf_error_message(), models[i].refused), "%s: %s",
+                          models[i].json, mf_error_message());
+        forget(&d);
+    }
+}
+END_TEST
+
+/* Writes the keys of a model without tensors and opens the file. */
+static void write_keys(const char *json, gguf_file *f)
+{
+    const char *path = scratch_path("keys.gguf");
+    const mf_gguf_arch *a;
+    described d;
+    describe(&d, json, NULL);
+    must(mf_gguf_arch_of(&d.run, &a));
+    mf_gguf *w = mf_gguf_new();
+    mf_gguf_arch_keys(&d.run, a, w);
+    remove(path);
+    must(mf_gguf_begin(w, path));
+    must(mf_gguf_end(w));
+    mf_gguf_free(w);
+    forget(&d);
+    gguf_open(f, path);
+}
+
+/* gpt-oss always has a window in GGUF: one of the longest sequence changes nothing. */
+START_TEST(windows)
+{
+    gguf_file f;
+    write_keys(GPT_OSS ", \"sliding_window\": 64}", &f);
+    ck_assert_str_eq(gguf_find(&f, "gpt-oss.attention.sliding_window")->text, "64");
+    gguf_close(&f);
+    write_keys(GPT_OSS ", \"sliding_window\": 1000}", &f);
+    ck_assert_str_eq(gguf_find(&f, "gpt-oss.attention.sliding_window")->text, "128");
+    gguf_close(&f);
+}
+END_TEST
+
+static char logged[1024];
+
+static void keep(void *arg, mf_log_level level, const char *text)
+{
+    (void)arg, (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* YaRN (Peng et al. 2023) with heads of 16, wavelengths to 10,000 and 4,096 positions: the ramp
+ * is from 16 ln(4096 / 64 pi) / (2 ln 10000) = 2.61805 to 16 ln(4096 / 2 pi) / (2 ln 10000) =
+ * 5.62836, rounded outwards from 2 to 6. Of pair 3 the factor is 1/4 + 3/4 (1 - .38195 /
+ * 3.01031) = .90484, or 1/4 + 3/4 (1 - 1 / 4) = .8125, which is 10.2 % less; pairs 4 and 5
+ * differ by 4.7 % and 7.6 %, the others not at all. */
+START_TEST(rounded_ramp)
+{
+#define YARN                                                                                   \
+    ", \"rope_theta\": 10000, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, "     \
+    "\"original_max_position_embeddings\": 4096, \"truncate\": "
+    const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};
+    const mf_log_sink *before = mf_log_redirect(&sink);
+    const mf_gguf_arch *a;
+    described d;
+    logged[0] = '\0';
+    describe(&d, MIXTRAL YARN "true}}", NULL);
+    must(mf_gguf_arch_of(&d.run, &a));
+    ck_assert_str_eq(logged, "");
+    forget(&d);
+    describe(&d, MIXTRAL YARN "false}}", NULL);
+    must(mf_gguf_arch_of(&d.run, &a));
+    mf_log_redirect(before);
+    ck_assert_msg(strstr(logged, "GGUF cannot say truncate = false of YaRN"), "%s", logged);
+    ck_assert_msg(strstr(logged, "by up to 10.2 % more or less"), "%s", logged);
+    forget(&d);
+}
+END_TEST
+
+/* ---- tokenizers ---- */
+
+START_TEST(tokenizers)
+{
+    static const struct {
+        const char *model, *old, *new, *refused;
+    } cases[] = {
+        {"gpt2", "\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}",
+         "its normalizer is more than a normal form"},
+        {"gpt2", "\"add_prefix_space\": false", "\"add_prefix_space\": true",
+         "it puts a blank before a text"},
+        {"gpt2", "\"use_regex\": true", "\"use_regex\": false",
+         "programs know no name for its pre-tokenizer"},
+        {"mixtral", "\"normalizers\": [", "\"normalizers\": [{\"type\": \"Lowercase\"},",
+         "its normalizer does more than U+2581 for blanks"},
+        {"mixtral", "\"String\": \" \"", "\"String\": \"_\"",
+         "its normalizer does more than U+2581 for blanks"},
+        {"mixtral", "\"byte_fallback\": true", "\"byte_fallback\": false",
+         "it has no tokens of bytes"},
+    };
+    char folder[PATH], path[PATH];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        variant_of(cases[i].model, "tokenizer.json", cases[i].old, cases[i].new, folder);
+        ck_assert_int_eq(convert(folder, MF_ST_UNKNOWN, "no", path), MF_EINPUT);
+        ck_assert_msg(strstr(mf_error_message(), "the tokenizer cannot be said in GGUF: ") &&
+                          strstr(mf_error_message(), cases[i].refused),
+                      "%s\nexpected %s", mf_error_message(), cases[i].refused);
+        ck_assert(!mf_exists(path));
+    }
+}
+END_TEST
+
+/* Where a text begins in a file; NULL: it is not there. */
+static const unsigned char *find_text(const gguf_file *f, const char *text)
+{
+    const size_t n = strlen(text);
+    for (uint64_t i = 0; i + n <= f->n; i++)
+        if (memcmp(f->all + i, text, n) == 0) return f->all + i;
+    return NULL;
+}
+
+/* An id without a token has the name [PADn] and the type 5, unused; its neighbours are of the
+ * type 1. */
+START_TEST(unused_id)
+{
+    static const char key[] = "tokenizer.ggml.token_type";
+    char folder[PATH], path[PATH];
+    gguf_file f;
+    int32_t type[3];
+    variant_of("mixtral", "tokenizer.json", "\"J\": 278,", "", folder);
+    must(convert(folder, MF_ST_UNKNOWN, "unused", path));
+    gguf_open(&f, path);
+    /* Before a text is its length; before items their type, and their number. */
+    const unsigned char *at = find_text(&f, "[PAD278]"), *types = find_text(&f, key);
+    ck_assert(at != NULL && types != NULL);
+    ck_assert_uint_eq(at[-8], strlen("[PAD278]"));
+    ck_assert(find_text(&f, "[PAD277]") == NULL && find_text(&f, "[PAD279]") == NULL);
+    memcpy(type, types + strlen(key) + 4 + 4 + 8 + sizeof *type * 277, sizeof type);
+    ck_assert_int_eq(type[0], 1);
+    ck_assert_int_eq(type[1], 5);
+    ck_assert_int_eq(type[2], 1);
+    gguf_close(&f);
+}
+END_TEST
+
+/* The number of ids is then in a key of the architecture. */
+START_TEST(without_a_tokenizer)
+{
+    char folder[PATH], path[PATH];
+    gguf_file f;
+    variant_of("gpt2", "tokenizer.json", NULL, NULL, folder);
+    snprintf(path, sizeof path, "%.900s/vocab.json", folder);
+    ck_assert_int_eq(remove(path), 0);
+    must(convert(folder, MF_ST_UNKNOWN, "bare", path));
+    gguf_open(&f, path);
+    ck_assert_str_eq(gguf_find(&f, "tokenizer.ggml.model")->text, "no_vocab");
+    ck_assert_str_eq(gguf_find(&f, "gpt2.vocab_size")->text, "384");
+    ck_assert(gguf_find(&f, "tokenizer.ggml.tokens") == NULL);
+    gguf_close(&f);
+}
+END_TEST
+
+/* ---- the file ---- */
+
+/* Calls that the header does not allow are errors, and no file looks complete. */
+START_TEST(misuse)
+{
+    const int64_t shape[] = {2, 2, 2, 2, 2};
+    const float data[4] = {1, 2, 3, 4};
+    char path[PATH];
+    for (int rank = 0; rank <= 5; rank += 5) {
+        mf_gguf *w = mf_gguf_new();
+        snprintf(path, sizeof path, "%s/rank%d.gguf", scratch_dir(), rank);
+        mf_gguf_tensor(w, "a", MF_GGUF_F32, rank, shape);
+        ck_assert_int_eq(mf_gguf_begin(w, path), MF_EINVAL);
+        ck_assert_int_eq(mf_gguf_end(w), MF_EINVAL);
+        ck_assert_str_eq(mf_error_message(),
+                         rank == 0 ? "tensor 'a': rank 0" : "tensor 'a': rank 5");
+        ck_assert(!mf_exists(path));
+        mf_gguf_free(w);
+    }
+    for (int pieces = 0; pieces <= 3; pieces++) { /* of half a tensor */
+        mf_gguf *w = mf_gguf_new();
+        snprintf(path, sizeof path, "%s/pieces%d.gguf", scratch_dir(), pieces);
+        mf_gguf_tensor(w, "a", MF_GGUF_F32, 2, shape);
+        must(mf_gguf_begin(w, path));
+        for (int i = 0; i < pieces; i++)
+            ck_assert_int_eq(mf_gguf_put(w, data + 2 * (i % 2), 8), i < 2 ? MF_OK : MF_EINVAL);
+        ck_assert_int_eq(mf_gguf_end(w), pieces == 2 ? MF_OK : MF_EINVAL);
+        if (pieces != 2)
+            ck_assert_str_eq(mf_error_message(), pieces < 2
+                                                     ? "GGUF: tensor 0 is missing"
+                                                     : "GGUF: more bytes than tensor 1 has");
+        mf_gguf_free(w);
+    }
+    mf_gguf *w = mf_gguf_new();
+    mf_gguf_tensor(w, "a", MF_GGUF_F32, 1, shape);
+    must(mf_gguf_begin(w, scratch_path("more.gguf")));
+    ck_assert_int_eq(mf_gguf_put(w, data, 12), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(), "GGUF: more bytes than tensor 0 has");
+    ck_assert_int_eq(mf_gguf_end(w), MF_EINVAL);
+    mf_gguf_free(w);
+}
+END_TEST
+
+/* The last calls of an export fail, one after the other: neither the file nor a part of it
+ * beside it is left. */
+START_TEST(failures_at_the_end)
+{
+    const mf_export_options o = {.dtype = MF_ST_UNKNOWN};
+    char folder[PATH], out[PATH], beside[PATH + 8], *path = NULL, run[PATH];
+    bool renamed = false;
+    snprintf(folder, sizeof folder, "%s/tests/golden/pretrained/mixtral/hf", getenv("srcdir"));
+    must(convert(folder, MF_ST_UNKNOWN, "last", out));
+    snprintf(run, sizeof run, "%s/run", scratch_dir());
+    snprintf(beside, sizeof beside, "%s.tmp", out);
+    remove(out);
+    fault_io(0, FAULT_ONCE, EIO);
+    must(mf_export_gguf(run, out, &o, &path));
+    const long calls = fault_io_calls();
+    fault_off();
+    mf_free(path);
+    for (long n = calls; n > calls - 8; n--) {
+        remove(out);
+        fault_io(n, FAULT_ONCE, EIO);
+        const int rc = mf_export_gguf(run, out, &o, &path);
+        const char *call = fault_hit_call();
+        fault_off();
+        if (rc == MF_OK) mf_free(path);
+        if (strncmp(call, "rename", 6) == 0) {
+            char expected[3 * PATH];
+            snprintf(expected, sizeof expected, "%s: cannot rename to %s: ", beside, out);
+            ck_assert_int_eq(rc, MF_EIO);
+            ck_assert_msg(strstr(mf_error_message(), expected), "%s", mf_error_message());
+            renamed = true;
+        }
+        ck_assert_int_eq(mf_exists(out), rc == MF_OK);
+        ck_assert_msg(!mf_exists(beside), "%s", call);
+    }
+    ck_assert(renamed);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("gguf");
@@ -262,6 +615,14 @@ static Suite *suite(void)
     tcase_add_test(c, set);
     tcase_add_test(c, stored);
     tcase_add_test(c, factors);
+    tcase_add_test(c, architectures);
+    tcase_add_test(c, windows);
+    tcase_add_test(c, rounded_ramp);
+    tcase_add_test(c, tokenizers);
+    tcase_add_test(c, unused_id);
+    tcase_add_test(c, without_a_tokenizer);
+    tcase_add_test(c, misuse);
+    tcase_add_test(c, failures_at_the_end);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,6 @@
-/* The queue of log.mlflow, addresses of servers, and a handle that fails to be made. What is
- * sent is tested with a server, in tests/cli/train/mlflow.bats. */
+/* The queue of log.mlflow, addresses of servers, a handle that fails to be made, and what a
+ * server of a few lines receives and answers. Runs are tested with a server that knows more, in
+ * tests/cli/train/mlflow.bats. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -10,8 +11,11 @@
 #include "train/metrics/tracking.h"
 #include "train/metrics/tracking_queue.h"
 
+#include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static mf_tracking_queue *new_queue(void)
 {
@@ -154,12 +158,13 @@ START_TEST(without_memory_it_is_an_error)
 }
 END_TEST
 
-static char line[1024];
+static char lines[4096]; /* what was logged */
 
 static void keep(void *arg, mf_log_level level, const char *text)
 {
+    const size_t n = strlen(lines);
     (void)arg, (void)level;
-    snprintf(line, sizeof line, "%s", text);
+    snprintf(lines + n, sizeof lines - n, "%s\n", text);
 }
 
 START_TEST(nobody_answers)
@@ -178,12 +183,175 @@ START_TEST(nobody_answers)
     for (int64_t step = 0; step < MF_TRACKING_QUEUE_MAX + 3; step++)
         ck_assert_int_eq(mf_tracking_log(m, "train/loss", 1, step, 1), MF_OK);
     const mf_log_sink *before = mf_log_redirect(&sink);
+    lines[0] = '\0';
     mf_fail(MF_ERUN, "the caller's error");
     mf_tracking_end(m, "FAILED");
     mf_log_redirect(before);
-    ck_assert_msg(strstr(line, "log.mlflow = http://127.0.0.1:1: 262147 values were not sent;"),
-                  "%s", line);
+    ck_assert_msg(
+        strstr(lines, "log.mlflow = http://127.0.0.1:1: 262147 values were not sent;"), "%s",
+        lines);
     ck_assert_str_eq(mf_error_message(), "the caller's error");
+}
+END_TEST
+
+/* ---- a server ---- */
+
+enum { LONG = 10000 };
+
+static struct {
+    int fd;
+    bool empty; /* answers {} to everything */
+    pthread_t thread;
+    char requests[1 << 16]; /* bodies, one behind the other */
+} server;
+
+static bool send_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        const ssize_t sent = send(fd, text, n, MSG_NOSIGNAL);
+        if (sent <= 0) return false;
+        text += sent;
+        n -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Blanks before JSON mean nothing, but make answers longer than a first buffer. */
+static bool answer(int fd, const char *request)
+{
+    const char *json = server.empty ? "{}"
+                       : strstr(request, "experiments/get-by-name")
+                           ? "{\"experiment\": {\"experiment_id\": \"7\"}}"
+                       : strstr(request, "runs/create")
+                           ? "{\"run\": {\"info\": {\"run_id\": \"r1\"}}}"
+                           : "{}";
+    char text[LONG + 512];
+    const int n =
+        snprintf(text, sizeof text, "HTTP/1.1 200 X\r\nContent-Length: %zu\r\n\r\n%*s",
+                 LONG + strlen(json), (int)(LONG + strlen(json)), json);
+    return send_all(fd, text, (size_t)n);
+}
+
+/* Answers the requests of a connection until the client leaves. */
+static void answer_all(int fd)
+{
+    static char text[1 << 16];
+    for (;;) {
+        size_t n = 0, begin = 0, length = 0;
+        memset(text, 0, sizeof text);
+        while (begin == 0 || n < begin + length) {
+            const ssize_t got = recv(fd, text + n, sizeof text - 1 - n, 0);
+            if (got <= 0) return;
+            n += (size_t)got;
+            const char *end = begin == 0 ? strstr(text, "\r\n\r\n") : NULL,
+                       *size = end ? strstr(text, "Content-Length: ") : NULL;
+            if (end) begin = (size_t)(end - text) + 4;
+            if (size) length = (size_t)atoi(size + strlen("Content-Length: "));
+        }
+        const size_t at = strlen(server.requests);
+        snprintf(server.requests + at, sizeof server.requests - at, "%s\n", text + begin);
+        if (!answer(fd, text)) return;
+    }
+}
+
+static void *serve(void *arg)
+{
+    for (int fd; (fd = accept(server.fd, NULL, NULL)) >= 0; close(fd))
+        answer_all(fd);
+    return arg;
+}
+
+/* Starts the server and writes its address. */
+static void start(bool empty, char address[64])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof a;
+    setenv("no_proxy", "*", 1);
+    server.empty = empty;
+    server.requests[0] = lines[0] = '\0';
+    server.fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(server.fd >= 0 && bind(server.fd, (struct sockaddr *)&a, size) == 0 &&
+              listen(server.fd, 4) == 0 &&
+              getsockname(server.fd, (struct sockaddr *)&a, &size) == 0 &&
+              pthread_create(&server.thread, NULL, serve, NULL) == 0);
+    snprintf(address, 64, "http://127.0.0.1:%d", ntohs(a.sin_port));
+}
+
+/* Ends the server; then its requests can be read. */
+static void stop(void)
+{
+    shutdown(server.fd, SHUT_RDWR);
+    pthread_join(server.thread, NULL);
+    close(server.fd);
+}
+
+/* Sends a run with one parameter and one value, and collects what is logged. */
+static void send_run(const char *address, const char *state)
+{
+    const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};
+    const mf_tracking_options o = {
+        .server = address, .experiment = "e", .name = "r", .state = state};
+    mf_tracking *m;
+    ck_assert_int_eq(mf_tracking_new(&o, &m), MF_OK);
+    ck_assert_int_eq(mf_tracking_describe(m, false, "expert.a+b=\xc3\xa4", "1"), MF_OK);
+    ck_assert_int_eq(mf_tracking_log(m, "train/x,y.0 z-_:", .5, 3, 1), MF_OK);
+    ck_assert_int_eq(mf_tracking_begin(m, 1), MF_OK);
+    const mf_log_sink *before = mf_log_redirect(&sink);
+    mf_tracking_end(m, "FINISHED");
+    mf_log_redirect(before);
+}
+
+static void expect(const char *text, const char *part)
+{
+    ck_assert_msg(strstr(text, part), "%s\nexpected %s", text, part);
+}
+
+START_TEST(names_and_long_answers)
+{
+    char address[64];
+    if (mf_http_check() != MF_OK) return;
+    start(false, address);
+    send_run(address, scratch_path("sent.json"));
+    stop();
+    expect(server.requests, "\"experiment_id\":\"7\",\"run_name\":\"r\",\"start_time\":1}");
+    expect(server.requests, "{\"key\":\"expert.a_b___\",\"value\":\"1\"}");
+    expect(server.requests, "{\"key\":\"train/x_y.0 z-_:\",\"value\":0.5,");
+    expect(server.requests, "{\"run_id\":\"r1\",\"status\":\"FINISHED\",");
+    expect(lines, "/#/experiments/7/runs/r1\n");
+    ck_assert_msg(strchr(lines, '\n')[1] == '\0', "%s", lines); /* and nothing else */
+    char *state = scratch_read(scratch_path("sent.json"), &(size_t){0});
+    ck_assert(state != NULL);
+    expect(state, "\"run_id\":\"r1\"");
+    free(state);
+}
+END_TEST
+
+/* The run is sent nevertheless. */
+START_TEST(a_state_that_cannot_be_written)
+{
+    char address[64];
+    if (mf_http_check() != MF_OK) return;
+    start(false, address);
+    send_run(address, scratch_path("none/mlflow.json"));
+    stop();
+    expect(lines, scratch_path("none/mlflow.json"));
+    expect(lines, "/#/experiments/7/runs/r1\n");
+    expect(server.requests, "{\"run_id\":\"r1\",\"status\":\"FINISHED\",");
+}
+END_TEST
+
+START_TEST(answers_without_an_id)
+{
+    char address[64];
+    if (mf_http_check() != MF_OK) return;
+    start(true, address);
+    send_run(address, scratch_path("unsent.json"));
+    stop();
+    expect(lines, "the answer lacks experiment_id (expected the address of an MLflow server); "
+                  "training does not wait for it\n");
+    expect(lines, ": 1 values were not sent, --resume sends them; ");
+    /* Only requests without a body: no run was made. */
+    ck_assert_uint_eq(strspn(server.requests, "\n"), strlen(server.requests));
 }
 END_TEST
 
@@ -198,6 +366,9 @@ static Suite *suite(void)
     tcase_add_test(t, addresses);
     tcase_add_test(t, without_memory_it_is_an_error);
     tcase_add_test(t, nobody_answers);
+    tcase_add_test(t, names_and_long_answers);
+    tcase_add_test(t, a_state_that_cannot_be_written);
+    tcase_add_test(t, answers_without_an_id);
     suite_add_tcase(s, t);
     return s;
 }
