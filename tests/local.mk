@@ -377,6 +377,7 @@ FIXTURES += tests/lib/emulator.bash
 FIXTURES += tests/lib/fake_cuda.bash
 FIXTURES += tests/lib/ranks.bash
 FIXTURES += tests/lib/flip.c
+FIXTURES += tests/lib/mirror.c
 FIXTURES += tests/lib/relay.c
 FIXTURES += tests/abi/abi1.layout
 FIXTURES += tests/abi/check.sh

@@ -78,7 +78,6 @@ $(MIRROR): tests/lib/mirror.c core/comm/table.h
 	  $(top_srcdir)/tests/lib/mirror.c && mv -f $@-t $@
 check_DATA += $(MIRROR)
 CLEANFILES += $(MIRROR)
-EXTRA_DIST += tests/lib/mirror.c
 
 check_PROGRAMS += tests/faults/loop
 tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/judge.c tests/faults/judge.h tests/faults/command.c \

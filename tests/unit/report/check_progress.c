@@ -295,8 +295,8 @@ START_TEST(words)
 }
 END_TEST
 
-/* Reads the line that was written to the pseudo-terminal: the kernel hands its bytes over when it
- * has time, so one read may give a part of them. */
+/* Reads the line that was written to the pseudo-terminal: the kernel hands its bytes over when
+ * it has time, so one read may give a part of them. */
 static void read_terminal(int master, FILE *slave, char *got, size_t size)
 {
     ck_assert_int_eq(fflush(slave), 0);

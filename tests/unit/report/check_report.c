@@ -52,7 +52,7 @@ static const char config[] =
 
 static void put(const char *folder, const char *name, const char *text)
 {
-    char path[640];
+    char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     scratch_write(path, text, strlen(text));
 }
@@ -374,7 +374,7 @@ START_TEST(layers_of_a_deep_model)
 }
 END_TEST
 
-/* Figures of several runs: both curves of a run have its colour, and the second one is broken. */
+/* Figures of several runs: both curves of a run have its colour; the second one is broken. */
 START_TEST(predictions_of_two_runs)
 {
     static const char text[] =

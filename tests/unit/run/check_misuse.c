@@ -124,7 +124,7 @@ START_TEST(options_that_are_missing)
 }
 END_TEST
 
-/* Each allocation fails once; a call that has failed can be made again. */
+/* Each allocation fails once; a call that has failed can be repeated. */
 START_TEST(options_without_memory)
 {
     moefw_run *run = configured();
