@@ -69,6 +69,16 @@ $(FAULTS_SO): tests/faults/preload.c tests/faults/preload.h
 	  -fvisibility=hidden -o $@-t $(top_srcdir)/tests/faults/preload.c && mv -f $@-t $@
 check_DATA += $(FAULTS_SO)
 CLEANFILES += $(FAULTS_SO)
+
+# The communicator whose other rank is a mirror, in a folder of plugins.
+MIRROR = tests/lib/comm/mirror.so
+$(MIRROR): tests/lib/mirror.c core/comm/table.h
+	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) -D_GNU_SOURCE= -I$(top_builddir)/include -I$(top_srcdir)/include \
+	  -I$(top_srcdir)/core $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) $(PLUGIN_LINK) $(LDFLAGS) -o $@-t \
+	  $(top_srcdir)/tests/lib/mirror.c && mv -f $@-t $@
+check_DATA += $(MIRROR)
+CLEANFILES += $(MIRROR)
+
 check_PROGRAMS += tests/faults/loop
 tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/judge.c tests/faults/judge.h tests/faults/command.c \
   tests/faults/command.h tests/faults/tree.c tests/faults/tree.h tests/faults/preload.h

@@ -165,9 +165,11 @@ int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past,
         s->score[i] = isnan(logits[i]) ? -INFINITY : logits[i];
     penalise(s, past, n_past);
     const int32_t best = likeliest(s);
-    if (o->temperature <= 0 || best < 0) return best;
+    const float factor = o->temperature > 0 ? (float)(1 / o->temperature) : INFINITY;
+    /* With so low a temperature no other token has a weight. */
+    if (isinf(factor) || best < 0) return best;
 
-    const float top = s->score[best], factor = (float)(1 / o->temperature);
+    const float top = s->score[best];
     for (int32_t i = 0; i < s->vocab; i++)
         s->scaled[i] = isfinite(s->score[i]) ? (s->score[i] - top) * factor : -INFINITY;
     mf_backend_kernels()->row_map(&x, MF_ROW_SOFTMAX, 1, s->vocab, s->scaled, s->weight);

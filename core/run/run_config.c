@@ -231,7 +231,8 @@ static const mf_option *option_of(const mf_config *c, const mf_ini_entry *e)
     for (int i = 0; !p && i < c->n_adapters; i++)
         if (strcmp(c->adapters[i].section, e->section) == 0) p = &c->adapters[i];
     const mf_loaded *plugin;
-    if (!p || mf_plugin_load(0, p->plugin, NULL, 0, &plugin) != MF_OK) return NULL;
+    if (!p || mf_plugin_load(p->of->kind, p->plugin, p->file, p->line, &plugin) != MF_OK)
+        return NULL;
     return mf_schema_find(&plugin->schema, e->key);
 }
 

@@ -24,18 +24,16 @@ typedef struct record {
     const float *gate, *prob;
 } record;
 
-static int view(const mf_moe_out *out, record *ret)
+static record view(const mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
-    *ret = (record){.chosen = mf_tensor_host(r->chosen),
-                    .admitted = out->limited ? mf_tensor_host(r->admitted) : NULL,
-                    .token = r->token ? mf_tensor_host(r->token) : NULL,
-                    .gate = out->gate ? mf_tensor_host(out->gate) : NULL,
-                    .prob = r->prob ? mf_tensor_host(r->prob) : NULL};
-    if (!ret->admitted) ret->admitted = ret->chosen;
-    if (!ret->chosen || (r->token && !ret->token))
-        return mf_fail(MF_ERUN, "routing: layer %d keeps no choice", (int)r->layer);
-    return MF_OK;
+    record v = {.chosen = mf_tensor_host(r->chosen),
+                .admitted = out->limited ? mf_tensor_host(r->admitted) : NULL,
+                .token = r->token ? mf_tensor_host(r->token) : NULL,
+                .gate = out->gate ? mf_tensor_host(out->gate) : NULL,
+                .prob = r->prob ? mf_tensor_host(r->prob) : NULL};
+    if (!v.admitted) v.admitted = v.chosen;
+    return v;
 }
 
 static int32_t token_of(const mf_routing *r, const record *v, int32_t row)
@@ -85,10 +83,9 @@ static int lay_out(const mf_routing *r, const record *v, table *t)
 static int show(const mf_moe_out *out, moefw_routing_fn layer, void *arg, bool *ret_end)
 {
     const mf_routing *r = &out->routing;
-    record v;
+    const record v = view(out);
     table t = {.arena = mf_arena_new()};
-    int rc = t.arena ? view(out, &v) : MF_ENOMEM;
-    if (rc == MF_OK) rc = lay_out(r, &v, &t);
+    int rc = t.arena ? lay_out(r, &v, &t) : MF_ENOMEM;
     if (rc == MF_OK) {
         const moefw_routing shown = {.size = sizeof shown,
                                      .layer = r->layer,

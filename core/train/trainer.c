@@ -189,6 +189,7 @@ int mf_trainer_begin(mf_trainer *t)
     t->guarded = mf_crash_watching();
     if (t->guarded) mf_guard_save(&t->guard);
     if (t->options.resume) rc = mf_trainer_recall(t);
+    if (rc == MF_ECHECKPOINT) return rc; /* it was read, and lacks something */
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
     t->tokens_before = t->tokens;

@@ -163,6 +163,10 @@ refused() {
     run "$MOEFW" train capacity.ini --steps 1 --out made
     [ "$status" -eq 2 ]
     [ "$output" = "moefw: capacity.ini:3: [controller.capacity]: live option 'moe.capacity_factor': expected a value above 0; moe.capacity_factor is 0 here" ]
+    printf '[data]\npath = builtin:topics\n[controller.c]\nplugin = schedule\ntarget = moe.adaptive_capacity\nfrom = 0.1\nto = 1\n' >adaptive.ini
+    run "$MOEFW" config check adaptive.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: adaptive.ini:"*": [controller.c]: live option 'moe.adaptive_capacity': expected a value above 0; moe.adaptive_capacity is 0 here" ]]
     printf '[controller.c]\nplugin = schedule\ntarget = router.temperatur\nfrom = 0\nto = 1\n' >target.ini
     run "$MOEFW" train target.ini --steps 1 --out made
     [ "$status" -eq 2 ]

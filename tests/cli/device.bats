@@ -190,6 +190,9 @@ words="--steps 12 -q --set train.eval_every=0 --set train.log_every=2 --set trai
     # shellcheck disable=SC2086
     MOEFW_STRICT_LACKS=copy4 run -6 on strict train default $small --steps 1 --out run
     [[ "$output" == *"lacks one of the kernels copy4"* ]]
+    # shellcheck disable=SC2086
+    MOEFW_STRICT_LACKS=descend run -6 on strict train default $small --steps 1 --set train.optimizer=muon --out run
+    [[ "$output" == *"of device strict lack this optimizer; expected adamw"* ]]
 }
 
 @test "a value that is not finite is traced to the op that made it, as on the CPU" {

@@ -118,19 +118,6 @@ answered() {
     [ "$status" -eq 0 ]
 }
 
-@test "a step of minutes is foretold, as memory is" {
-    "$MOEFW" train default --out slow -t 1 --set train.accumulate=1048576 --set model.layers=1 \
-        --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 \
-        --set train.eval_context=0 --set 'data.path=builtin:topics?bytes=40000' 2>slow.err 3>&- &
-    for ((i = 0; i < 300; i++)); do
-        grep -q 'warning: a step will take about [0-9]* s: 1048576 runs of' slow.err && break
-        sleep 0.1
-    done
-    kill -KILL $!
-    wait $! || true
-    [ $i -lt 300 ]
-}
-
 @test "sections of one kind are counted, and hundreds of layers planned, in seconds" {
     { printf '[model]\nlayers = 1\n'
       for ((i = 0; i < 3000; i++)); do printf '[regularizer.r%d]\nplugin = z_loss\n' $i; done; } >many.ini

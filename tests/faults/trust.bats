@@ -389,9 +389,11 @@ edit() {
     cmp run/config.ini config.ini
     # an option that says what the file said before; all steps are done
     edit 's/^clip = .*/clip = 7/; s/^weight_decay = .*/weight_decay = 7/; s/^warmup = .*/warmup = 7/; s/^seed = .*/seed = 99/; /^\[regularizer.new\]/,/^$/d'
+    printf '%s\n' '[regularizer.late]' plugin=z_loss >>run/config.ini
     run "$MOEFW" train run --resume -q --set train.clip=1
     [ "$status" -eq 0 ]
     [[ "$output" == *"train.warmup=7 has no effect: all steps of the run are done"* ]]
+    [[ "$output" == *"regularizer.late.plugin=z_loss has no effect"* ]]
     [[ "$output" != *clip* && "$output" == *"is undone there"* ]]
     cmp run/manifest.json manifest.json
     cmp run/config.ini config.ini

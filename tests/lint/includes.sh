@@ -75,7 +75,7 @@ report "a foreign header is included by one file" "$(includes core kernels plugi
         home["ini.h"] = "core/base/text/ini.c"
         home["dnnl.h"] = "kernels/cpu/onednn_api.h"
         home["threads.h"] = "kernels/cpu/onednn.c"
-        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c core/base/http.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c kernels/cpu/onednn.c kernels/cpu/blas.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c core/base/http.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c tests/unit/train/check_mirror.c kernels/cpu/onednn.c kernels/cpu/blas.c"
         home["curl/curl.h"] = "core/base/http.c"
         home["jansson.h"] = "core/base/text/json.c"
         home["omp.h"] = "core/base/parallel.c"

@@ -53,10 +53,11 @@ static void classification(const mf_report *p)
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
         const bool one = p->n == 1;
-        mf_curves_add(&c, one ? "accuracy" : r->name,
-                      mf_report_track(r, "val", pick_accuracy, NULL));
-        mf_series *s = mf_curves_add(&c, one ? "macro F1" : NULL,
-                                     mf_report_track(r, "val", pick_macro_f1, NULL));
+        mf_series *s = mf_curves_add(&c, one ? "accuracy" : r->name,
+                                     mf_report_track(r, "val", pick_accuracy, NULL));
+        if (s && !one) s->colour = i + 1;
+        s = mf_curves_add(&c, one ? "macro F1" : NULL,
+                          mf_report_track(r, "val", pick_macro_f1, NULL));
         if (s && !one) {
             s->dashed = true;
             s->colour = i + 1;
@@ -83,10 +84,11 @@ static void numbers(const mf_report *p)
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
         const bool one = p->n == 1;
-        mf_curves_add(&c, one ? "Pearson" : r->name,
-                      mf_report_track(r, "val", pick_pearson, NULL));
-        mf_series *s = mf_curves_add(&c, one ? "Spearman" : NULL,
-                                     mf_report_track(r, "val", pick_spearman, NULL));
+        mf_series *s = mf_curves_add(&c, one ? "Pearson" : r->name,
+                                     mf_report_track(r, "val", pick_pearson, NULL));
+        if (s && !one) s->colour = i + 1;
+        s = mf_curves_add(&c, one ? "Spearman" : NULL,
+                          mf_report_track(r, "val", pick_spearman, NULL));
         if (s && !one) {
             s->dashed = true;
             s->colour = i + 1;

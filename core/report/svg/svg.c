@@ -46,8 +46,6 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range *r = s->right ? right : y;
         for (int k = 0; k < s->n; k++) {
             if (!p->log_x || s->x[k] > 0) mf_range_add(x, s->x[k]);
-            if (s->x_lo) mf_range_add(x, s->x_lo[k]);
-            if (s->x_hi) mf_range_add(x, s->x_hi[k]);
             mf_range_add(r, s->y[k]);
             if (s->lo) mf_range_add(r, s->lo[k]);
             if (s->hi) mf_range_add(r, s->hi[k]);
@@ -247,9 +245,6 @@ static void put_points(plot *t, const mf_series *s, const mf_scale *y, const cha
         if (s->lo && s->hi && isfinite(s->lo[k]) && isfinite(s->hi[k]))
             mf_svg_line(t->d, px, mf_scale_position(y, s->lo[k]), px,
                         mf_scale_position(y, s->hi[k]), style);
-        if (s->x_lo && s->x_hi && isfinite(s->x_lo[k]) && isfinite(s->x_hi[k]))
-            mf_svg_line(t->d, mf_scale_position(&t->x, s->x_lo[k]), py,
-                        mf_scale_position(&t->x, s->x_hi[k]), py, style);
         mf_doc_printf(t->d, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\">", px, py,
                       ink);
         mf_svg_tip(t->d, s->labels ? s->labels[k] : s->name, "%s %.6g, %s %.5g",

@@ -24,7 +24,6 @@ typedef struct mf_series {
     const double *x, *y;
     /* interval in y: a band for a line, error bars for points; or NULL */
     const double *lo, *hi;
-    const double *x_lo, *x_hi; /* interval in x, for points; or NULL */
     const char *const *labels; /* a label for each point; or NULL */
     bool points;               /* marks instead of a line */
     bool dashed, thin;

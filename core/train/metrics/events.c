@@ -8,7 +8,6 @@
 #include "base/file/io_raw.h"
 #include "base/mem.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -303,16 +302,11 @@ static int create(mf_events *e, const char *folder)
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') strcpy(host, "host");
     for (char *c = host; *c; c++)
         if (*c == '/') *c = '-';
-    for (int n = 0; n < 1000; n++) {
-        mf_free(e->path);
-        e->path = mf_strf("%s/events.out.tfevents.%010lld.%s.%ld.%d", folder, now, host,
-                          (long)getpid(), n);
-        if (!e->path) return MF_ENOMEM;
-        e->fd = mf_raw_open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
-        if (e->fd >= 0) return MF_OK;
-        if (errno != EEXIST) break;
-    }
-    return mf_fail_errno(MF_EIO, "%s: cannot create", e->path);
+    e->path =
+        mf_strf("%s/events.out.tfevents.%010lld.%s.%ld.0", folder, now, host, (long)getpid());
+    if (!e->path) return MF_ENOMEM;
+    e->fd = mf_raw_open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
+    return e->fd >= 0 ? MF_OK : mf_fail_errno(MF_EIO, "%s: cannot create", e->path);
 }
 
 int mf_events_open(const char *folder, int64_t resumed_at, mf_events **ret)

@@ -109,6 +109,18 @@ START_TEST(the_likeliest_and_none)
     ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
     /* 9 / 2 < 8; ties go to the lower id */
     ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6);
+    /* the penalty is for the tokens of the window: 6, and no longer 5 */
+    static const int32_t two[2] = {5, 6};
+    mf_sampler_settings(s)->repeat_window = 1;
+    ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 5);
+    mf_sampler_settings(s)->repeat_window = 2;
+    ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 7);
+    /* a temperature whose reciprocal is no number of 32 bits is as 0 */
+    mf_sampler_settings(s)->temperature = 1e-40;
+    for (int k = 0; k < 60; k += 20) {
+        mf_sampler_settings(s)->top_k = k;
+        ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
+    }
     mf_sampler_settings(s)->temperature = 1;
     for (int i = 0; i < VOCAB; i++)
         logits[i] = i % 2 ? NAN : -INFINITY;

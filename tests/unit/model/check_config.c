@@ -3,6 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/file/paths.h"
 #include "base/mem.h"
 #include "train/run_config.h"
@@ -192,6 +193,17 @@ START_TEST(rules_between_keys)
             "found stride = 0");
     REFUSED("[data]\nstride = 3\nsplit_windows = yes\nval_path = v.txt\n",
             "bad.ini:3: ", "no val_path", "found stride = 3, val_path = ", "v.txt");
+    REFUSED("[train]\nbest_by = accuracy\n", "bad.ini:2: ", "'best_by'",
+            "a task that learns classes (classify)");
+    REFUSED("[train]\nbest_by = mse\n", "bad.ini:2: ", "a task that learns numbers (regress)");
+    REFUSED("[train]\neval_context = 1000\n",
+            "bad.ini:2: ", "expected less than model.seq (128, the default), found 1000 (from ",
+            "bad.ini:2)");
+    REFUSED("[log]\nmlflow = localhost:5000\n", "bad.ini:2: ", "address of an MLflow server",
+            "found 'localhost:5000'");
+    REFUSED("[log]\nmlflow = http://me:secret@host\n", "found 'an address with @'");
+    REFUSED("[log]\nmlflow = http://host\nmlflow_experiment =\n",
+            "bad.ini:3: ", "'mlflow_experiment'", "the name of an experiment");
 }
 END_TEST
 
@@ -377,6 +389,86 @@ START_TEST(names_of_runs)
 }
 END_TEST
 
+/* A program in a folder of its own, which has only this preset, and no plugins. */
+static void begin_alone(const char *preset, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s\n", scratch_dir());
+    file(".moefw-uninstalled", path);
+    ck_assert_int_eq(mf_mkdirs(scratch_path("share/presets")), MF_OK);
+    snprintf(path, sizeof path, "share/presets/%s.ini", preset);
+    file(path, text);
+    mf_paths_set_program(scratch_path("moefw"));
+}
+
+static void end_alone(void)
+{
+    mf_paths_set_program(getenv("MOEFW"));
+    mf_paths_set_settings(scratch_path("etc"));
+}
+
+START_TEST(a_preset_that_includes_itself)
+{
+    mf_config *c;
+    begin_alone("loop", "[include]\npreset = loop\n");
+    ck_assert_int_eq(mf_config_load("loop", 0, NULL, &c), MF_ECONFIG);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "loop.ini:2: presets include one another "
+                                                     "more than 8 deep"));
+    end_alone();
+}
+END_TEST
+
+static bool none_is_used(const void *conf, const mf_plugin_section *p)
+{
+    (void)conf, (void)p;
+    return true;
+}
+
+/* What an old key switches off needs no plugin. */
+START_TEST(a_plugin_that_is_switched_off_may_be_missing)
+{
+    begin_alone("default", "[router]\nplugin = r\n[expert]\nplugin = e\n");
+    mf_config *c = loaded(file("off.ini", "[model]\nskip = none\n"), 0, NULL);
+    ck_assert_str_eq(mf_ini_get(c->ini, "adapter.skip", "plugin")->value, "none");
+    ck_assert_msg(mf_sections_open_plugins(mf_config_sections, c, c->ini, c->arena,
+                                           none_is_used, NULL) == MF_OK,
+                  "%s", mf_error_message());
+    ck_assert_str_eq(mf_error_message(), "");
+    mf_config_free(c);
+    end_alone();
+}
+END_TEST
+
+/* A plugin that is not installed: its section is written as it was given. */
+START_TEST(a_section_whose_plugin_is_missing_is_written)
+{
+    mf_config *c =
+        loaded(file("missing.ini", "[adapter.a]\nplugin = nosuch\nstrength = 3\n"), 0, NULL);
+    char *text = written(c);
+    ck_assert_ptr_nonnull(strstr(text, "\n[adapter.a]\nplugin = nosuch\nat = "));
+    ck_assert_ptr_nonnull(strstr(text, "\nstrength = 3\n"));
+    ck_assert_str_eq(mf_error_message(), "");
+    mf_config_free(c);
+}
+END_TEST
+
+/* A name without a slash and without .ini is that of a preset first, and then of a file. */
+START_TEST(a_file_by_its_bare_name)
+{
+    char before[PATH_MAX];
+    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+    file("mine", "[train]\nlr = 0.5\n");
+    file("default", "[train]\nlr = 0.75\n");
+    ck_assert_int_eq(chdir(scratch_dir()), 0);
+    mf_config *c = loaded("mine", 0, NULL), *preset = loaded("default", 0, NULL);
+    ck_assert_double_eq(c->train.lr, 0.5);
+    ck_assert_double_ne(preset->train.lr, 0.75);
+    mf_config_free(c);
+    mf_config_free(preset);
+    ck_assert_int_eq(chdir(before), 0);
+}
+END_TEST
+
 START_TEST(missing_files)
 {
     mf_config *c;
@@ -455,6 +547,10 @@ static Suite *suite(void)
     Suite *s = suite_create("config");
     TCase *c = tcase_create("config");
     tcase_add_test(c, no_settings_of_the_machine_are_read);
+    tcase_add_test(c, a_plugin_that_is_switched_off_may_be_missing);
+    tcase_add_test(c, a_preset_that_includes_itself);
+    tcase_add_test(c, a_section_whose_plugin_is_missing_is_written);
+    tcase_add_test(c, a_file_by_its_bare_name);
     tcase_add_test(c, every_table_is_a_sound_schema);
     tcase_add_test(c, defaults_of_an_empty_file);
     tcase_add_test(c, the_default_preset_loads);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "report/export/export.h"
+#include "report/export/flat.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
@@ -25,15 +26,16 @@ static const char manifest[] =
     "{\"moefw\":\"0.1.0\",\"began\":\"2024-02-29T12:00:01Z\",\"steps\":2,\"classes\":[]}\n";
 static const char config[] = "[model]\ndim = 8\n[data]\npath =\n";
 
-static const char *run_folder(void)
+/* A run with these metrics and this memory. */
+static const char *run_with(const char *name, const char *of_metrics, const char *of_memory)
 {
-    static const struct {
+    const struct {
         const char *name, *text;
-    } files[] = {{"metrics.jsonl", metrics},
-                 {"memory.jsonl", memory},
+    } files[] = {{"metrics.jsonl", of_metrics},
+                 {"memory.jsonl", of_memory},
                  {"manifest.json", manifest},
                  {"config.ini", config}};
-    const char *folder = scratch_path("run");
+    const char *folder = scratch_path(name);
     mkdir(folder, 0777);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[640];
@@ -41,6 +43,11 @@ static const char *run_folder(void)
         scratch_write(path, files[i].text, strlen(files[i].text));
     }
     return folder;
+}
+
+static const char *run_folder(void)
+{
+    return run_with("run", metrics, memory);
 }
 
 static void holds(const char *folder, const char *name, const char *text)
@@ -77,6 +84,65 @@ START_TEST(what_is_written)
     holds(path, "tags/moefw.version", "0.1.0");
     holds(path, "tags/moefw.steps", "2");
     mf_free(path);
+}
+END_TEST
+
+/* Lines that are no records are counted, and the others are exported. */
+START_TEST(damaged_lines_are_skipped)
+{
+    static const char damaged[] = "{\"step\":1,\"split\":\"val\",\"loss\":3}\n"
+                                  "{\"step\":2}\n{\"split\":\"val\"}\n";
+    const char *run =
+        run_with("damaged", damaged, "{\"step\":1}\n{\"step\":1,\"peak_rss_mib\":2.5}\n");
+    mf_flat f = {0};
+    ck_assert_msg(mf_flat_add(&f, run) == MF_OK, "%s", mf_error_message());
+    ck_assert_uint_eq(f.n_lines, 1);
+    ck_assert_uint_eq(f.n_values, 2); /* loss, peak_rss_mib */
+    ck_assert_double_eq(f.values[1].value, 2.5);
+    ck_assert_int_eq(f.damaged, 2);
+    ck_assert_int_eq(f.damaged_memory, 1);
+    run = run_with("none", "{\"step\":2}\n", memory);
+    ck_assert_int_eq(mf_flat_add(&f, run), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "metrics.jsonl: no record in it"));
+    mf_error_clear();
+    mf_flat_free(&f);
+}
+END_TEST
+
+/* MLflow takes letters, digits, _, -, . and blanks in names. */
+START_TEST(names_are_those_of_mlflow)
+{
+    const char *run = run_with(
+        "named", "{\"step\":1,\"split\":\"train\",\"wall_s\":1,\"regularizers\":{\"a<b\":2}}\n",
+        memory);
+    const mf_export_mlflow_options o = {scratch_path("named-store"), "e", false};
+    char *path;
+    ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
+    holds(path, "metrics/train/regularizers.a_b", "1709208002000 2 1\n");
+    mf_free(path);
+}
+END_TEST
+
+/* An experiment is found by its name, however its meta.yaml quotes that. */
+START_TEST(experiments_are_found_by_name)
+{
+    static const char *const quoted[][2] = {
+        {"it's", "'it''s'"}, {"a \"b\" \\", "\"a \\\"b\\\" \\\\\""}, {"plain", "plain  "}};
+    const char *run = run_folder(), *store = scratch_path("store-of-names");
+    mkdir(store, 0777);
+    for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
+        char folder[640], meta[256], *path;
+        const mf_export_mlflow_options o = {store, quoted[i][0], false};
+        snprintf(folder, sizeof folder, "%s/%zu", store, i + 7);
+        mkdir(folder, 0777);
+        snprintf(meta, sizeof meta, "name: %s\nlifecycle_stage: active\n", quoted[i][1]);
+        snprintf(folder + strlen(folder), 16, "/meta.yaml");
+        scratch_write(folder, meta, strlen(meta));
+        ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
+        snprintf(folder, sizeof folder, "%s/%zu/", store, i + 7);
+        ck_assert_msg(strncmp(path, folder, strlen(folder)) == 0, "%s: %s", quoted[i][0], path);
+        mf_free(path);
+    }
 }
 END_TEST
 
@@ -133,6 +199,9 @@ static Suite *suite(void)
     TCase *t = tcase_create("export");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, what_is_written);
+    tcase_add_test(t, damaged_lines_are_skipped);
+    tcase_add_test(t, names_are_those_of_mlflow);
+    tcase_add_test(t, experiments_are_found_by_name);
     tcase_add_test(t, what_fails_leaves_nothing);
     suite_add_tcase(s, t);
     return s;

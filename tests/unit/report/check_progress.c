@@ -2,18 +2,31 @@
  * live line. */
 #include "check_main.h"
 
+#include "base/file/io.h"
+#include "base/file/paths.h"
 #include "base/log.h"
 #include "base/text/shown.h"
 #include "report/terminal/progress.h"
 #include "report/terminal/summary.h"
+#include "tests/lib/scratch.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 static char text[1 << 20];
+
+static time_t ahead; /* seconds by which the monotonic clock is ahead of the system's */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    const int rc = (int)syscall(SYS_clock_gettime, clock, t);
+    if (rc == 0 && clock == CLOCK_MONOTONIC) t->tv_sec += ahead;
+    return rc;
+}
 
 static mf_terminal terminal(bool live, bool colour)
 {
@@ -160,12 +173,54 @@ START_TEST(the_validation_at_the_end_is_part_of_the_time_left)
     p = mf_progress_new(&t, "train", 0, 20, false);
     mf_progress_step(p, 20, 2.0, 50000);
     mf_progress_last(p, 3600);
-    struct timespec pause = {.tv_nsec = 150000000}; /* the line is drawn ten times a second */
-    nanosleep(&pause, NULL);
+    ahead++; /* the line is drawn ten times a second */
     mf_progress_batch(p, 500, 2000);
     mf_progress_end(p);
     ck_assert_ptr_nonnull(strstr(written(&t), "validation 500/2000"));
     ck_assert_ptr_nonnull(strstr(text, "45:00 left"));
+}
+END_TEST
+
+/* Elsewhere than on a terminal there is a line each minute, whatever is done in it. */
+START_TEST(a_line_each_minute)
+{
+    mf_terminal t = terminal(false, false);
+    mf_progress *p = mf_progress_new(&t, "train", 0, 20, false);
+    mf_progress_last(p, 3600);
+    mf_progress_step(p, 20, 2.0, NAN);
+    mf_progress_batch(p, 500, 2000);
+    ahead += 61;
+    mf_progress_batch(p, 1000, 2000);
+    mf_progress_batch(p, 1001, 2000);
+    mf_progress_end(p);
+    ck_assert_str_eq(written(&t), "step 20/20  loss 2.0000\n"
+                                  "step 20/20  validation 1000/2000  30:00 left\n");
+
+    t = terminal(false, false); /* how many steps there are is not known */
+    p = mf_progress_new(&t, "scan", 0, 0, false);
+    mf_progress_step(p, 7, 2.0, NAN);
+    ahead += 61;
+    mf_progress_step(p, 8, 1.5, NAN);
+    ahead += 61;
+    mf_progress_batch(p, 1, 3);
+    mf_progress_end(p);
+    ck_assert_str_eq(written(&t), "step 8  loss 1.5000\nstep 8  validation 1/3\n");
+}
+END_TEST
+
+START_TEST(the_use_of_a_device_is_told)
+{
+    static const char use[] = "MFU 31.2 %, 4.2 of 79.6 GiB";
+    for (int live = 0; live < 2; live++) {
+        mf_terminal t = terminal(live, false);
+        setenv("COLUMNS", "200", 1);
+        mf_progress *p = mf_progress_new(&t, "train", 0, 10, false);
+        mf_progress_device(p, use);
+        mf_progress_step(p, 10, 2.0, 50000);
+        mf_progress_end(p);
+        ck_assert_int_eq(count(written(&t), use), 1 + live); /* history, and the live line */
+    }
+    unsetenv("COLUMNS");
 }
 END_TEST
 
@@ -319,10 +374,9 @@ START_TEST(the_closing_lines)
                     .nmi_random = nmi_random};
     mf_summary_print(&t, &s);
     const char *out = written(&t);
-    ck_assert_ptr_nonnull(
-        strstr(out,
-               "1.7000 nats/byte, 2.4526 bits/byte\n"
-               "                    1.062 x the entropy floor of 1.6000 in its windows\n"));
+    ck_assert_ptr_nonnull(strstr(
+        out, "1.7000 nats/byte, 2.4526 bits/byte\n"
+             "                    1.062 x the entropy floor of 1.6000 in its windows\n"));
     for (const char *at = out; *at; at += strcspn(at, "\n") + 1)
         ck_assert_uint_le(strcspn(at, "\n"), 80);
     ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.00500  (80 x)\n"));
@@ -348,6 +402,44 @@ START_TEST(the_closing_lines)
 }
 END_TEST
 
+/* The closing lines of a run with this router; the caller closes nothing. */
+static const char *closing(const char *router, const char *predictions)
+{
+    const mf_summary s = {.run = "r",
+                          .router = router,
+                          .predictions = predictions,
+                          .n_layers = 1,
+                          .val_loss = NAN,
+                          .floor = NAN,
+                          .bits_per_byte = NAN};
+    mf_terminal t = terminal(false, false);
+    mf_summary_print(&t, &s);
+    return written(&t);
+}
+
+/* Another router of the folder of plugins is proposed, not the one that was trained with. */
+START_TEST(another_router_is_proposed)
+{
+    char marker[512];
+    snprintf(marker, sizeof marker, "%s\n", scratch_dir());
+    scratch_write(scratch_path(".moefw-uninstalled"), marker, strlen(marker));
+    ck_assert_int_eq(mf_mkdirs(scratch_path("plugins/routers")), MF_OK);
+    mf_paths_set_program(scratch_path("moefw"));
+    ck_assert_ptr_null(strstr(closing("hash", NULL), " train "));
+    scratch_write(scratch_path("plugins/routers/hash.so"), "", 0);
+    scratch_write(scratch_path("plugins/routers/notes"), "", 0);
+    static const char *const same[] = {"hash", "hash.so", "some/hash.so"},
+                             *const others[] = {"hash_top", "some/hash_top.so", "hash.sox", ""};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        ck_assert_ptr_null(strstr(closing(same[i], NULL), " train "));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_ptr_nonnull(strstr(closing(others[i], "accuracy 0.5"),
+                                     " train r/config.ini --plugin routers/hash.so\n"));
+    ck_assert_ptr_nonnull(strstr(text, "validation          accuracy 0.5\n"));
+    mf_paths_set_program("");
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("progress");
@@ -357,6 +449,8 @@ static Suite *suite(void)
     tcase_add_test(c, quiet_is_silent);
     tcase_add_test(c, the_live_line_fits_any_terminal);
     tcase_add_test(c, the_validation_at_the_end_is_part_of_the_time_left);
+    tcase_add_test(c, a_line_each_minute);
+    tcase_add_test(c, the_use_of_a_device_is_told);
     tcase_add_test(c, a_line_that_a_smaller_terminal_wrapped_is_erased);
     tcase_add_test(c, losses_stay_above_the_live_line);
     tcase_add_test(c, colour_only_where_it_is_wanted);
@@ -365,6 +459,7 @@ static Suite *suite(void)
     tcase_add_test(c, words);
     tcase_add_test(c, text_cannot_act_on_a_terminal);
     tcase_add_test(c, the_closing_lines);
+    tcase_add_test(c, another_router_is_proposed);
     suite_add_tcase(s, c);
     return s;
 }

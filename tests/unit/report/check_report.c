@@ -10,6 +10,8 @@
 #include "tests/lib/scratch.h"
 #include "train/run_config.h"
 #include "report/report.h"
+#include "report/runs/runs.h"
+#include "report/svg/svg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -48,29 +50,37 @@ static const char config[] =
     "[model]\nlayers = 5\nmoe_every = 2\nskip = unet\nattention = yes\n[moe]\nexperts = 2\n"
     "top_k = 1\n[router]\nplugin = some/r.so\n[film]\nmode = shared\n";
 
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    scratch_write(path, text, strlen(text));
+}
+
 static const char *write_run(const char *name, const char *text)
 {
-    static char folder[512];
     char path[640];
-    snprintf(folder, sizeof folder, "%s", scratch_path(name));
+    const char *folder = scratch_path(name);
     mkdir(folder, 0777);
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    scratch_write(path, text, strlen(text));
-    snprintf(path, sizeof path, "%s/memory.jsonl", folder);
-    scratch_write(path, memory, sizeof memory - 1);
-    snprintf(path, sizeof path, "%s/routing_sample.json", folder);
-    scratch_write(path, sample, sizeof sample - 1);
-    snprintf(path, sizeof path, "%s/config.ini", folder);
-    scratch_write(path, config, sizeof config - 1);
-    snprintf(path, sizeof path, "%s/weights.json", folder);
-    scratch_write(path, weights, sizeof weights - 1);
+    put(folder, "metrics.jsonl", text);
+    put(folder, "memory.jsonl", memory);
+    put(folder, "routing_sample.json", sample);
+    put(folder, "config.ini", config);
+    put(folder, "weights.json", weights);
     snprintf(path, sizeof path, "%s/samples", folder);
     mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/samples/step-1.json", folder);
-    scratch_write(path, taken, sizeof taken - 1);
-    snprintf(path, sizeof path, "%s/manifest.json", folder);
-    scratch_write(path, "{\"params\":5}", 12);
+    put(path, "step-1.json", taken);
+    put(folder, "manifest.json", "{\"params\":5}");
     return folder;
+}
+
+/* The page of these runs; the caller frees it. */
+static char *page_of(int n, const char *const *runs)
+{
+    const char *out = scratch_path("page.html");
+    const int rc = mf_report_write(n, runs, out);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return scratch_read(out, NULL);
 }
 
 static bool exists(const char *path)
@@ -105,10 +115,30 @@ START_TEST(a_report_without_memory)
 }
 END_TEST
 
+/* A file of safetensors whose tensors are `header` and whose values are 16 bytes. */
+static void put_tensors(const char *folder, const char *name, const char *header)
+{
+    char file[512] = {0}, path[640];
+    const size_t n = strlen(header);
+    file[0] = (char)n;
+    memcpy(file + 8, header, n);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_uint_lt(n, 128);
+    scratch_write(path, file, 8 + n + 16);
+}
+
 START_TEST(a_report_on_a_failing_disk)
 {
-    const char *const runs[] = {write_run("run", metrics)};
-    const char *out = scratch_path("disk.html");
+    const char *const runs[] = {write_run("disk", metrics)};
+    const char *out = scratch_path("disk.html"), *ckpt = scratch_path("disk/ckpt/step-2");
+    bool told = false;
+    mkdir(scratch_path("disk/ckpt"), 0777);
+    mkdir(ckpt, 0777);
+    put_tensors(ckpt, "model.safetensors",
+                "{\"head.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}");
+    put_tensors(ckpt, "state.safetensors",
+                "{\"moment1/head.weight\":{\"dtype\":\"F32\",\"shape\":[4],"
+                "\"data_offsets\":[0,16]}}");
     for (long n = 1;; n++) {
         remove(out);
         fault_io(n, FAULT_ONCE, EIO);
@@ -122,6 +152,7 @@ START_TEST(a_report_on_a_failing_disk)
             break;
         }
         if (rc != MF_OK) ck_assert_str_ne(mf_error_message(), "");
+        told = told || (rc != MF_OK && strstr(mf_error_message(), "model.safetensors: cannot"));
         if (rc == MF_OK) { /* then reading an input failed, and the page is complete */
             size_t size;
             char *text = scratch_read(out, &size);
@@ -130,6 +161,7 @@ START_TEST(a_report_on_a_failing_disk)
             free(text);
         }
     }
+    ck_assert(told); /* of the weights, too */
 }
 END_TEST
 
@@ -316,6 +348,178 @@ START_TEST(the_speed_is_that_of_training)
 }
 END_TEST
 
+/* Nine layers, which are more than there are colours of a list: theirs change gradually. */
+START_TEST(layers_of_a_deep_model)
+{
+    enum { LAYERS = 9 };
+    char text[4096];
+    size_t n = 0;
+    for (int step = 1; step <= 2; step++) {
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "{\"step\":%d,\"split\":\"train\",\"loss\":1,\"moe\":[", step);
+        for (int l = 0; l < LAYERS; l++)
+            n += (size_t)snprintf(text + n, sizeof text - n,
+                                  "%s{\"layer\":%d,\"entropy\":%d,\"load_cv\":%d}",
+                                  l > 0 ? "," : "", l, l + step, l + step);
+        n += (size_t)snprintf(text + n, sizeof text - n, "]}\n");
+    }
+    const char *const runs[] = {write_run("deep", text)};
+    char *page = page_of(1, runs), ink[8], legend[64];
+    for (int l = 0; l < LAYERS; l++) {
+        mf_colour_scale(0.2 + 0.65 * l / (LAYERS - 1), ink);
+        snprintf(legend, sizeof legend, "stroke=\"%s\"", ink);
+        ck_assert_msg(strstr(page, legend) != NULL, "layer %d: %s", l, legend);
+    }
+    free(page);
+}
+END_TEST
+
+/* Figures of several runs: both curves of a run have its colour; the second one is broken. */
+START_TEST(predictions_of_two_runs)
+{
+    static const char text[] =
+        "{\"step\":1,\"split\":\"val\",\"loss\":3,\"accuracy\":0.5,\"macro_f1\":0.4,"
+        "\"pearson\":0.1,\"spearman\":0.2,\"mse\":4}\n"
+        "{\"step\":2,\"split\":\"val\",\"loss\":2,\"accuracy\":0.6,\"macro_f1\":0.5,"
+        "\"pearson\":0.2,\"spearman\":0.3,\"mse\":3}\n";
+    static const char *const captions[] = {"Full lines: accuracy; broken lines: macro F1.",
+                                           "Full lines: Pearson; broken lines: Spearman."};
+    const char *const runs[] = {write_run("first", text), write_run("second", text)};
+    char *page = page_of(2, runs), line[128];
+    for (int i = 0; i < 2; i++) {
+        char *caption = strstr(page, captions[i]);
+        const char *figure = page;
+        ck_assert_msg(caption != NULL, "%s", captions[i]);
+        *caption = '\0'; /* the figure ends with its caption */
+        for (const char *at = page; (at = strstr(at, "<figure")) != NULL; at++)
+            figure = at;
+        for (int run = 0; run < 2; run++)
+            for (int broken = 0; broken < 2; broken++) {
+                snprintf(line, sizeof line, "stroke=\"%s\" stroke-width=\"180\"",
+                         mf_colour(run));
+                int found = 0;
+                for (const char *at = figure; (at = strstr(at, line)) != NULL; at++) {
+                    const char *dashes = strstr(at, "dasharray"), *end = strchr(at, '>');
+                    found += (dashes && dashes < end) == broken;
+                }
+                ck_assert_int_eq(found, 1);
+            }
+        *caption = captions[i][0];
+    }
+    free(page);
+}
+END_TEST
+
+START_TEST(two_adapters_of_the_experts)
+{
+    const char *const runs[] = {write_run("adapted", metrics)};
+    put(runs[0], "config.ini",
+        "[model]\nlayers = 2\nmoe_every = 1\n[moe]\nexperts = 2\ntop_k = 1\n"
+        "[router]\nplugin = linear\n[adapter.a]\nplugin = film\nat = expert_out\n"
+        "[adapter.b]\nplugin = lora\nat = expert_in\n");
+    char *page = page_of(1, runs);
+    ck_assert_ptr_nonnull(strstr(page, "film, lora"));
+    free(page);
+}
+END_TEST
+
+/* 41 options changed, one of them twice: more than the table has lines. */
+START_TEST(many_changed_options)
+{
+    char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "{\"step\":3,\"split\":\"train\",\"loss\":1,\"turns\":["
+                                "{\"step\":1,\"option\":\"often\",\"from\":1,\"to\":2},"
+                                "{\"step\":2,\"option\":\"often\",\"from\":2,\"to\":3}");
+    for (int i = 0; i < 40; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              ",{\"step\":2,\"option\":\"option.%d\",\"from\":1,\"to\":2}", i);
+    snprintf(text + n, sizeof text - n, "]}\n");
+    const char *const runs[] = {write_run("changes", text)};
+    char *page = page_of(1, runs);
+    ck_assert_ptr_nonnull(strstr(page, "42 changes, those of an option in one line; of the "
+                                       "options the 40 that changed least often. "));
+    ck_assert_ptr_nonnull(strstr(page, ">option.39</td>"));
+    ck_assert_ptr_null(strstr(page, ">often</td>"));
+    free(page);
+}
+END_TEST
+
+/* ---- comparisons ---- */
+
+/* A line of validation for each pair of step and loss. */
+static void put_seed(const char *name, int n, const int *steps, const double *losses)
+{
+    char text[1024];
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "{\"step\":%d,\"split\":\"val\",\"task_loss\":%g}\n", steps[i],
+                                 losses[i]);
+    write_run(name, text);
+}
+
+/* Two routers with long names, runs with other steps, a search of more trials than are shown,
+ * and a plan that cannot be read. */
+START_TEST(a_comparison_with_all_that_is_unusual)
+{
+    static const int steps[] = {10, 20, 50, 60}, fewer[] = {10, 50, 60};
+    static const double losses[] = {9, 8, 2, 1}, others[] = {9, 3, 2};
+    static char text[8192];
+    mkdir(scratch_path("cmp"), 0777);
+    mkdir(scratch_path("cmp/one"), 0777);
+    mkdir(scratch_path("cmp/plan.json"), 0777); /* a folder cannot be read as a file */
+    put_seed("cmp/one/seed-1", 3, fewer, others);
+    put_seed("cmp/one/seed-2", 4, steps, losses);
+    size_t n = (size_t)snprintf(
+        text, sizeof text,
+        "{\"metric\":\"task_loss\",\"baseline\":\"mlp:hidden=64+activation=silu\","
+        "\"seeds\":2,\"steps\":100,\"complete\":false,\"rows\":["
+        "{\"router\":\"mlp:hidden=64+activation=silu\",\"baseline\":true,\"rank\":1,\"n\":2,"
+        "\"mean\":1.5,\"params\":9,\"params_router\":5,\"tokens_per_s\":10,\"runs\":["
+        "{\"seed\":1,\"dir\":\"one/seed-1\",\"task_loss\":2},"
+        "{\"seed\":2,\"dir\":\"one/seed-2\",\"task_loss\":1}]},"
+        "{\"router\":\"mlp:hidden=64+activation=relu\",\"rank\":2,\"n\":0,\"mean\":2,\"runs\":["
+        "]}],"
+        "\"search\":{\"tried\":203,\"runs\":203,\"rungs\":[{\"trials\":[{}");
+    for (int i = 1; i < 203; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ",{}");
+    snprintf(text + n, sizeof text - n, "]}]}}");
+    put(scratch_path("cmp"), "comparison.json", text);
+    const char *const folder[] = {scratch_path("cmp")};
+    char *page = page_of(1, folder);
+    static const char *const holds[] = {
+        "In figures mlp:\xe2\x80\xa6"
+        "1 stands for mlp:hidden=64+activation=silu.",
+        "In figures mlp:\xe2\x80\xa6"
+        "2 stands for mlp:hidden=64+activation=relu.",
+        "Not all runs have ended; this page shows those that have.",
+        "3 more are in search.json.",
+        /* the mean of both seeds where both have a value, and that from a quarter on */
+        "1.5 at step 60; from 1.5 to 9", "1.5 at step 60; from 1.5 to 2.5"};
+    for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
+        ck_assert_msg(strstr(page, holds[i]) != NULL, "%s", holds[i]);
+    free(page);
+}
+END_TEST
+
+/* The last record and the last one of validation, whatever else metrics.jsonl contains. */
+START_TEST(records_of_a_listed_run)
+{
+    static const char text[] = "{\"step\":1,\"split\":\"val\",\"task_loss\":3}\n"
+                               "{\"step\":2,\"split\":\"train\",\"x\":{\"split\":\"val\"}}\n"
+                               "{\"step\":3,\"split\":\"train\",\"loss\":1}\n"
+                               "{\"split\":\"train\"}\n"
+                               "{\"step\":5,\"split\":\"tr";
+    mf_listed_runs list = {0};
+    ck_assert_int_eq(mf_listed_runs_add(&list, write_run("listed", text)), MF_OK);
+    ck_assert_int_eq(list.n, 1);
+    ck_assert_int_eq(list.run[0].step, 3);
+    ck_assert_double_eq(mf_listed_run_number(&list.run[0], "val_loss"), 3);
+    mf_listed_runs_free(&list);
+}
+END_TEST
+
 START_TEST(too_many_runs)
 {
     const char *runs[100];
@@ -338,6 +542,12 @@ static Suite *suite(void)
     tcase_add_test(c, a_sample_without_its_experts);
     tcase_add_test(c, what_became_of_heads);
     tcase_add_test(c, the_speed_is_that_of_training);
+    tcase_add_test(c, layers_of_a_deep_model);
+    tcase_add_test(c, predictions_of_two_runs);
+    tcase_add_test(c, two_adapters_of_the_experts);
+    tcase_add_test(c, many_changed_options);
+    tcase_add_test(c, a_comparison_with_all_that_is_unusual);
+    tcase_add_test(c, records_of_a_listed_run);
     tcase_add_test(c, too_many_runs);
     suite_add_tcase(s, c);
     return s;

@@ -203,6 +203,45 @@ static int count_option(void *arg, const moefw_option *o)
     }
     return seen[0] == 10000;
 }
+
+/* Options of these sections belong to plugins, of which the name alone tells not all: there is
+ * a router mlp, too. */
+static int count_described(void *arg, const moefw_option *o)
+{
+    static const char *const of[][2] = {{"expert.dropout", "share of hidden"},
+                                        {"router.two.input_norm", "norm before the first"},
+                                        {"regularizer.z.weight", ""},
+                                        {"controller.b.rate", "size of one correction"},
+                                        {"adapter.l.rank", "inner width"}};
+    int *seen = arg;
+    for (int i = 0; i < 5; i++)
+        if (strncmp(o->name, of[i][0], strlen(of[i][0])) == 0) {
+            ck_assert_msg(o->help[0] && o->expected[0] && strstr(o->help, of[i][1]), "%s: %s",
+                          o->name, o->help);
+            seen[i]++;
+        }
+    return 0;
+}
+
+START_TEST(options_of_plugins_are_described)
+{
+    static const char *const set[][2] = {{"expert.plugin", "mlp"},
+                                         {"router.two.plugin", "mlp"},
+                                         {"router.two.layers", "1"},
+                                         {"regularizer.z.plugin", "z_loss"},
+                                         {"controller.b.plugin", "expert_bias"},
+                                         {"adapter.l.plugin", "lora"}};
+    int seen[5] = {0};
+    moefw_run *run = configured("linear", "5");
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        ok(run, moefw_run_set(run, set[i][0], set[i][1]));
+    ok(run, moefw_run_options(run, count_described, seen));
+    for (int i = 0; i < 5; i++)
+        ck_assert_msg(seen[i] > 0, "%d", i);
+    moefw_run_free(run);
+}
+END_TEST
+
 START_TEST(options_are_listed)
 {
     moefw_run *run = configured("linear", "5");
@@ -548,6 +587,7 @@ static Suite *suite(void)
     tcase_add_test(c, errors_come_through_the_handle);
     tcase_add_test(c, divergence_is_an_error);
     tcase_add_test(c, options_are_listed);
+    tcase_add_test(c, options_of_plugins_are_described);
     tcase_add_test(c, two_threads_train_two_models);
     tcase_add_test(c, two_threads_build_two_graphs);
     tcase_add_test(c, routing_of_tokens);

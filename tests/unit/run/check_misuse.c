@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/file/io.h"
+#include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 
 static const char *const small[][2] = {{"data.path", "builtin:topics?bytes=20000"},
@@ -95,6 +96,7 @@ END_TEST
 
 START_TEST(options_that_are_missing)
 {
+    moefw_step step = {.size = sizeof step};
     moefw_run *run = configured();
     failed(run, moefw_run_set(run, NULL, "1"), MF_EINVAL, "found NULL");
     failed(run, moefw_run_set(run, "train.lr", NULL), MF_EINVAL, "found NULL");
@@ -109,11 +111,33 @@ START_TEST(options_that_are_missing)
     failed(run, moefw_run_set(run, "train.lr", "fast"), MF_ECONFIG,
            "expected a number, found 'fast'");
     failed(run, moefw_run_set(run, "train.nothing", "1"), MF_ENOTFOUND, "train.nothing");
+    ok(run, moefw_run_set(run, "train.lr", "no")); /* yes and no are numbers here */
+    ok(run, moefw_run_step(run, NULL, &step));
+    ck_assert_double_eq(step.lr, 0);
+    ok(run, moefw_run_set(run, "train.lr", "yes"));
     moefw_run_free(run);
     run = moefw_run_new();
     failed(run, moefw_run_resume(run, NULL), MF_EINVAL, "found NULL");
     ck_assert_ptr_null(moefw_run_get(run, "train.lr"));
     ck_assert_int_eq(moefw_run_code(run), MF_EUSAGE);
+    moefw_run_free(run);
+}
+END_TEST
+
+/* Each allocation fails once; a call that has failed can be repeated. */
+START_TEST(options_without_memory)
+{
+    moefw_run *run = configured();
+    const char *value = NULL;
+    for (long nth = 1; !value; nth++) {
+        fault_alloc(nth, FAULT_ONCE);
+        value = moefw_run_get(run, "model.dim");
+        const bool hit = fault_hit();
+        fault_off();
+        ck_assert(hit || value);
+        if (!value) ck_assert_int_eq(moefw_run_code(run), MF_ENOMEM);
+    }
+    ck_assert_str_eq(value, "16");
     moefw_run_free(run);
 }
 END_TEST
@@ -262,6 +286,17 @@ START_TEST(splits_and_batches_that_cannot_be)
     ck_assert(isfinite(loss) && loss == again);
     failed(run, moefw_run_routing(run, NULL, 1, NULL, NULL), MF_EINVAL, "");
     moefw_run_free(run);
+    const int32_t rows[2 * 16] = {0};
+    run = configured(); /* a classifier has classes in place of targets */
+    ok(run, moefw_run_set(run, "data.path", "none"));
+    ok(run, moefw_run_set(run, "model.vocab", "32"));
+    ok(run, moefw_run_set(run, "model.task", "classify"));
+    ok(run, moefw_run_set(run, "model.classes", "2"));
+    ok(run, moefw_run_start(run, NULL));
+    b = (moefw_batch){sizeof b, 2, 16, rows, rows, NULL};
+    failed(run, moefw_run_step(run, &b, NULL), MF_EUSAGE,
+           "batch: expected a model with model.task = lm");
+    moefw_run_free(run);
 }
 END_TEST
 
@@ -312,6 +347,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("misuse");
     tcase_add_test(c, without_a_handle);
     tcase_add_test(c, options_that_are_missing);
+    tcase_add_test(c, options_without_memory);
     tcase_add_test(c, structs_of_a_wrong_size);
     tcase_add_test(c, text_becomes_tokens_and_text_again);
     tcase_add_test(c, without_a_tokenizer);

@@ -8,10 +8,13 @@
 #include "train/metrics/events.h"
 #include "train/metrics/metrics_each.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static char home[] = "/tmp/check_events.XXXXXX";
 
@@ -307,6 +310,91 @@ START_TEST(numbers_have_the_names_of_exports)
 }
 END_TEST
 
+START_TEST(numbers_of_tasks_and_heads)
+{
+    static const mf_task_score tasks[] = {{.name = "main",
+                                           .weight = 1,
+                                           .loss = 0.5,
+                                           .accuracy = 0.75,
+                                           .macro_f1 = 0.25,
+                                           .mse = NAN},
+                                          {.name = "score",
+                                           .number = true,
+                                           .weight = 0.25,
+                                           .loss = 4,
+                                           .accuracy = NAN,
+                                           .mse = 4,
+                                           .pearson = 0.5,
+                                           .spearman = -0.5}};
+    char all[2048] = "";
+    mf_metrics_record r;
+    mf_metrics_record_init(&r);
+    r.tasks = tasks;
+    r.n_tasks = 2;
+    r.heads_active = 3;
+    r.heads_total = 4;
+    mf_metrics_each(&r, collect, all);
+    ck_assert_str_eq(all, "tokens=0 tasks.main.weight=1 tasks.main.loss=0.5 "
+                          "tasks.main.accuracy=0.75 tasks.main.macro_f1=0.25 "
+                          "tasks.score.weight=0.25 tasks.score.loss=4 tasks.score.mse=4 "
+                          "tasks.score.rmse=2 tasks.score.pearson=0.5 "
+                          "tasks.score.spearman=-0.5 heads.active=3 heads.total=4 ");
+}
+END_TEST
+
+/* TensorBoard reads the files of a folder in the order of their names. */
+START_TEST(a_new_file_is_the_last_one)
+{
+    char **names;
+    int n;
+    mf_events *e;
+    const char *folder = folder_of("later");
+    ck_assert_int_eq(mf_mkdir(folder), MF_OK);
+    char *path = mf_path_join(folder, "events.out.tfevents.4000000000.host.1.0");
+    ck_assert_int_eq(mf_write_file_atomic(path, "", 0), MF_OK);
+    mf_free(path);
+    ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_OK);
+    ck_assert_int_eq(mf_events_close(e), MF_OK);
+    ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);
+    ck_assert_int_eq(n, 2);
+    ck_assert_msg(strncmp(names[1], "events.out.tfevents.4000000001.", 31) == 0, "%s",
+                  names[1]);
+    mf_list_free(names, n);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_written)
+{
+    struct rlimit before, small;
+    mf_events *e;
+    ck_assert_int_eq(mf_events_open("/proc/self/fdinfo", -1, &e), MF_EIO);
+    ck_assert_ptr_null(e);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot create"));
+    /* as on a full disk */
+    ck_assert_int_eq(mf_events_open(folder_of("full"), -1, &e), MF_OK);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 1;
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    mf_events_begin(e, 1);
+    mf_events_scalar(e, "loss", 1);
+    const int rc = mf_events_put(e);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ck_assert_int_eq(rc, MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot write"));
+    ck_assert_int_eq(mf_events_close(e), MF_OK);
+    /* its descriptor is gone */
+    const int next = open("/dev/null", O_RDONLY);
+    close(next);
+    ck_assert_int_eq(mf_events_open(folder_of("closed"), -1, &e), MF_OK);
+    ck_assert_int_eq(close(next), 0);
+    ck_assert_int_eq(mf_events_close(e), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot close"));
+    mf_error_clear();
+}
+END_TEST
+
 START_TEST(a_folder_that_cannot_be_made_is_an_error)
 {
     mf_events *e;
@@ -325,6 +413,9 @@ static Suite *suite(void)
     tcase_add_test(c, every_field_is_read_back);
     tcase_add_test(c, a_resumed_run_says_where_it_goes_on);
     tcase_add_test(c, numbers_have_the_names_of_exports);
+    tcase_add_test(c, numbers_of_tasks_and_heads);
+    tcase_add_test(c, a_new_file_is_the_last_one);
+    tcase_add_test(c, files_that_cannot_be_written);
     tcase_add_test(c, a_folder_that_cannot_be_made_is_an_error);
     suite_add_tcase(s, c);
     return s;

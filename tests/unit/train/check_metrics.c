@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "tests/lib/scratch.h"
 #include "train/metrics/correlation.h"
+#include "train/metrics/divergence.h"
 #include "train/metrics/metrics.h"
+#include "train/metrics/predictions.h"
 #include "train/sample.h"
 
 #include <math.h>
@@ -481,6 +483,26 @@ START_TEST(correlations)
 }
 END_TEST
 
+/* What a model cannot have made is refused before it is looked at. */
+START_TEST(predictions_that_cannot_be)
+{
+    const mf_batch batch = {.rows = 1, .seq = 1};
+    const mf_model_graph no_logits = {.by_row = true};
+    const mf_model_settings classifier = {.model.task = MF_TASK_CLASSIFY};
+    const mf_model m = {.config = &classifier};
+    mf_predictions *a;
+    double kl = 7;
+    ck_assert_int_eq(mf_predictions_divergence(&batch, &no_logits, &no_logits, &kl), MF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "keeps no logits"));
+    ck_assert_double_eq(kl, 7);
+    ck_assert_int_eq(mf_predictions_new(&m, (int64_t)INT32_MAX + 1, &a), MF_ECONFIG);
+    ck_assert_str_eq(mf_error_message(),
+                     "2147483648 examples: at most 2147483647 are measured");
+    ck_assert_ptr_null(a);
+    mf_error_clear();
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("metrics");
@@ -491,6 +513,7 @@ static Suite *suite(void)
     tcase_add_test(c, what_was_written_is_read);
     tcase_add_test(c, tasks_are_written_and_read);
     tcase_add_test(c, correlations);
+    tcase_add_test(c, predictions_that_cannot_be);
     tcase_add_test(c, damage_is_counted_and_passed_over);
     tcase_add_test(c, a_full_disk_is_an_error);
     tcase_add_test(c, samples);

@@ -1,6 +1,6 @@
 /* Optimizers: 20 steps against the values that PyTorch's AdamW, Adam, Muon and Adafactor, and
  * Lion's formula, give for the same gradients (tests/golden/optimizers); frozen parts; the same
- * bits at any number of threads; moments and work memory. */
+ * bits at any number of threads; moments and work memory; learning rates. */
 #include "check_main.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@
 #include "data/safetensors/safetensors.h"
 #include "kernels/bf16.h"
 #include "train/optim/optim.h"
+#include "train/schedule.h"
 
 typedef struct {
     const char *name;
@@ -87,8 +88,8 @@ static mf_store *make_store(const mf_train_config *c, bool bf16)
     mf_param *p;
     for (int i = 0; i < PARAMS; i++) {
         const mf_init init = {MF_INIT_ZERO, params[i].flags, 0};
-        ck_assert_int_eq(
-            mf_store_declare(s, params[i].name, params[i].shape, init, false, &p), MF_OK);
+        ck_assert_int_eq(mf_store_declare(s, params[i].name, params[i].shape, init, false, &p),
+                         MF_OK);
         memcpy(p->stacked, params[i].stacked, sizeof p->stacked);
     }
     if (bf16) mf_store_want_bf16(s);
@@ -102,15 +103,20 @@ static mf_store *make_store(const mf_train_config *c, bool bf16)
     return s;
 }
 
-static void step(mf_optim *o, mf_store *s, int64_t i)
+static void step_at(mf_optim *o, mf_store *s, int64_t i, double lr)
 {
-    const mf_optim_step now = {.step = i, .lr = 0.01, .weight_decay = 0.1, .grad_scale = 1};
+    const mf_optim_step now = {.step = i, .lr = lr, .weight_decay = 0.1, .grad_scale = 1};
     for (int j = 0; j < PARAMS; j++) {
         const mf_param *p = mf_store_at(s, j);
         numbers((uint32_t)(1000 * (i + 1) + j), p->count, 0.25f, p->grad);
     }
     ck_assert_int_eq(mf_optim_measure(o), MF_OK);
     ck_assert_int_eq(mf_optim_update(o, &now), MF_OK);
+}
+
+static void step(mf_optim *o, mf_store *s, int64_t i)
+{
+    step_at(o, s, i, 0.01);
 }
 
 static mf_store *train(const method *m, bool bf16)
@@ -257,6 +263,74 @@ START_TEST(other_moments_are_refused)
 }
 END_TEST
 
+/* Three steps at the rate lr of all parameters, and muon_lr of Muon's matrices. */
+static mf_store *train_muon(double lr, double muon_lr)
+{
+    mf_train_config c = config_of(&methods[3]);
+    c.lr = lr;
+    c.muon_lr = muon_lr;
+    mf_store *s = make_store(&c, false);
+    mf_optim *o;
+    ck_assert_int_eq(mf_optim_new(s, &c, &o), MF_OK);
+    for (int64_t i = 0; i < 3; i++)
+        step_at(o, s, i, lr);
+    mf_optim_free(o);
+    return s;
+}
+
+/* muon_lr is the rate of Muon's matrices, which have no second moment, and of no others. */
+START_TEST(matrices_have_their_own_rate)
+{
+    mf_store *both = train_muon(0.01, 0.02), *low = train_muon(0.01, 0),
+             *high = train_muon(0.02, 0);
+    int matrices = 0;
+    for (int i = 0; i < PARAMS; i++) {
+        const mf_param *p = mf_store_at(both, i);
+        const bool muon = mf_param_moment_count(p, 1) == 0;
+        const float *want = mf_store_at(muon ? high : low, i)->value,
+                    *other = mf_store_at(muon ? low : high, i)->value;
+        matrices += muon;
+        for (int64_t j = 0; j < p->count; j++)
+            ck_assert_float_eq_tol(p->value[j], want[j], 1e-6f);
+        ck_assert_float_ne(want[0], other[0]);
+    }
+    ck_assert_int_eq(matrices, 4);
+    mf_store_free(both);
+    mf_store_free(low);
+    mf_store_free(high);
+}
+END_TEST
+
+/* The formulas of schedule.h, at steps where they are easy to compute by hand. */
+START_TEST(schedules)
+{
+    static const struct {
+        mf_schedule schedule;
+        double at_10, at_35, at_60, at_110;
+    } of[] = {
+        {MF_SCHEDULE_CONSTANT, 2, 2, 2, 2},
+        {MF_SCHEDULE_LINEAR, 2, 1.625, 1.25, 0.5},
+        {MF_SCHEDULE_COSINE, 2, 2 * (0.25 + 0.375 * (1 + 0.70710678118654752)), 1.25, 0.5},
+        /* the last 80 steps decay; 5 and 30 of them are done at 35 and 60 */
+        {MF_SCHEDULE_WSD, 2, 2 * (1 - 0.75 * 0.25), 2 * (1 - 0.75 * 0.61237243569579452), 0.5},
+        {MF_SCHEDULE_STEP, 2, 1, 0.25, 0.0625}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const mf_train_config c = {.schedule = of[i].schedule,
+                                   .warmup = 10,
+                                   .lr_min = 0.25,
+                                   .decay_share = 0.8,
+                                   .step_size = 20,
+                                   .step_gamma = 0.5};
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 0, 110), 0.2, 1e-12);
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 4, 110), 1, 1e-12);
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 10, 110), of[i].at_10, 1e-12);
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 35, 110), of[i].at_35, 1e-12);
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 60, 110), of[i].at_60, 1e-12);
+        ck_assert_double_eq_tol(mf_schedule_lr(&c, 2, 110, 110), of[i].at_110, 1e-12);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("optim");
@@ -267,6 +341,8 @@ static Suite *suite(void)
     tcase_add_loop_test(c, frozen_parts_stay, 0, METHODS);
     tcase_add_loop_test(c, infinite_gradients_change_nothing, 0, METHODS);
     tcase_add_test(c, other_moments_are_refused);
+    tcase_add_test(c, matrices_have_their_own_rate);
+    tcase_add_test(c, schedules);
     suite_add_tcase(s, c);
     return s;
 }

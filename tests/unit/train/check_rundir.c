@@ -81,6 +81,57 @@ START_TEST(going_on)
 }
 END_TEST
 
+/* A path in a run names the run, also from inside of it. */
+START_TEST(paths_in_a_run)
+{
+    static const struct {
+        const char *from, *path, *run;
+        int64_t step;
+    } of[] = {{"inside", "ckpt", ".", -1},
+              {"inside", "config.ini", ".", -1},
+              {"inside", "ckpt/step-7/", ".", 7},
+              {"inside", "best", ".", -1},
+              {".", "inside/ckpt/step-7", "inside", 7},
+              {".", "inside/", "inside", -1}};
+    char before[4096];
+    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+    ck_assert_int_eq(mf_mkdirs(scratch_path("inside")), MF_OK);
+    scratch_write(scratch_path("inside/config.ini"), "", 0);
+    scratch_write(scratch_path("inside/manifest.json"), "{}", 2);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        mf_rundir *d;
+        ck_assert_int_eq(chdir(scratch_path(of[i].from)), 0);
+        ck_assert(mf_rundir_readable(of[i].path));
+        ck_assert_msg(mf_rundir_read(of[i].path, &d) == MF_OK, "%s", mf_error_message());
+        ck_assert_str_eq(d->path, of[i].run);
+        ck_assert_int_eq(d->step, of[i].step);
+        mf_rundir_close(d);
+    }
+    ck_assert_int_eq(chdir(before), 0);
+}
+END_TEST
+
+static int all_taken(const char *path, int mode)
+{
+    if (!strstr(path, "/full-")) return mf_io_default()->mkdir(path, (mode_t)mode);
+    errno = EEXIST;
+    return -1;
+}
+
+START_TEST(a_million_runs_of_one_name)
+{
+    mf_rundir *d;
+    mf_io_table full = *mf_io_default();
+    full.mkdir = all_taken;
+    mf_io_set_table(&full);
+    const int rc = mf_rundir_create(scratch_path("many"), "full", &d);
+    mf_io_set_table(NULL);
+    ck_assert_int_eq(rc, MF_EIO);
+    ck_assert_ptr_null(d);
+    ck_assert(message_has("many: there are 1000000 runs named full"));
+}
+END_TEST
+
 /* Runs work in n processes at once; returns how many exited with 0. */
 static int race(int n, int (*work)(void))
 {
@@ -201,6 +252,8 @@ static Suite *suite(void)
     tcase_add_test(t, numbers_count_up);
     tcase_add_test(t, a_directory_of_ones_choice);
     tcase_add_test(t, going_on);
+    tcase_add_test(t, paths_in_a_run);
+    tcase_add_test(t, a_million_runs_of_one_name);
     tcase_add_test(t, races);
     tcase_add_test(t, killed_writer);
     tcase_add_test(t, failing_calls);
