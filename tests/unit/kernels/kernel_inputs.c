@@ -17,29 +17,47 @@ static void *keep(mf_kt *t, size_t bytes)
     return t->block[t->n_blocks++] = p;
 }
 
-static float number(mf_kt *t, float lo, float width, int whole_lo, int whole_hi)
+enum { PLAIN, POSITIVE, RANGES };
+
+static float number(int range, bool whole, uint64_t i)
 {
-    uint64_t i = t->drawn++;
-    if (t->whole)
-        return (float)(whole_lo +
-                       (int)mf_rng_below(1, 1, 0, i, (uint64_t)(whole_hi - whole_lo + 1)));
-    return lo + width * mf_rng_uniform(1, 2, 0, i);
+    const float lo = range == POSITIVE ? 0.25f : -2, width = range == POSITIVE ? 1 : 4;
+    const int whole_lo = range == POSITIVE ? 1 : -4;
+    return whole
+               ? (float)(whole_lo + (int)mf_rng_below(1, 1, 0, i, (uint64_t)(4 - whole_lo + 1)))
+               : lo + width * mf_rng_uniform(1, 2, 0, i);
+}
+
+/* The next `count` numbers of a range. All runs of all variants begin with number 0, so each is
+ * drawn once. */
+static float *numbers(mf_kt *t, int range, int64_t count)
+{
+    static float *all[RANGES][2];
+    static uint64_t n[RANGES][2];
+    float **from = &all[range][t->whole];
+    uint64_t *have = &n[range][t->whole];
+    const uint64_t end = t->drawn + (uint64_t)count;
+    if (end > *have) {
+        const uint64_t want = end + end / 2;
+        *from = mf_realloc(*from, *have * sizeof **from, want * sizeof **from);
+        ck_assert_ptr_nonnull(*from);
+        for (; *have < want; ++*have)
+            (*from)[*have] = number(range, t->whole, *have);
+    }
+    float *p = keep(t, (size_t)count * sizeof(float));
+    if (count > 0) memcpy(p, *from + t->drawn, (size_t)count * sizeof(float));
+    t->drawn = end;
+    return p;
 }
 
 float *kt_f32(mf_kt *t, int64_t count)
 {
-    float *p = keep(t, (size_t)count * sizeof(float));
-    for (int64_t i = 0; i < count; i++)
-        p[i] = number(t, -2, 4, -4, 4);
-    return p;
+    return numbers(t, PLAIN, count);
 }
 
 float *kt_positive(mf_kt *t, int64_t count)
 {
-    float *p = keep(t, (size_t)count * sizeof(float));
-    for (int64_t i = 0; i < count; i++)
-        p[i] = number(t, 0.25f, 1, 1, 4);
-    return p;
+    return numbers(t, POSITIVE, count);
 }
 
 int32_t *kt_i32(mf_kt *t, int64_t count, int64_t lo, int64_t hi)
