@@ -121,6 +121,9 @@ refused() {
     refused exit_constructor.so "ended the process with status 0 while it was loaded"
     refused crash_init.so "killed by SIGSEGV in init: expected init to return"
     refused abort_init.so "killed by SIGABRT in init"
+    refused bus_init.so "killed by SIGBUS in init"
+    refused fpe_init.so "killed by SIGFPE in init"
+    refused ill_init.so "killed by SIGILL in init"
     refused exit_init.so "ended the process with status 3 in init"
     refused loop_init.so "does not return from init: expected an end within 2 s" "MOEFW_PROBE_SECONDS"
 }

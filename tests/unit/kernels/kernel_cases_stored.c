@@ -129,20 +129,19 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout,
 /* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
  * inputs and of outputs, groups of few and of many rows, few rows of many inputs, inputs that
  * 8 divides but 32 does not. */
-static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 104, 1088},
-                                   {1, 14, 600, 160}, {4, 9, 72, 64},  {3, 50, 264, 96},
-                                   {1, 2, 2080, 32},  {1, 13, 10, 67}, {1, 3, 24, 1248},
-                                   {1, 2, 40, 1120},  {4, 40, 40, 96}, {1, 5, 40, 104},
-                                   {1, 21, 40, 136}};
+static const int64_t sizes[][4] = {
+    {1, 1, 40, 64},   {1, 7, 328, 96},  {1, 30, 104, 1088}, {1, 14, 600, 160}, {4, 9, 72, 64},
+    {3, 50, 264, 96}, {1, 2, 2080, 32}, {1, 13, 10, 67},    {1, 3, 24, 1248},  {1, 2, 40, 1120},
+    {4, 40, 40, 96},  {1, 5, 40, 104},  {1, 21, 40, 136}};
 #define SIZES 13
 
 /* The same for matrix registers: more rows than are packed at once, and more inputs or
  * outputs; groups of few and of many rows; rows around the numbers at which methods change,
  * and panels of rows and lanes that are not full. */
 static const int64_t more_sizes[][4] = {
-    {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160}, {4, 90, 104, 320},
-    {1, 6, 40, 96},     {1, 9, 72, 384},   {1, 57, 48, 192},   {1, 48, 26, 45},
-    {1, 57, 48, 104}};
+    {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160},
+    {4, 90, 104, 320},  {1, 6, 40, 96},    {1, 9, 72, 384},
+    {1, 57, 48, 192},   {1, 48, 26, 45},   {1, 57, 48, 104}};
 #define MORE_SIZES 9
 
 #define FORMS_OF(sizes) (MF_STORED_TYPES * LAYOUTS * (sizes))
@@ -188,6 +187,28 @@ static void run_gemm(mf_kt *t)
 static void run_gemm_bf16(mf_kt *t)
 {
     run_gemm_of(t, sizes, FORMS, true);
+}
+
+/* Groups of 1, 2, 3, 0 and many rows: those of one gemm take methods of their own. */
+static void run_uneven(mf_kt *t)
+{
+    static const int32_t ends[] = {0, 1, 3, 6, 6, 40};
+    mf_stored_part part[MOST_PARTS];
+    const mf_stored w =
+        weight_of(t, (mf_stored_type)(t->variant % MF_STORED_TYPES), true,
+                  t->variant / MF_STORED_TYPES == 0 ? WHOLE : PAIRS, 5, 40, 96, part);
+    const int64_t rows = ends[5];
+    const float *x = kt_f32(t, rows * w.in);
+    const mf_stored_gemm_args g = {.w = &w,
+                                   .rows = rows,
+                                   .ldx = w.in,
+                                   .bf16 = true,
+                                   .alpha = 1,
+                                   .ldy = w.out,
+                                   .x = bf16s(t, x, rows * w.in),
+                                   .offset = kt_given(t, ends, sizeof ends),
+                                   .y = kt_result(t, rows * w.out)};
+    t->k->stored_gemm(t->x, &g);
 }
 
 static void run_more_gemms(mf_kt *t)
@@ -254,6 +275,7 @@ const mf_kernel_row mf_kernel_cases_stored[] = {
     {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},
     /* rows may be rounded to 11 bits (kernels/stored.h), which whole numbers have */
     {"stored_gemm", run_gemm_bf16, 2 * FORMS, true, 3e-4},
+    {"stored_gemm", run_uneven, 2 * MF_STORED_TYPES, true, 3e-4},
     {"linear_cross_entropy", run_head, 4 * MF_STORED_TYPES, false, 2e-5},
     {"linear_cross_entropy", run_head_bf16, 4 * MF_STORED_TYPES, false, 2e-2},
     {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},

@@ -49,6 +49,12 @@ START_TEST(elements)
     added("group_sum", 1, 2 * 10 * 7 + 4 * 3 * 7);
     k->cross_entropy(&x, 10, 7, NULL, NULL, NULL, NULL, NULL, NULL);
     added("cross_entropy", 2, 4 * (10 * 7 + 3 * 10)); /* target, row_loss, lse */
+    k->cross_entropy_backward(&x, 10, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                              NULL);
+    /* logits, dlogits; target, lse, weight or row_loss */
+    added("cross_entropy_backward", 2, 4 * (2 * 10 * 7 + 3 * 10));
+    k->cache_append(&x, 3, 10, 4, 5, NULL, NULL, NULL);
+    added("cache_append", 2, 2 * 4 * 3 * 4 * 5);
 }
 END_TEST
 
@@ -78,6 +84,8 @@ START_TEST(routing)
     added("routing_stats", 3, 4 * (5 * 7 + 3 * 10)); /* prob; chosen, admitted, gate */
     k->joint_count(&x, 10, 2, 7, 3, NULL, NULL, NULL, NULL, NULL);
     added("joint_count", 3, 4 * (2 * 10 + 3 * 7 * 3)); /* sums of tiles, and their sum */
+    k->mask_rows(&x, 10, 2, NULL, NULL, NULL, NULL);
+    added("mask_rows", 1, 3 * 4 * 10); /* expert, mask, the masked expert */
     k->capacity_of(&x, 10, 2, 7, NULL, NULL, NULL);
     added("capacity_of", 1, 4 * (10 + 7));
     k->reassign(&x, 10, 7, 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char metrics[] =
     "{\"step\":1,\"split\":\"train\",\"loss\":3,\"lr\":null,\"wall_s\":1.5,\"moe\":[{\"layer\":"
@@ -27,13 +28,14 @@ static const char manifest[] =
 static const char config[] = "[model]\ndim = 8\n[data]\npath =\n";
 
 /* A run with these metrics and this memory. */
-static const char *run_with(const char *name, const char *of_metrics, const char *of_memory)
+static const char *run_of(const char *name, const char *of_metrics, const char *of_memory,
+                          const char *of_manifest)
 {
     const struct {
         const char *name, *text;
     } files[] = {{"metrics.jsonl", of_metrics},
                  {"memory.jsonl", of_memory},
-                 {"manifest.json", manifest},
+                 {"manifest.json", of_manifest},
                  {"config.ini", config}};
     const char *folder = scratch_path(name);
     mkdir(folder, 0777);
@@ -43,6 +45,11 @@ static const char *run_with(const char *name, const char *of_metrics, const char
         scratch_write(path, files[i].text, strlen(files[i].text));
     }
     return folder;
+}
+
+static const char *run_with(const char *name, const char *of_metrics, const char *of_memory)
+{
+    return run_of(name, of_metrics, of_memory, manifest);
 }
 
 static const char *run_folder(void)
@@ -120,6 +127,36 @@ START_TEST(names_are_those_of_mlflow)
     ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
     holds(path, "metrics/train/regularizers.a_b", "1709208002000 2 1\n");
     mf_free(path);
+}
+END_TEST
+
+/* Times of a run are counted from the date in its manifest, or from 0 without one. */
+START_TEST(without_a_date)
+{
+    const char *run = run_of("undated", metrics, memory,
+                             "{\"moefw\":\"0.1.0\",\"began\":\"today\",\"steps\":2,"
+                             "\"classes\":[]}\n");
+    const mf_export_mlflow_options o = {scratch_path("undated-store"), "e", false};
+    char *path;
+    ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
+    holds(path, "metrics/train/loss", "1500 3 1\n");
+    mf_free(path);
+}
+END_TEST
+
+/* The store's address needs the current folder, which another program may remove. */
+START_TEST(in_a_folder_that_is_gone)
+{
+    const char *run = run_folder(), *gone = scratch_path("gone");
+    const mf_export_mlflow_options o = {"store", "e", false};
+    char *path = NULL;
+    ck_assert_int_eq(mkdir(gone, 0777), 0);
+    ck_assert_int_eq(chdir(gone), 0);
+    ck_assert_int_eq(rmdir(gone), 0);
+    const int rc = mf_export_mlflow(run, &o, &path);
+    ck_assert_int_eq(chdir(scratch_dir()), 0);
+    ck_assert_int_eq(rc, MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "store: the current folder is not known"));
 }
 END_TEST
 
@@ -201,6 +238,8 @@ static Suite *suite(void)
     tcase_add_test(t, what_is_written);
     tcase_add_test(t, damaged_lines_are_skipped);
     tcase_add_test(t, names_are_those_of_mlflow);
+    tcase_add_test(t, without_a_date);
+    tcase_add_test(t, in_a_folder_that_is_gone);
     tcase_add_test(t, experiments_are_found_by_name);
     tcase_add_test(t, what_fails_leaves_nothing);
     suite_add_tcase(s, t);
