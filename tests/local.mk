@@ -72,6 +72,7 @@ UNIT += tests/unit/train/check_pictures
 UNIT += tests/unit/base/check_paths
 UNIT += tests/unit/graph/check_plan
 UNIT += tests/unit/plugin/check_host
+UNIT += tests/unit/plugin/check_crash
 UNIT += tests/unit/plugin/check_judge
 UNIT += tests/unit/plugin/check_plugin
 UNIT += tests/unit/report/check_progress
