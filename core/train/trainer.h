@@ -53,7 +53,8 @@ typedef struct mf_train_result {
 /* Builds graphs and optimizer, and adds the observers of every run. The session must be opened
  * for training and outlive the trainer. options may be NULL. Errors: those of the model; to
  * resume, MF_EUSAGE without a run directory, MF_ECHECKPOINT without a checkpoint
- * that verifies. */
+ * that verifies. A session has one trainer in its life: it keeps the addresses of the trainer's
+ * live options. */
 int mf_trainer_new(mf_session *s, const mf_trainer_options *options, mf_trainer **ret);
 void mf_trainer_free(mf_trainer *t); /* also frees the observers; t may be NULL */
 
