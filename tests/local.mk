@@ -268,18 +268,26 @@ FUZZ_TARGETS += tests/fuzz/fuzz_vocabulary
 
 # Shared by tests: failing tables, a temporary folder.
 TESTLIB =
+TESTLIB += tests/lib/child.c
+TESTLIB += tests/lib/child.h
+TESTLIB += tests/lib/decode.c
+TESTLIB += tests/lib/decode.h
 TESTLIB += tests/lib/device.c
 TESTLIB += tests/lib/device.h
+TESTLIB += tests/lib/expect.c
+TESTLIB += tests/lib/expect.h
 TESTLIB += tests/lib/fault.c
 TESTLIB += tests/lib/fault.h
-TESTLIB += tests/lib/program.c
-TESTLIB += tests/lib/program.h
 TESTLIB += tests/lib/gguf.c
 TESTLIB += tests/lib/gguf.h
 TESTLIB += tests/lib/models.c
 TESTLIB += tests/lib/models.h
+TESTLIB += tests/lib/program.c
+TESTLIB += tests/lib/program.h
 TESTLIB += tests/lib/scratch.c
 TESTLIB += tests/lib/scratch.h
+TESTLIB += tests/lib/small.c
+TESTLIB += tests/lib/small.h
 
 # The fault loops: tests/faults/faults.so, and the programs that use it.
 FAULTS =

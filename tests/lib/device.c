@@ -26,3 +26,12 @@ mf_device *mf_test_device(void)
     atexit(close_device);
     return device;
 }
+
+void mf_test_find_strict(bool always)
+{
+    const char *build = getenv("builddir");
+    char path[4096];
+    if (!build) return;
+    snprintf(path, sizeof path, "%s/tests/device", build);
+    setenv("MOEFW_PLUGIN_PATH", path, always);
+}

@@ -11,6 +11,7 @@
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "base/error.h"
+#include "tests/lib/child.h"
 
 static const char *const splits[] = {"val", "test", NULL};
 
@@ -97,21 +98,21 @@ START_TEST(a_table_has_at_most_128_columns)
 }
 END_TEST
 
+/* Gets two signals, one after the other. */
+static void get_two(void *arg)
+{
+    const int *number = arg;
+    mf_signals_catch(NULL, false);
+    raise(number[0]);
+    if (mf_signals_stop() != number[0]) _exit(1);
+    raise(number[1]);
+    if (mf_signals_stop() != number[1]) _exit(2);
+}
+
 /* The signal that ends a child which gets `first`, then `second`; 0: it ends by itself. */
 static int ended_by(int first, int second)
 {
-    int status = 0;
-    fflush(NULL);
-    const pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        mf_signals_catch(NULL, false);
-        raise(first);
-        if (mf_signals_stop() != first) _exit(1);
-        raise(second);
-        _exit(mf_signals_stop() == second ? 0 : 2);
-    }
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    const int status = child_status(get_two, (int[]){first, second}, NULL, 0);
     ck_assert_msg(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "%d", WEXITSTATUS(status));
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }

@@ -6,6 +6,7 @@
 #include "comm/world.h"
 #include "plugin/crash.h"
 #include "plugin/load/module.h"
+#include "tests/lib/child.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -191,15 +192,17 @@ START_TEST(ranks_agree)
 }
 END_TEST
 
+static void abort_with_5(void *w)
+{
+    mf_world_abort(w, 5);
+}
+
 /* The process ends with the code whether the engine returns or hangs. */
 START_TEST(an_abort_ends_the_process)
 {
     mf_world *w = opened();
     loop->abort = _i ? loop_hangs : loop_returns;
-    int status = 0;
-    const pid_t child = fork();
-    if (child == 0) mf_world_abort(w, 5);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    const int status = child_status(abort_with_5, w, NULL, 0);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 5);
     mf_world_close(w);

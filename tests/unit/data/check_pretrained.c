@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "data/tokenizer/tokenizer.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/decode.h"
 #include "tests/lib/scratch.h"
 
 #include <stdio.h>
@@ -59,24 +60,6 @@ static bool same_ids(const mf_ids *ids, const mf_json *list)
     return same;
 }
 
-/* Decodes ids; the caller frees the text. */
-static char *decode(const mf_tokenizer *t, const mf_ids *ids, size_t *ret_n)
-{
-    mf_decoder d;
-    size_t n = 0, part;
-    ck_assert_int_eq(mf_decoder_open(&d, t), MF_OK);
-    char *all = malloc(ids->n * (4 * t->longest + 16) + 16);
-    for (size_t i = 0; i <= ids->n; i++) {
-        const char *text =
-            i < ids->n ? mf_decoder_next(&d, ids->id[i], &part) : mf_decoder_end(&d, &part);
-        memcpy(all + n, text, part);
-        n += part;
-    }
-    mf_decoder_close(&d);
-    *ret_n = n;
-    return all;
-}
-
 static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c)
 {
     size_t n, n_back, m;
@@ -90,7 +73,7 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     ck_assert_int_eq(mf_tokenizer_wrap(t, &ids, NULL, &wrapped, NULL), MF_OK);
     ck_assert_msg(same_ids(&wrapped, mf_json_get(c, "wrapped")), "%s: \"%s\"", name, text);
     const char *expected = mf_json_string(mf_json_get(c, "decoded"), &m);
-    char *back = decode(t, &ids, &n_back);
+    char *back = decoded(t, &ids, &n_back);
     if (!expected) {
         expected = text;
         m = n;

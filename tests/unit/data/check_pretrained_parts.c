@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/tokenizer/tokenizer.h"
+#include "tests/lib/decode.h"
 #include "tests/lib/scratch.h"
 
 #include <stdio.h>
@@ -17,24 +18,6 @@ static mf_tokenizer *parse(const char *text)
     ck_assert_msg(mf_tokenizer_parse("file", text, strlen(text), &t) == MF_OK, "%s",
                   mf_error_message());
     return t;
-}
-
-/* Decodes ids; the caller frees the text. */
-static char *decode(const mf_tokenizer *t, const mf_ids *ids, size_t *ret_n)
-{
-    mf_decoder d;
-    size_t n = 0, part;
-    ck_assert_int_eq(mf_decoder_open(&d, t), MF_OK);
-    char *all = malloc(ids->n * (4 * t->longest + 16) + 16);
-    for (size_t i = 0; i <= ids->n; i++) {
-        const char *text =
-            i < ids->n ? mf_decoder_next(&d, ids->id[i], &part) : mf_decoder_end(&d, &part);
-        memcpy(all + n, text, part);
-        n += part;
-    }
-    mf_decoder_close(&d);
-    *ret_n = n;
-    return all;
 }
 
 #define MODEL                                                                                  \
@@ -331,7 +314,7 @@ START_TEST(decoded_bars)
                  ",\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"%s}}",
                  table[i].members);
         mf_tokenizer *t = parse(file);
-        char *text = decode(t, &ids, &n);
+        char *text = decoded(t, &ids, &n);
         ck_assert_uint_eq(n, table[i].trims ? 4 : 5);
         ck_assert_int_eq(memcmp(text, table[i].trims ? "ab a" : " ab a", n), 0);
         free(text);

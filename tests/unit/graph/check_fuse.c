@@ -2,7 +2,6 @@
  * an epilogue. The device here has none: its set of kernels only says that it might. */
 #include "check_main.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -84,15 +83,9 @@ static Suite *suite(void)
     return s;
 }
 
-/* The strict backend is in the build folder, wherever the program is called from. */
 int main(void)
 {
-    const char *build = getenv("builddir");
-    char path[4096];
     setenv("MOEFW_TEST_DEVICE", "strict", 0);
-    if (build) {
-        snprintf(path, sizeof path, "%s/tests/device", build);
-        setenv("MOEFW_PLUGIN_PATH", path, 0);
-    }
+    mf_test_find_strict(false);
     return check_run(suite(), CK_NOFORK);
 }

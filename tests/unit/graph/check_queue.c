@@ -4,7 +4,6 @@
  * Each test has rounds, because a missing order gives wrong numbers only in some of them. */
 #include "check_main.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -259,15 +258,9 @@ static Suite *suite(void)
     return s;
 }
 
-/* The strict backend is in the build folder, wherever the program is called from. */
 int main(void)
 {
-    const char *build = getenv("builddir");
-    char path[4096];
     setenv("MOEFW_TEST_DEVICE", "strict", 0);
-    if (build) {
-        snprintf(path, sizeof path, "%s/tests/device", build);
-        setenv("MOEFW_PLUGIN_PATH", path, 0);
-    }
+    mf_test_find_strict(false);
     return check_run(suite(), CK_NOFORK);
 }

@@ -7,6 +7,7 @@
 #include "lab/bench/gemm_bench.h"
 #include "lab/bench/timing.h"
 #include "plugin/load/backend.h"
+#include "tests/lib/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,14 +120,8 @@ static Suite *suite(void)
     return s;
 }
 
-/* The backend is in the build folder, wherever the program is called from. */
 int main(void)
 {
-    const char *build = getenv("builddir");
-    char path[4096];
-    if (build) {
-        snprintf(path, sizeof path, "%s/tests/device", build);
-        setenv("MOEFW_PLUGIN_PATH", path, 1);
-    }
+    mf_test_find_strict(true);
     return check_run(suite(), CK_NOFORK);
 }

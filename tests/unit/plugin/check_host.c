@@ -12,6 +12,7 @@
 
 #include "plugin/crash.h"
 #include "plugin/guard.h"
+#include "tests/lib/child.h"
 
 static mf_graph *other;
 
@@ -605,34 +606,23 @@ START_TEST(outside_of_any_call)
 }
 END_TEST
 
+static void call_missing(void *arg)
+{
+    void (*function)(void);
+    memcpy(&function, (const char *)mf_slot + *(const size_t *)arg * sizeof function,
+           sizeof function);
+    mf_crash_watch();
+    function();
+}
+
 /* The functions of a newer moefw behind those of this one: 16 have a number each. */
 START_TEST(functions_that_are_missing)
 {
-    const size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;
+    size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;
     const size_t number = n - offsetof(mf_host, fail) / sizeof(void (*)(void)) + 1;
-    void (*function)(void);
-    memcpy(&function, (const char *)mf_slot + n * sizeof function, sizeof function);
     char text[512], expected[128];
-    int ends[2], status;
-    ck_assert_int_eq(pipe(ends), 0);
-    const pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        const struct rlimit no_core = {0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        dup2(ends[1], STDERR_FILENO);
-        mf_crash_watch();
-        function();
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t fill = 0;
-    for (ssize_t got = 1; got > 0 && fill<sizeof text - 1; fill += got> 0 ? (size_t)got : 0)
-        got = read(ends[0], text + fill, sizeof text - 1 - fill);
-    close(ends[0]);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    const int status = child_status(call_missing, &n, text, sizeof text);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    text[fill] = '\0';
     snprintf(expected, sizeof expected,
              "plugin of a newer moefw called mf->function number %zu%s, which this moefw does "
              "not have: ",

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "check_main.h"
 #include "plugin/load/device_code.h"
+#include "tests/lib/expect.h"
 
 static mf_arena *arena;
 static mf_loaded loaded;
@@ -22,12 +23,6 @@ static void setup(void)
 static void teardown(void)
 {
     mf_arena_free(arena);
-}
-
-static void expect_message(const char *part)
-{
-    ck_assert_msg(strstr(mf_error_message(), part) != NULL, "expected \"%s\" in \"%s\"", part,
-                  mf_error_message());
 }
 
 /* MF_OK if part is NULL, else a refusal that says it. */

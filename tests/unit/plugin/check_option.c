@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "check_main.h"
+#include "tests/lib/expect.h"
 
 typedef struct conf {
     int64_t count, causal, mode, size;
@@ -53,12 +53,6 @@ static int load(const char *text, const mf_problem_sink *sink)
     int rc = mf_options_load(&schema, &c, arena, ini, "router", reserved, sink);
     mf_ini_free(ini);
     return rc;
-}
-
-static void expect_message(const char *part)
-{
-    ck_assert_msg(strstr(mf_error_message(), part) != NULL, "expected \"%s\" in \"%s\"", part,
-                  mf_error_message());
 }
 
 START_TEST(defaults)

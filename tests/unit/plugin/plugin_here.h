@@ -10,17 +10,11 @@ static const mf_host *mf_slot;
 
 #include <string.h>
 
-#include "base/error.h"
 #include "check_main.h"
 #include "plugin/host.h"
 #include "plugin/instance.h"
 #include "plugin/load/open.h"
-
-static void expect_message(const char *part)
-{
-    ck_assert_msg(strstr(mf_error_message(), part) != NULL, "expected \"%s\" in \"%s\"", part,
-                  mf_error_message());
-}
+#include "tests/lib/expect.h"
 
 typedef struct conf {
     double scale;

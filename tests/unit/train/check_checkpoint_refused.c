@@ -6,12 +6,12 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"
 #include "train/checkpoint/checkpoint.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 static const mf_provenance identity = {
     .version = "1.0", .abi = 1, .threads = 1, .kernels = "cpu", .cpu = "some", .blas = ""};
@@ -47,13 +47,6 @@ static int resume(const char *folder, mf_store *s, int64_t *ret_step)
     return rc;
 }
 
-static void failed(int rc, int code, const char *part)
-{
-    ck_assert_msg(rc == code && strstr(mf_error_message(), part), "%d: %s; expected %d, %s", rc,
-                  mf_error_message(), code, part);
-    mf_error_clear();
-}
-
 /* The step that is resumed, of a checkpoint whose values are all `value`. */
 static int64_t resumed(const char *folder, float value)
 {
@@ -73,14 +66,15 @@ START_TEST(stores_that_do_not_fit)
     mf_store *bare = store_of("w", false, 1), *other = store_of("v", true, 1);
     int64_t step;
     int missing;
-    failed(mf_ckpt_save(folder, 1, bare, NULL, NULL, &identity, 0), MF_EINVAL,
-           "a checkpoint of step 1 of a store without moments");
-    failed(save(folder, -1, 1), MF_EINVAL, "a checkpoint of step -1 of a store");
+    expect_failure(mf_ckpt_save(folder, 1, bare, NULL, NULL, &identity, 0), MF_EINVAL,
+                   "a checkpoint of step 1 of a store without moments");
+    expect_failure(save(folder, -1, 1), MF_EINVAL, "a checkpoint of step -1 of a store");
     ck_assert(!mf_exists(folder));
     ck_assert_int_eq(save(folder, 1, 1), MF_OK);
-    failed(resume(folder, bare, &step), MF_EINVAL, "going on needs a store with moments");
-    failed(mf_ckpt_start(folder, NULL, other, &step, &missing), MF_ECHECKPOINT,
-           "step-1: no tensor of the model that the configuration describes");
+    expect_failure(resume(folder, bare, &step), MF_EINVAL,
+                   "going on needs a store with moments");
+    expect_failure(mf_ckpt_start(folder, NULL, other, &step, &missing), MF_ECHECKPOINT,
+                   "step-1: no tensor of the model that the configuration describes");
     mf_store_free(bare);
     mf_store_free(other);
 }
@@ -107,14 +101,15 @@ START_TEST(a_damaged_one_that_cannot_be_set_aside)
     mf_io_set_table(&stuck);
     int rc = resume(folder, s, &step);
     mf_io_set_table(NULL);
-    failed(rc, MF_EIO, "step-2: cannot rename to ");
+    expect_failure(rc, MF_EIO, "step-2: cannot rename to ");
     for (int i = 1; i <= 1000; i++) {
         char path[640];
         const int n = snprintf(path, sizeof path, "%s/step-2.bad", folder);
         if (i > 1) snprintf(path + n, sizeof path - (size_t)n, "-%d", i);
         ck_assert_int_eq(mf_mkdir(path), MF_OK);
     }
-    failed(resume(folder, s, &step), MF_EIO, "step-2: 1000 damaged checkpoints of this step");
+    expect_failure(resume(folder, s, &step), MF_EIO,
+                   "step-2: 1000 damaged checkpoints of this step");
     ck_assert_int_eq(mf_remove_tree(scratch_path("aside/step-2.bad-7")), MF_OK);
     ck_assert_int_eq(resumed(folder, 1), 1);
     mf_store_free(s);
@@ -131,7 +126,7 @@ START_TEST(one_that_cannot_be_replaced)
     mf_io_set_table(&stuck);
     int rc = save(folder, 3, 4);
     mf_io_set_table(NULL);
-    failed(rc, MF_EIO, "step-3: cannot rename");
+    expect_failure(rc, MF_EIO, "step-3: cannot rename");
     ck_assert_int_eq(resumed(folder, 3), 3);
     /* as a process leaves it that is killed between the two renames */
     ck_assert_int_eq(
@@ -139,7 +134,7 @@ START_TEST(one_that_cannot_be_replaced)
     mf_io_set_table(&stuck);
     rc = mf_ckpt_clean(folder);
     mf_io_set_table(NULL);
-    failed(rc, MF_EIO, "step-3.old.tmp: cannot rename");
+    expect_failure(rc, MF_EIO, "step-3.old.tmp: cannot rename");
     ck_assert_int_eq(resumed(folder, 3), 3);
 }
 END_TEST

@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "tests/lib/expect.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/small.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
 #include "train/parallel/launch_check.h"
@@ -44,39 +46,23 @@ static void mirror(void (*change)(void *data, int64_t bytes))
     dlclose(module);
 }
 
-static void failed(int rc, int code, const char *part)
-{
-    ck_assert_msg(rc == code && strstr(mf_error_message(), part), "%d: %s; expected %d, %s", rc,
-                  mf_error_message(), code, part);
-    mf_error_clear();
-}
-
 /* ---- sessions ---- */
+
+static const char *const small[] = {"data.path=builtin:topics?bytes=5000",
+                                    "model.layers=1",
+                                    "model.dim=8",
+                                    "model.heads=2",
+                                    "model.seq=16",
+                                    "expert.hidden=8",
+                                    "moe.experts=4",
+                                    "train.batch=2",
+                                    "train.steps=3",
+                                    "train.eval_context=0"};
+enum { SMALL = sizeof small / sizeof *small };
 
 static mf_session *session_with(const mf_session_options *o, int n, const char *const *more)
 {
-    static const char *const small[] = {"data.path=builtin:topics?bytes=5000",
-                                        "model.layers=1",
-                                        "model.dim=8",
-                                        "model.heads=2",
-                                        "model.seq=16",
-                                        "expert.hidden=8",
-                                        "moe.experts=4",
-                                        "train.batch=2",
-                                        "train.steps=3",
-                                        "train.eval_context=0"};
-    enum { SMALL = sizeof small / sizeof *small, MORE = 8 };
-    const char *set[SMALL + MORE];
-    mf_config *config = NULL;
-    mf_session *s = NULL;
-    ck_assert_int_le(n, MORE);
-    memcpy(set, small, sizeof small);
-    for (int i = 0; i < n; i++)
-        set[SMALL + i] = more[i];
-    int rc = mf_config_load("default", SMALL + n, set, &config);
-    if (rc == MF_OK) rc = mf_session_open(config, o, &s);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return s;
+    return small_session(small_config(SMALL, small, n, more), o);
 }
 #define SESSION(o, ...)                                                                        \
     session_with(o, sizeof(const char *[]){__VA_ARGS__} / sizeof(char *),                      \
@@ -94,13 +80,14 @@ START_TEST(runs_that_cannot_be_divided)
     ck_assert_msg(mf_launch_check(w, s) == MF_OK, "%s", mf_error_message());
     struct mf_device *host = s->device;
     s->device = (struct mf_device *)(void *)s; /* it is not looked at */
-    failed(mf_launch_check(w, s), MF_ECONFIG, "expected cpu in a run of 2 ranks");
+    expect_failure(mf_launch_check(w, s), MF_ECONFIG, "expected cpu in a run of 2 ranks");
     s->device = host;
     mf_session_close(s);
     s = SESSION(&second, "train.accumulate=2");
-    failed(mf_launch_check(w, s), MF_EUSAGE,
-           "parallel.expert: by the launcher this is rank 1 of 2 that share the experts, and "
-           "mirror calls it rank 0 of 2");
+    expect_failure(
+        mf_launch_check(w, s), MF_EUSAGE,
+        "parallel.expert: by the launcher this is rank 1 of 2 that share the experts, and "
+        "mirror calls it rank 0 of 2");
     mf_session_close(s);
     mf_world_close(w);
 }
@@ -115,7 +102,8 @@ START_TEST(shared_experts_of_lengths_that_differ)
     mf_world *w = join();
     mf_session *s = SESSION(&shared, path, "data.format=tsv", "data.split=0.5",
                             "model.task=classify", "data.padding=batch", "train.accumulate=2");
-    failed(mf_launch_check(w, s), MF_ECONFIG, "parallel.expert: expected data.padding = max");
+    expect_failure(mf_launch_check(w, s), MF_ECONFIG,
+                   "parallel.expert: expected data.padding = max");
     mf_session_close(s);
     mf_world_close(w);
 }
@@ -128,9 +116,9 @@ START_TEST(too_many_micro_batches)
     const mf_trainer_options o = {.world = w};
     mf_trainer *t = NULL;
     ck_assert_msg(mf_launch_check(w, s) == MF_OK, "%s", mf_error_message());
-    failed(mf_trainer_new(s, &o, &t), MF_ECONFIG,
-           "parallel.expert: train.accumulate = 256 for 2 ranks: expected at most 127 "
-           "micro-batches of each");
+    expect_failure(mf_trainer_new(s, &o, &t), MF_ECONFIG,
+                   "parallel.expert: train.accumulate = 256 for 2 ranks: expected at most 127 "
+                   "micro-batches of each");
     ck_assert_ptr_null(t);
     mf_session_close(s);
     mf_world_close(w);
@@ -193,11 +181,11 @@ START_TEST(results_of_the_other_rank)
     ck_assert_int_eq(mf_length_buckets_new(s, &shape, true, &buckets), MF_OK);
     ck_assert_msg(mf_repeat_judge(w, s, buckets, 0) == MF_OK, "%s", mf_error_message());
     mirror(other_graph);
-    failed(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
-           "a plugin builds something that is not the same everywhere");
+    expect_failure(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
+                   "a plugin builds something that is not the same everywhere");
     mirror(other_buffers);
-    failed(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
-           "a parameter or buffer has other values on rank 1 (here) than on rank 0");
+    expect_failure(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
+                   "a parameter or buffer has other values on rank 1 (here) than on rank 0");
     mirror(NULL);
     mf_length_buckets_free(buckets);
     mf_session_close(s);

@@ -9,9 +9,11 @@
 #include "base/mem.h"
 #include "data/safetensors/safetensors.h"
 #include "generate/generator.h"
+#include "tests/lib/expect.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/small.h"
 #include "train/run/device_use.h"
 #include "train/run/load.h"
 #include "train/run/provenance.h"
@@ -32,42 +34,26 @@ int clock_gettime(clockid_t clock, struct timespec *t)
     return rc;
 }
 
-static mf_config *config_with(int n, const char *const *more)
-{
-    static const char *const small[] = {"data.path=builtin:topics?bytes=5000",
-                                        "model.layers=1",
-                                        "model.dim=8",
-                                        "model.heads=2",
-                                        "model.seq=16",
-                                        "expert.hidden=8",
-                                        "moe.experts=4",
-                                        "train.batch=2",
-                                        "train.steps=3",
-                                        "train.eval_every=0",
-                                        "train.save_every=0",
-                                        "train.eval_batches=1",
-                                        "train.eval_context=0",
-                                        "report.enabled=no",
-                                        "report.samples=0"};
-    enum { SMALL = sizeof small / sizeof *small, MORE = 16 };
-    const char *set[SMALL + MORE];
-    mf_config *config = NULL;
-    ck_assert_int_le(n, MORE);
-    memcpy(set, small, sizeof small);
-    for (int i = 0; i < n; i++)
-        set[SMALL + i] = more[i];
-    const int rc = mf_config_load("default", SMALL + n, set, &config);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return config;
-}
+static const char *const small[] = {"data.path=builtin:topics?bytes=5000",
+                                    "model.layers=1",
+                                    "model.dim=8",
+                                    "model.heads=2",
+                                    "model.seq=16",
+                                    "expert.hidden=8",
+                                    "moe.experts=4",
+                                    "train.batch=2",
+                                    "train.steps=3",
+                                    "train.eval_every=0",
+                                    "train.save_every=0",
+                                    "train.eval_batches=1",
+                                    "train.eval_context=0",
+                                    "report.enabled=no",
+                                    "report.samples=0"};
+enum { SMALL = sizeof small / sizeof *small };
 
 static mf_session *session_with(int n, const char *const *more)
 {
-    const mf_session_options training = {.training = true};
-    mf_session *s = NULL;
-    const int rc = mf_session_open(config_with(n, more), &training, &s);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return s;
+    return small_session(small_config(SMALL, small, n, more), NULL);
 }
 #define SESSION(...)                                                                           \
     session_with(sizeof(const char *[]){__VA_ARGS__} / sizeof(char *),                         \
@@ -75,27 +61,7 @@ static mf_session *session_with(int n, const char *const *more)
 
 static mf_trainer *trainer_of(mf_session *s, mf_rundir *dir)
 {
-    const mf_trainer_options o = {.dir = dir};
-    mf_trainer *t = NULL;
-    const int rc = mf_trainer_new(s, &o, &t);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return t;
-}
-
-static mf_rundir *dir_of(const char *name)
-{
-    mf_rundir *dir = NULL;
-    const int rc = mf_rundir_create_at(scratch_path(name), &dir);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return dir;
-}
-
-/* The call failed with `code` and a message that contains `part`. */
-static void failed(int rc, int code, const char *part)
-{
-    ck_assert_msg(rc == code && strstr(mf_error_message(), part), "%d: %s; expected %d, %s", rc,
-                  mf_error_message(), code, part);
-    mf_error_clear();
+    return small_trainer(s, &(mf_trainer_options){.dir = dir});
 }
 
 /* ---- sessions ---- */
@@ -104,7 +70,8 @@ static void no_session(const char *const *set, int n, bool no_data, const char *
 {
     const mf_session_options o = {.training = true, .no_data = no_data};
     mf_session *s = NULL;
-    failed(mf_session_open(config_with(n, set), &o, &s), MF_ECONFIG, part);
+    expect_failure(mf_session_open(small_config(SMALL, small, n, set), &o, &s), MF_ECONFIG,
+                   part);
     ck_assert_ptr_null(s);
 }
 
@@ -123,7 +90,7 @@ START_TEST(routers_with_too_many_options)
     size_t n = (size_t)snprintf(router, sizeof router, "%s", first);
     for (int i = 0; i < 80; i++)
         n += (size_t)snprintf(router + n, sizeof router - n, ",a%d=1", i);
-    mf_rundir *dir = dir_of("options");
+    mf_rundir *dir = small_rundir("options");
     static const char manifest[] = "{\"vocab\":5,\"labels\":0,\"classes\":0}";
     scratch_write(dir->config, "", 0);
     scratch_write(dir->manifest, manifest, sizeof manifest - 1);
@@ -131,8 +98,8 @@ START_TEST(routers_with_too_many_options)
     const mf_session_options o = {.no_data = true};
     mf_session *s = NULL;
     int64_t step;
-    failed(mf_load_run_as(dir->path, &o, &change, &s, &step), MF_EUSAGE,
-           "router hash: expected at most 62 options");
+    expect_failure(mf_load_run_as(dir->path, &o, &change, &s, &step), MF_EUSAGE,
+                   "router hash: expected at most 62 options");
     ck_assert_ptr_null(s);
     mf_rundir_close(dir);
 }
@@ -275,7 +242,7 @@ START_TEST(the_best_checkpoint_is_that_of_the_measure)
     seen all = {.n = 0};
     int64_t *steps;
     int n;
-    mf_rundir *dir = dir_of(name);
+    mf_rundir *dir = small_rundir(name);
     mf_session *s =
         SESSION(rows(), "data.format=tsv", "model.task=classify", "task.score.task=regress",
                 "data.split=0.5", "train.keep_best=yes", "train.eval_every=1", "train.steps=6",
@@ -325,30 +292,32 @@ static void save_part(const mf_session *s, const mf_rundir *dir, bool position)
 START_TEST(runs_that_cannot_go_on)
 {
     mf_session *s = SESSION("train.steps=3");
-    mf_rundir *dir = dir_of("resumed");
-    failed(resume(NULL), MF_EUSAGE, "resume: expected a run directory, found none");
+    mf_rundir *dir = small_rundir("resumed");
+    expect_failure(resume(NULL), MF_EUSAGE, "resume: expected a run directory, found none");
     mf_trainer *t = trainer_of(s, dir);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
     ck_assert_int_eq(mf_trainer_save(t), MF_OK);
     /* The folder is the run's own, so a file that is missing was taken away just now. */
     ck_assert_int_eq(mf_trainer_judge(t, MF_OK), MF_OK);
-    failed(mf_trainer_judge(t, mf_fail(MF_ENOTFOUND, "model.safetensors: gone")), MF_ERUN,
-           "a file that the run has just written is missing or damaged: model.safetensors");
-    failed(mf_trainer_judge(t, mf_fail(MF_EIO, "full")), MF_EIO, "full");
-    failed(mf_trainer_judge(t, mf_fail(MF_ENONFINITE, "x")), MF_ENONFINITE, "x");
+    expect_failure(
+        mf_trainer_judge(t, mf_fail(MF_ENOTFOUND, "model.safetensors: gone")), MF_ERUN,
+        "a file that the run has just written is missing or damaged: model.safetensors");
+    expect_failure(mf_trainer_judge(t, mf_fail(MF_EIO, "full")), MF_EIO, "full");
+    expect_failure(mf_trainer_judge(t, mf_fail(MF_ENONFINITE, "x")), MF_ENONFINITE, "x");
     mf_trainer_free(t);
     ck_assert_msg(resume(dir) == MF_OK, "%s", mf_error_message());
     save_part(s, dir, false);
-    failed(resume(dir), MF_ECHECKPOINT, "the checkpoint lacks the position of the run");
+    expect_failure(resume(dir), MF_ECHECKPOINT, "the checkpoint lacks the position of the run");
     save_part(s, dir, true);
-    failed(resume(dir), MF_ECHECKPOINT, "the checkpoint lacks the last validation loss");
+    expect_failure(resume(dir), MF_ECHECKPOINT,
+                   "the checkpoint lacks the last validation loss");
     /* the mark that the run has ended, which a run that goes on takes away */
     char path[640];
     snprintf(path, sizeof path, "%s/ckpt/step-2", dir->path);
     ck_assert_int_eq(mf_remove_tree(path), MF_OK);
     snprintf(path, sizeof path, "%s/%s", dir->path, MF_RUN_ENDED);
     ck_assert_int_eq(mf_mkdir(path), MF_OK);
-    failed(resume(dir), MF_EIO, "cannot remove ");
+    expect_failure(resume(dir), MF_EIO, "cannot remove ");
     mf_session_close(s);
     mf_rundir_close(dir);
 }
@@ -372,11 +341,11 @@ START_TEST(manifests_that_are_damaged)
     int32_t n;
     for (int i = 0; i < 3; i++) {
         scratch_write(path, texts[i], strlen(texts[i]));
-        failed(mf_provenance_read_dims(path, &dims), MF_EINPUT, parts[i]);
+        expect_failure(mf_provenance_read_dims(path, &dims), MF_EINPUT, parts[i]);
     }
     scratch_write(path, names, sizeof names - 1);
-    failed(mf_provenance_read_classes(path, &name, &n), MF_EINPUT,
-           "manifest.json: \"class_names\": expected strings");
+    expect_failure(mf_provenance_read_classes(path, &name, &n), MF_EINPUT,
+                   "manifest.json: \"class_names\": expected strings");
     scratch_write(path, good, sizeof good - 1);
     ck_assert_int_eq(mf_provenance_read_dims(path, &dims), MF_OK);
     ck_assert(dims.vocab == 5 && dims.classes == 2 && dims.more_classes[0] == 3);
@@ -462,7 +431,7 @@ START_TEST(tokens_outside_the_vocabulary)
     int64_t n;
     mf_session *s = NULL;
     mf_generator *g;
-    ck_assert_int_eq(mf_session_open(config_with(1, set), &o, &s), MF_OK);
+    ck_assert_int_eq(mf_session_open(small_config(SMALL, small, 1, set), &o, &s), MF_OK);
     for (long nth = 1, rc = MF_ENOMEM; rc != MF_OK; nth++) {
         fault_alloc(nth, FAULT_ONCE);
         rc = mf_generator_new(s->model, true, &g);
@@ -472,9 +441,9 @@ START_TEST(tokens_outside_the_vocabulary)
         ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
         if (hit) ck_assert_int_eq(live, 0);
     }
-    failed(mf_generator_feed(g, high, 2, &logits), MF_EINPUT,
-           "token id 32 is outside the vocabulary 0..31");
-    failed(mf_generator_feed(g, low, 2, &logits), MF_EINPUT, "token id -1 is outside");
+    expect_failure(mf_generator_feed(g, high, 2, &logits), MF_EINPUT,
+                   "token id 32 is outside the vocabulary 0..31");
+    expect_failure(mf_generator_feed(g, low, 2, &logits), MF_EINPUT, "token id -1 is outside");
     mf_generator_cached(g, &n);
     ck_assert_int_eq(n, 0); /* nothing was appended */
     ck_assert_int_eq(mf_generator_feed(g, good, 2, &logits), MF_OK);
@@ -498,7 +467,8 @@ START_TEST(own_batches_of_any_bucket)
         const int rc = mf_trainer_step(t, batches, NULL);
         if (i < 2) ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
         if (i == 2)
-            failed(rc, MF_EINVAL, "a batch of 2 examples of 12 positions: expected 2 examples");
+            expect_failure(rc, MF_EINVAL,
+                           "a batch of 2 examples of 12 positions: expected 2 examples");
         mf_batch_free(own);
     }
     ck_assert_int_eq(mf_trainer_steps(t), 2);
@@ -551,7 +521,7 @@ START_TEST(a_trace_has_the_scores)
         ck_assert_float_eq_tol(
             score[i], 1 / (1 + expf(-logits[i])) + 0.25f * (float)(i % EXPERTS), 1e-5f);
     mf_st_close(f);
-    failed(mf_trace_recorder_write(r, path, 3), MF_EINPUT, "nothing to record");
+    expect_failure(mf_trace_recorder_write(r, path, 3), MF_EINPUT, "nothing to record");
     mf_evaluator_free(e);
     mf_trace_recorder_free(r);
     mf_session_close(s);
@@ -572,11 +542,12 @@ START_TEST(batches_that_a_trace_does_not_take)
     ck_assert_int_eq(mf_batch_new(3, 16, &odd), MF_OK);
     mf_batcher_fill(s->train, 0, b);
     ck_assert_msg(mf_model_graph_new(s->model, &shape, &mg) == MF_OK, "%s", mf_error_message());
-    failed(mf_trace_recorder_add(r, 1, odd, mg), MF_EINVAL,
-           "a trace of batches of 2 x 16 tokens cannot take one of 3 x 16");
-    failed(mf_trace_recorder_add(r, INT32_MAX / 2, b, mg), MF_EINPUT,
-           "a trace holds at most 2147483647 tokens");
-    failed(mf_trace_recorder_add(r, 1, b, mg), MF_EINVAL, "does not keep it for a trace");
+    expect_failure(mf_trace_recorder_add(r, 1, odd, mg), MF_EINVAL,
+                   "a trace of batches of 2 x 16 tokens cannot take one of 3 x 16");
+    expect_failure(mf_trace_recorder_add(r, INT32_MAX / 2, b, mg), MF_EINPUT,
+                   "a trace holds at most 2147483647 tokens");
+    expect_failure(mf_trace_recorder_add(r, 1, b, mg), MF_EINVAL,
+                   "does not keep it for a trace");
     ck_assert_int_eq(mf_trace_recorder_batches(r), 1);
     mf_model_graph_free(mg);
     mf_batch_free(b);

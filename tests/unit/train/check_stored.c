@@ -3,6 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"
 #include "train/run/stored_files.h"
 
@@ -33,13 +34,6 @@ char *__realpath_chk(const char *path, char *to, size_t room)
     return look_up(path, to);
 }
 
-static void failed(int rc, int code, const char *part)
-{
-    ck_assert_msg(rc == code && strstr(mf_error_message(), part), "%d: %s; expected %d, %s", rc,
-                  mf_error_message(), code, part);
-    mf_error_clear();
-}
-
 /* Eight inputs and outputs of 4 bits, two groups of inputs. */
 typedef struct packed {
     int32_t data[8], zeros[2], group_of[8];
@@ -67,10 +61,11 @@ START_TEST(groups_of_inputs)
         part.group_of = in->group_of;
         const int rc = mf_stored_files_put(f, "layers.0.w", &w);
         if (i == 0)
-            failed(rc, MF_EINPUT, "layers.0.w: expected groups of inputs from 0 to 1, found 2");
+            expect_failure(rc, MF_EINPUT,
+                           "layers.0.w: expected groups of inputs from 0 to 1, found 2");
         if (i == 1)
-            failed(rc, MF_EINPUT,
-                   "layers.0.w: expected groups of inputs from 0 to 1, found -1");
+            expect_failure(rc, MF_EINPUT,
+                           "layers.0.w: expected groups of inputs from 0 to 1, found -1");
         if (i == 2) ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
         path = scratch_path(i == 0 ? "packed2" : "packed3");
     }
@@ -106,13 +101,14 @@ START_TEST(values_of_a_file)
     ck_assert_int_eq(mf_stored_files_fill(f, right), MF_OK);
     ck_assert(mf_store_at(right, 0)->given);
     ck_assert_mem_eq(mf_store_at(right, 0)->value, values, sizeof values);
-    failed(mf_stored_files_fill(f, wrong), MF_EINPUT, "stored.json: w has another shape");
+    expect_failure(mf_stored_files_fill(f, wrong), MF_EINPUT,
+                   "stored.json: w has another shape");
     ck_assert(!mf_store_at(wrong, 0)->given);
     /* Without the path of its folder the list could not name files beside the run. */
     lost = true;
     const int rc = mf_stored_files_write(f, right, scratch_path("run/stored.json"));
     lost = false;
-    failed(rc, MF_EIO, "run/stored.json: cannot write: ");
+    expect_failure(rc, MF_EIO, "run/stored.json: cannot write: ");
     mf_store_free(right);
     mf_store_free(wrong);
     mf_stored_files_free(f);

@@ -7,74 +7,39 @@
 #include "base/mem.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/small.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static mf_config *config_with(int n, const char *const *more)
-{
-    static const char *const small[] = {"data.path=builtin:topics?bytes=20000",
-                                        "model.layers=2",
-                                        "model.dim=16",
-                                        "model.heads=2",
-                                        "model.seq=16",
-                                        "expert.hidden=16",
-                                        "moe.experts=4",
-                                        "train.batch=2",
-                                        "train.steps=8",
-                                        "train.log_every=100",
-                                        "train.eval_every=0",
-                                        "train.save_every=0",
-                                        "train.eval_batches=1",
-                                        "train.eval_context=0",
-                                        "report.samples=0"};
-    enum { SMALL = sizeof small / sizeof *small, MORE = 4 };
-    const char *set[SMALL + MORE];
-    mf_config *config = NULL;
-    ck_assert_int_le(n, MORE);
-    memcpy(set, small, sizeof small);
-    for (int i = 0; i < n; i++)
-        set[SMALL + i] = more[i];
-    const int rc = mf_config_load("default", SMALL + n, set, &config);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return config;
-}
+static const char *const small[] = {"data.path=builtin:topics?bytes=20000",
+                                    "model.layers=2",
+                                    "model.dim=16",
+                                    "model.heads=2",
+                                    "model.seq=16",
+                                    "expert.hidden=16",
+                                    "moe.experts=4",
+                                    "train.batch=2",
+                                    "train.steps=8",
+                                    "train.log_every=100",
+                                    "train.eval_every=0",
+                                    "train.save_every=0",
+                                    "train.eval_batches=1",
+                                    "train.eval_context=0",
+                                    "report.samples=0"};
+enum { SMALL = sizeof small / sizeof *small };
 
+/* more: one setting, or NULL */
 static mf_config *config_of(const char *more)
 {
-    return config_with(more != NULL, &more);
-}
-
-static mf_session *session_with(int n, const char *const *more)
-{
-    const mf_session_options training = {.training = true};
-    mf_session *s = NULL;
-    const int rc = mf_session_open(config_with(n, more), &training, &s);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return s;
+    return small_config(SMALL, small, more != NULL, &more);
 }
 
 static mf_session *session_of(const char *more)
 {
-    return session_with(more != NULL, &more);
-}
-
-static mf_trainer *trainer_of(mf_session *s, const mf_trainer_options *o)
-{
-    mf_trainer *t = NULL;
-    const int rc = mf_trainer_new(s, o, &t);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return t;
-}
-
-static mf_rundir *dir_of(const char *name)
-{
-    mf_rundir *dir = NULL;
-    const int rc = mf_rundir_create_at(scratch_path(name), &dir);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return dir;
+    return small_session(config_of(more), NULL);
 }
 
 static mf_rundir *reopen(const char *name)
@@ -196,14 +161,14 @@ START_TEST(observers_are_told_in_order)
 {
     char log[LOG] = "";
     teller a = {'a', log}, b = {'b', log};
-    mf_rundir *dir = dir_of("order");
+    mf_rundir *dir = small_rundir("order");
     mf_session *s = session_of("train.accumulate=2");
     s->config->train.eval_train = 1;
     s->config->train.eval_every = 2;
     s->config->train.save_every = 2;
     s->steps = 3;
     const mf_trainer_options o = {.dir = dir};
-    mf_trainer *t = trainer_of(s, &o);
+    mf_trainer *t = small_trainer(s, &o);
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &a), MF_OK);
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &b), MF_OK);
     ck_assert_str_eq(log, "");
@@ -237,7 +202,7 @@ START_TEST(late_observers_are_refused_and_freed)
     char log[LOG] = "";
     teller a = {'a', log};
     mf_session *s = session_of(NULL);
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &a), MF_EUSAGE);
     ck_assert_str_eq(log, "a.free ");
@@ -256,7 +221,7 @@ START_TEST(a_failing_observer_ends_the_run)
 {
     static const mf_observer refusing = {.name = "refuse", .after_step = refuse};
     mf_session *s = session_of(NULL);
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     ck_assert_int_eq(mf_trainer_observe(t, &refusing, NULL), MF_OK);
     ck_assert_int_eq(mf_trainer_run(t), MF_EINVAL);
     ck_assert_str_eq(mf_error_message(), "no more");
@@ -278,7 +243,7 @@ START_TEST(statistics_are_of_the_steps_that_want_them)
 {
     static const mf_observer third = {.name = "third", .wants = routing_at_3};
     mf_session *s = session_of(NULL);
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     const mf_step_result *r = NULL;
     double load[3][4];
     ck_assert_int_eq(mf_trainer_observe(t, &third, NULL), MF_OK);
@@ -307,8 +272,8 @@ START_TEST(shared_routers_are_updated_once)
     static const char *const set[] = {"model.share_layers=yes", "router.plugin=sigmoid_bias",
                                       "router.rate=0.25", "router.init_std=1"};
     const float rate = 0.25f;
-    mf_session *s = session_with(4, set);
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_session *s = small_session(small_config(SMALL, small, 4, set), NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     const mf_param *b = mf_store_find(s->model->store, "layers.0.router.bias");
     ck_assert_ptr_nonnull(b);
     for (int step = 0; step < 3; step++) {
@@ -388,11 +353,11 @@ static int stop_asked(void *arg)
 
 static int run_counted(const char *name, bool resume, counter *c, uint64_t *ret_weights)
 {
-    mf_rundir *dir = resume ? reopen(name) : dir_of(name);
+    mf_rundir *dir = resume ? reopen(name) : small_rundir(name);
     mf_session *s = session_of("train.log_every=2");
     const mf_trainer_options o = {
         .dir = dir, .resume = resume, .arg = c, .should_stop = stop_asked};
-    mf_trainer *t = trainer_of(s, &o);
+    mf_trainer *t = small_trainer(s, &o);
     ck_assert_int_eq(mf_trainer_observe(t, &counting, c), MF_OK);
     const int rc = mf_trainer_run(t);
     *ret_weights = weights(s);
@@ -457,7 +422,7 @@ static int step_with(bool wrong_batch)
     ck_assert_int_eq(mf_batch_new(2, 16, &own), MF_OK);
     mf_batcher_fill(s->train, 0, own);
     spoiler x = {s, wrong_batch ? own : NULL};
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     const mf_batch *const batches[] = {own};
     const mf_step_result *r = NULL;
     ck_assert_int_eq(mf_trainer_observe(t, &spoiling, &x), MF_OK);
@@ -499,7 +464,7 @@ END_TEST
 static uint64_t of_a_run(void)
 {
     mf_session *s = session_of("train.accumulate=2");
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     const int rc = mf_trainer_run(t);
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
     ck_assert(isfinite(mf_trainer_result(t)->val_loss));
@@ -513,7 +478,7 @@ static uint64_t of_a_run(void)
  * the weights. */
 static uint64_t of_own_batches(mf_session *s, mf_session *like)
 {
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     mf_batch *own[2], *odd;
     const mf_step_result *r = NULL;
     double loss = 0;
@@ -560,7 +525,7 @@ START_TEST(own_batches_need_no_data)
     mf_config *config = config_of("train.accumulate=2");
     config->model.vocab = data->model->dims.vocab;
     ck_assert_int_eq(mf_session_open(config, &bare, &s), MF_OK);
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected own batches"));
     mf_error_clear();
@@ -580,7 +545,7 @@ END_TEST
 START_TEST(without_a_directory_nothing_is_saved)
 {
     mf_session *s = session_of("train.eval_every=2");
-    mf_trainer *t = trainer_of(s, NULL);
+    mf_trainer *t = small_trainer(s, NULL);
     mf_metrics_record r;
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
     ck_assert(isnan(mf_trainer_val_loss(t)));

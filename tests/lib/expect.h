@@ -1,0 +1,10 @@
+/* expect.h: what a test expects of a call that fails. */
+#ifndef MF_TESTS_EXPECT_H
+#define MF_TESTS_EXPECT_H
+
+/* The last error's message contains `part`. */
+void expect_message(const char *part);
+/* The call failed with `code` and a message that contains `part`; clears the error. */
+void expect_failure(int rc, int code, const char *part);
+
+#endif

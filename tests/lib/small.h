@@ -1,0 +1,17 @@
+/* small.h: small sessions, trainers and run folders for tests of training. */
+#ifndef MF_TESTS_SMALL_H
+#define MF_TESTS_SMALL_H
+
+#include "train/trainer.h"
+
+/* The preset `default` with n_base settings ("model.dim=8"), then n more. Settings that are
+ * refused fail the test, here and below. */
+mf_config *small_config(int n_base, const char *const *base, int n, const char *const *more);
+/* A session of a configuration, which it takes over. options NULL: for training. */
+mf_session *small_session(mf_config *config, const mf_session_options *options);
+/* options may be NULL. */
+mf_trainer *small_trainer(mf_session *s, const mf_trainer_options *options);
+/* A new run folder of this name in the scratch folder. */
+mf_rundir *small_rundir(const char *name);
+
+#endif
