@@ -2,6 +2,7 @@
  * a pattern matches, in the order of their bytes, so that every machine reads the same text. */
 #include "data/source_files.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +48,23 @@ static int take_folder(const char *folder, mf_source_files *f)
     return rc;
 }
 
+/* glob calls this for a folder that cannot be read; 0: it goes on. One that is not
+ * there holds no files; files of another one would be missing without a word. */
+static int unreadable(const char *folder, int why)
+{
+    if (why == ENOENT || why == ENOTDIR) return 0;
+    errno = why;
+    return mf_fail_errno(why == ELOOP ? MF_EINPUT : MF_EIO, "%s: cannot open", folder);
+}
+
 static int take_pattern(const char *pattern, mf_source_files *f)
 {
     glob_t g = {0};
-    const int found = glob(pattern, GLOB_NOSORT, NULL, &g);
-    int rc = found == 0 || found == GLOB_NOMATCH ? MF_OK
-             : found == GLOB_NOSPACE
-                 ? mf_fail(MF_ENOMEM, "out of memory for the files of %s", pattern)
-                 : mf_fail(MF_EIO, "%s: a folder of the pattern cannot be read", pattern);
+    const int found = glob(pattern, GLOB_NOSORT, unreadable, &g);
+    int rc = MF_OK;
+    if (found == GLOB_ABORTED) rc = mf_error_code();
+    if (found == GLOB_NOSPACE)
+        rc = mf_fail(MF_ENOMEM, "no memory for the files of %s", pattern);
     if (rc == MF_OK && !(f->path = mf_alloc(g.gl_pathc + 1, sizeof *f->path))) rc = MF_ENOMEM;
     for (size_t i = 0; rc == MF_OK && i < g.gl_pathc; i++) {
         char *path = mf_strdup(g.gl_pathv[i]);

@@ -433,6 +433,14 @@ megatron() {
     run "$MOEFW" data info 'none-*.txt'
     [ "$status" -eq 3 ]
     [[ "$output" == *"no file matches the pattern"* ]]
+    # a folder that cannot be read is named; one that is not there has no files
+    ln -s loop loop
+    run "$MOEFW" data info 'loop/*.txt'
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"loop: cannot open: "* ]]
+    run "$MOEFW" data info 'gone/*.txt'
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"gone/*.txt: no file matches the pattern"* ]]
 }
 
 @test "a token file far larger than memory may grow: starts and resumes exactly, in little memory" {
