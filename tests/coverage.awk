@@ -4,7 +4,8 @@
 # allocation reaches counts in neither column: lines that name MF_ENOMEM, and the tests before them.
 #   -v missing=PATH   also lists the lines and branches below PATH that did not run
 #   -v reasons=FILE   unreached.tsv: why lines are not run by the suite. Runs of lines of core and kernels
-#                     that it does not name are printed, and so are entries whose lines ran.
+#                     that it does not name are printed, and so are entries whose lines ran. An entry
+#                     holds for one run of lines: a second one with the same text needs an entry, too.
 BEGIN {
     while (reasons != "" && (getline entry < reasons) > 0) {
         if (entry ~ /^#/ || entry == "") continue
@@ -13,7 +14,7 @@ BEGIN {
             bad = 1
             continue
         }
-        reason[column[1] "\t" column[2]] = column[4]
+        entries[column[1] "\t" column[2]]++
     }
 }
 
@@ -62,7 +63,7 @@ function count(text)
 }
 
 # Whether what fails here is an allocation.
-function memory(f, l,    before)
+function memory(f, l,    before, value)
 {
     if (source[f, l] ~ /MF_ENOMEM|no memory/) return 1
     if (source[f, l] !~ /^ *(} else )?if \(/ && source[f, l] !~ /^ *(\|\||&&|return )/) return 0
@@ -72,18 +73,21 @@ function memory(f, l,    before)
     # p = mf_alloc(...);
     # if (!p) return NULL;
     before = source[f, l - 1]
-    return source[f, l] ~ /if \(!/ && before ~ /(mf_alloc|mf_realloc|mf_alloc_raw|mf_strn?dup|mf_memdup|mf_strf|mf_arena_[a-z]+|_new)\(/
+    value = source[f, l]
+    if (!sub(/^.*if \(!/, "", value) || !match(value, /^[a-z_0-9.>-]+/)) return 0
+    value = substr(value, 1, RLENGTH)
+    return index(before, value " = ") && before ~ /(mf_alloc|mf_realloc|mf_alloc_raw|mf_strn?dup|mf_memdup|mf_strf|mf_arena_[a-z]+|_new)\(/
 }
 
-# Whether the n lines from..to, which did not run and follow the line before, are the end of a failed
-# allocation: they are few, and one of them names it or what is tested before them is one.
-function after_allocation(f, before, from, to, n,    l)
+# Whether lines from..to, which did not run and follow the line before, are the end of a failed
+# allocation: they begin by naming it, or what is tested before them is one, or they only free something
+# and then name it.
+function after_allocation(f, before, from, to,    l)
 {
-    if (n > 8) return 0
-    if (before && memory(f, before)) return 1
-    for (l = from; l <= to; l++)
-        if (source[f, l] ~ /MF_ENOMEM|no memory/) return 1
-    return 0
+    for (l = from; l <= to && source[f, l] ~ /^ *[a-z_]*(free|close)\([^;]*;$/; l++) continue
+    if (source[f, l] ~ /^ *(return|[a-z_.>-]* = )?.*(MF_ENOMEM|out of memory|no memory)/ && \
+        (source[f, l] !~ / \? / || source[f, l] ~ /\? MF_OK : MF_ENOMEM;$/)) return 1
+    return before && source[f, before] !~ /;/ && memory(f, before) && to - from < 4
 }
 
 function trimmed(text)
@@ -94,17 +98,17 @@ function trimmed(text)
 }
 
 # Lines that did not run, one behind the other: counted as of an allocation, as of known reason or as
-# of none. "*" in place of a line's text stands for all of a file.
+# of none.
 function unreached(f, before, from, to, n,    key)
 {
-    if (after_allocation(f, before, from, to, n)) {
+    if (after_allocation(f, before, from, to)) {
         n_memory += n
         return
     }
     key = f "\t" trimmed(source[f, from])
-    if (key in reason || (f "\t*") in reason) {
+    if (met[key] < entries[key]) {
         n_reason += n
-        met[key] = met[f "\t*"] = 1
+        met[key]++
         return
     }
     n_unknown += n
@@ -185,8 +189,8 @@ END {
     if (reasons != "") {
         for (i = 1; i <= n_files; i++)
             if (files[i] ~ /^(core|kernels)\//) runs(files[i])
-        for (key in reason)
-            if (!(key in met))
+        for (key in entries)
+            if (met[key] < entries[key])
                 printf "%s: its lines ran, or are no more: %s\n", reasons, key >"/dev/stderr"
         printf "core and kernels: %d lines after failed allocations, %d of known reason, %d without a test or a reason\n", \
             n_memory, n_reason, n_unknown

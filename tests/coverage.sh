@@ -3,7 +3,7 @@
 # DIR (build-coverage), runs the suite there and prints which share of lines and branches of each folder
 # ran, outside of what only a failed allocation reaches, and which lines of core and kernels neither ran
 # nor have a reason in unreached.tsv. TESTs are those of make check, without lints; after a run of some
-# tests, reasons are not asked for. The whole suite needs libcurl, libedit and MOEFW_PRETRAINED.
+# tests, reasons are not asked for, nor by --missing. The whole suite needs libcurl, libedit and MOEFW_PRETRAINED.
 # --table runs nothing and prints what was counted before; so does --missing PATH, and it lists what did
 # not run below PATH, as core/train. The exit status is 1 if core has less than 95 % of lines or 85 % of
 # branches, or if a line has no reason.
@@ -39,14 +39,16 @@ if [ -z "$table" ]; then
     # gcov's own messages would be output of the program.
     GCOV_ERROR_FILE=/dev/null
     export MOEFW_CHECK_SECONDS GCOV_ERROR_FILE
+    rm -f whole
     # shellcheck disable=SC2016
-    if [ $# -gt 0 ]; then reasons=''; else set -- '$(UNIT)' '$(FUZZ_TARGETS)' '$(CLI)'; fi
+    [ $# -gt 0 ] || { set -- '$(UNIT)' '$(FUZZ_TARGETS)' '$(CLI)' && : >whole; }
     make -k -s -j"$jobs" check TESTS="$*" >check.log 2>&1
     grep -h '^# \(TOTAL\|PASS\|SKIP\|FAIL\|ERROR\)' check.log
 fi
 # Tests compile kernels of AMX for an emulation of its registers.
 find core kernels plugins tests/unit/kernels -name '*.gcda' >counted
 [ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table and --missing first" >&2; exit 1; }
-# Counters that threads changed at once may be inconsistent, which gcov says on stderr. Of a source that
-# is compiled more than once, gcov prints one copy only if it is given all of them at once.
+[ -f whole ] && [ -z "$missing" ] || reasons=''
+# Counters that threads changed at once may be inconsistent, which gcov says on stderr. It is called for
+# each object alone: of a source that several of its objects are made of, it prints only one.
 xargs -n 1 gcov -b -c -t <counted 2>gcov.log | LC_ALL=C awk -v goal=1 -v missing="$missing" -v reasons="$reasons" -f "$here/coverage.awk"

@@ -307,6 +307,23 @@ C
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"moefw: the baseline's pilot failed: step "* ]] || { echo "$stderr"; return 1; }
     [ ! -e wild/linear/seed-1 ]
+    # a router that diverges is left out, and the others are compared
+    sed 's/"handicap"/"wild"/; s/out->logits = .*/out->logits = mf_scale(g, logits, INFINITY);/' \
+        "$srcdir/tests/plugins/handicap.c" >wild.c
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -include math.h -o "$XDG_DATA_HOME/moefw/plugins/routers/wild.so" wild.c -lm
+    run --separate-stderr small --routers hash,wild --seeds 1 --steps 6 --equal time --out tamed --json
+    rm "$XDG_DATA_HOME/moefw/plugins/routers/wild.so"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"skipped":[{"router":"wild","reason":"its pilot failed: step 1: '* ]] || { echo "$output"; return 1; }
+    [[ "$output" == *'"rows":[{"router":"hash","baseline":true,'*'"n":1,'* && "$output" != *'"rows":'*'"router":"wild","baseline"'* ]]
+}
+
+@test "a baseline that is not in the list is its first router" {
+    run --separate-stderr small --routers linear --baseline hash --seeds 1 --steps 2 --out other_baseline --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"baseline":"hash"'*'"rows":[{"router":"hash","baseline":true,'*'{"router":"linear","baseline":false,'* ]]
+    [ -d other_baseline/hash/seed-1 ]
 }
 
 @test "a worse router is called worse, an equal one is not" {

@@ -158,11 +158,12 @@ refused() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"$ini:3:"*"is not there"* ]]
     local next="${ini%x.ini}y.ini" last="${ini%x.ini}z.ini"
-    printf '[plugin gone]\nkind = router\nfile = ./good.so\n[plugin no_file]\nkind = router\n[notes]\na = 1\n' >"$next"
+    printf '[plugin gone]\nkind = router\nfile = ./good.so\n[plugin no_file]\nkind = router\n[notes]\na = 1\n[plugin Good]\nkind = router\nfile = ./good.so\n' >"$next"
     printf 'no key\n' >"$last"
     run --separate-stderr "$MOEFW" plugin list -v
     [ "$status" -eq 0 ]
     [[ "$output" == *"gone"*"REFUSED"*"no_file"*"$next:5: [plugin no_file] has no key 'file': expected the plugin's .so"* ]] || { echo "$output"; return 1; }
+    [[ "$output" == *"$next:9: [plugin Good]: expected a name of [a-z0-9_], at most 64 long"* ]] || { echo "$output"; return 1; }
     [[ "$stderr" == *"$next:2: plugin gone is hidden by $ini:2"* ]] || { echo "$stderr"; return 1; }
     [[ "$stderr" == *"$next: [notes] passed over: expected [plugin NAME]"*"drop-in passed over: $last:1: "* ]]
     rm "$ini" "$next" "$last"
