@@ -307,7 +307,7 @@ C
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"moefw: the baseline's pilot failed: step "* ]] || { echo "$stderr"; return 1; }
     [ ! -e wild/linear/seed-1 ]
-    # a router that diverges is left out, and the others are compared
+    # a router that diverges is skipped, and the others are compared
     sed 's/"handicap"/"wild"/; s/out->logits = .*/out->logits = mf_scale(g, logits, INFINITY);/' \
         "$srcdir/tests/plugins/handicap.c" >wild.c
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \

@@ -12,8 +12,8 @@
 mf_device *mf_test_device(void);
 
 /* For programs that open the strict device: its backend is in the build folder, which the
- * variable builddir names, wherever the program is called from. MOEFW_PLUGIN_PATH then names it;
- * always: in place of the folder that it names. */
+ * variable builddir names, wherever the program is called from. MOEFW_PLUGIN_PATH then names
+ * it; always: in place of the folder that it names. */
 void mf_test_find_strict(bool always);
 
 #endif
