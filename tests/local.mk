@@ -305,7 +305,6 @@ FAULTS += tests/faults/tree.h
 # Files that tests read.
 FIXTURES =
 FIXTURES += tests/lib/backward_clock.c
-FIXTURES += tests/unit/comm/loop.c
 FIXTURES += tests/defects/list.tsv
 FIXTURES += tests/defects/other.c
 FIXTURES += tests/defects/router.c
@@ -404,7 +403,8 @@ FIXTURES += tests/lib/emulator.bash
 FIXTURES += tests/lib/fake_cuda.bash
 FIXTURES += tests/lib/ranks.bash
 FIXTURES += tests/lib/flip.c
-FIXTURES += tests/lib/mirror.c
+FIXTURES += tests/lib/comm/loop.c
+FIXTURES += tests/lib/comm/mirror.c
 FIXTURES += tests/lib/relay.c
 FIXTURES += tests/abi/abi1.layout
 FIXTURES += tests/abi/check.sh

@@ -70,15 +70,6 @@ $(FAULTS_SO): tests/faults/preload.c tests/faults/preload.h
 check_DATA += $(FAULTS_SO)
 CLEANFILES += $(FAULTS_SO)
 
-# The communicator whose other rank is a mirror, in a folder of plugins.
-MIRROR = tests/lib/comm/mirror.so
-$(MIRROR): tests/lib/mirror.c core/comm/table.h
-	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) -D_GNU_SOURCE= -I$(top_builddir)/include -I$(top_srcdir)/include \
-	  -I$(top_srcdir)/core $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) $(PLUGIN_LINK) $(LDFLAGS) -o $@-t \
-	  $(top_srcdir)/tests/lib/mirror.c && mv -f $@-t $@
-check_DATA += $(MIRROR)
-CLEANFILES += $(MIRROR)
-
 check_PROGRAMS += tests/faults/loop
 tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/judge.c tests/faults/judge.h tests/faults/command.c \
   tests/faults/command.h tests/faults/tree.c tests/faults/tree.h tests/faults/preload.h
@@ -88,15 +79,17 @@ tests_faults_replay_SOURCES = tests/faults/replay.c tests/faults/preload.h
 tests_faults_replay_LDADD = $(MOEFW_LIBS)
 EXTRA_DIST += $(FAULTS)
 
-# A communicator whose functions check_world sets.
-LOOP_COMM = tests/unit/comm/loop.so
-$(LOOP_COMM): tests/unit/comm/loop.c
+# Communicators in one process: one whose other rank is a mirror, and one whose functions a test sets.
+COMM_MODULES = tests/lib/comm/loop.so tests/lib/comm/mirror.so
+tests/lib/comm/loop.so: tests/lib/comm/loop.c
+tests/lib/comm/mirror.so: tests/lib/comm/mirror.c
+$(COMM_MODULES):
 	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) -D_GNU_SOURCE= -I$(top_builddir)/include -I$(top_srcdir)/include \
 	  -I$(top_srcdir)/core $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) \
-	  $(LDFLAGS) -o $@-t $(top_srcdir)/tests/unit/comm/loop.c && mv -f $@-t $@
--include $(LOOP_COMM).d
-check_DATA += $(LOOP_COMM)
-CLEANFILES += $(LOOP_COMM) $(LOOP_COMM).d
+	  $(LDFLAGS) -o $@-t $(top_srcdir)/$(@:.so=.c) && mv -f $@-t $@
+-include $(COMM_MODULES:=.d)
+check_DATA += $(COMM_MODULES)
+CLEANFILES += $(COMM_MODULES) $(COMM_MODULES:=.d)
 
 # What stands for an MLflow server (log.mlflow).
 check_PROGRAMS += tests/mlflow/server

@@ -1,5 +1,5 @@
 /* world: modules that are refused, peers that do not answer, and how ranks agree on an error.
- * The module (loop.c) has the functions of this program: rank 1 is made up by them. */
+ * The module (lib/comm/loop.c) has the functions of this program: rank 1 is made up by them. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -230,6 +230,6 @@ int main(void)
     const char *build = getenv("builddir");
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         unsetenv(launchers[i]);
-    snprintf(module, sizeof module, "%s/tests/unit/comm/loop.so", build ? build : ".");
+    snprintf(module, sizeof module, "%s/tests/lib/comm/loop.so", build ? build : ".");
     return check_run(suite(), CK_NOFORK);
 }

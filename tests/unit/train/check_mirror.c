@@ -1,5 +1,5 @@
 /* mirror: what two ranks tell each other before a run and at a save, with a communicator whose
- * other rank is a mirror (tests/lib/mirror.c). All is computed by the reference kernels. */
+ * other rank is a mirror (lib/comm/mirror.c). All is computed by the reference kernels. */
 #include "check_main.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* mirror.c: a communicator of two ranks without a second process: the other rank has what this
- * one has, and sends what it is sent. Tests see by it what ranks say of each other. */
+/* comm/mirror.c: a communicator of two ranks without a second process: the other rank has what
+ * this one has, and sends what it is sent. Tests see by it what ranks say of each other. */
 #include "comm/table.h"
 
 #include <moefw/version.h>
