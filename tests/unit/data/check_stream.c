@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A text of words, blanks, digits and characters of more than one byte, drawn. */
@@ -219,6 +220,93 @@ START_TEST(cached_texts)
 }
 END_TEST
 
+/* The token file of the folder; there is one. */
+static char *token_file_in(const char *folder)
+{
+    char **names, *path = NULL;
+    int n;
+    ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);
+    for (int i = 0; i < n; i++) {
+        char *one = mf_path_join(folder, names[i]);
+        char *text = one ? scratch_read(one, &(size_t){0}) : NULL;
+        if (!path && text && strstr(names[i], "text-") == names[i])
+            path = one;
+        else
+            mf_free(one);
+        free(text);
+    }
+    mf_list_free(names, n);
+    ck_assert_ptr_nonnull(path);
+    return path;
+}
+
+/* Damages a token file in way k. other: one of the same size for another text. */
+static void damage(const char *path, const char *other, int k)
+{
+    size_t n, m;
+    char *text = scratch_read(path, &n), *another = scratch_read(other, &m);
+    ck_assert(text && another && n > 4096);
+    if (k == 0) {
+        ck_assert_int_eq(truncate(path, (off_t)(n / 2)), 0);
+    } else if (k == 1) {
+        text[n / 3] ^= 1;
+        scratch_write(path, text, n);
+    } else if (k == 2) {
+        scratch_write(path, another, m);
+    } else if (k == 3) {
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(symlink(other, path), 0);
+    } else if (k == 4) {
+        ck_assert_int_eq(truncate(path, 0), 0);
+    } else { /* without the line at its end, as an earlier version had it */
+        ck_assert_int_eq(truncate(path, (off_t)(n - 110)), 0);
+    }
+    free(text);
+    free(another);
+}
+
+START_TEST(damaged_token_files)
+{
+    const char *path = scratch_path("text.txt"), *folder = scratch_path("damaged"),
+               *elsewhere = scratch_path("elsewhere");
+    char *text = text_of(5 << 20, 5);
+    mf_corpus_spec s;
+    mf_corpus_defaults(&s);
+    s.path = path;
+    s.tokenizer = "char";
+    s.split = 1;
+    scratch_write(path, text, strlen(text));
+    s.cache = elsewhere;
+    *strchr(text, 'e') = 'a';
+    scratch_write(scratch_path("other.txt"), text, strlen(text));
+    s.path = scratch_path("other.txt");
+    mf_corpus_free(load(&s));
+    char *other = token_file_in(elsewhere);
+    s.path = path;
+    s.cache = NULL;
+    mf_corpus *plain = load(&s);
+    s.cache = folder;
+    mf_corpus_free(load(&s));
+    char *file = token_file_in(folder);
+    for (int k = 0; k < 6; k++) {
+        damage(file, other, k);
+        mf_corpus *c = load(&s);
+        same_tokens(plain, c);
+        mf_corpus_free(c);
+        struct stat st;
+        ck_assert(lstat(file, &st) == 0 && S_ISREG(st.st_mode));
+    }
+    size_t n;
+    char *kept = scratch_read(other, &n); /* not written through the link */
+    ck_assert_ptr_nonnull(kept);
+    free(kept);
+    mf_corpus_free(plain);
+    mf_free(file);
+    mf_free(other);
+    mf_free(text);
+}
+END_TEST
+
 START_TEST(several_texts)
 {
     const char *folder = scratch_path("texts");
@@ -382,6 +470,18 @@ START_TEST(mapped_ids)
         mf_corpus_free(c);
         ck_assert_int_eq(names_in(folder), 1);
     }
+    /* What is kept and is not of this file counts for nothing. */
+    char **names;
+    int n;
+    ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);
+    char *kept = mf_path_join(folder, names[0]);
+    static const char wrong[] = "{\"largest\":3}\n";
+    scratch_write(kept, wrong, sizeof wrong - 1);
+    mf_corpus *fresh = load(&s);
+    ck_assert_int_eq(fresh->vocab, 778);
+    mf_corpus_free(fresh);
+    mf_free(kept);
+    mf_list_free(names, n);
     s.bin_bits = 32; /* known apart from those of 16 bits */
     mf_corpus *c = load(&s);
     ck_assert_int_eq(c->tokens, N / 2);
@@ -599,6 +699,7 @@ static Suite *suite(void)
     tcase_add_test(t, cuts_of_published_ones);
     tcase_add_test(t, long_lines);
     tcase_add_test(t, cached_texts);
+    tcase_add_test(t, damaged_token_files);
     tcase_add_test(t, several_texts);
     tcase_add_test(t, mapped_beside_generated);
     tcase_add_test(t, texts_that_change);
