@@ -16,6 +16,7 @@ UNIT += tests/unit/train/check_events
 UNIT += tests/unit/model/check_config
 UNIT += tests/unit/model/check_drawn
 UNIT += tests/unit/data/check_bin
+UNIT += tests/unit/data/check_cache
 UNIT += tests/unit/data/check_clean
 UNIT += tests/unit/data/check_corpus
 UNIT += tests/unit/comm/check_join

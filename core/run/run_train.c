@@ -18,6 +18,7 @@
 #include "train/parallel/launch_check.h"
 #include "train/run/changes.h"
 #include "train/run/load.h"
+#include "train/run/restart.h"
 
 /* ---- records ---- */
 
@@ -182,23 +183,38 @@ static int lock_dir(moefw_run *run, const char *dir)
     return mf_rundir_open(dir, &run->dir);
 }
 
+static int begin_anew(const moefw_run *run)
+{
+    mf_log(MF_LOG_WARN, "%s: it ended before its first checkpoint, so it begins at step 0",
+           run->dir->path);
+    return mf_restart_clear(run->dir);
+}
+
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
     mf_run_changes *changes = NULL;
+    bool anew = false;
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
     if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = open_first(run, dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
-    if (rc == MF_OK) rc = mf_run_changes_find(run->dir, run->config, &changes);
+    if (rc == MF_OK)
+        rc = mf_restart_possible(run->dir, run->config->train.save_every, &anew);
+    if (rc == MF_OK && !anew) rc = mf_run_changes_find(run->dir, run->config, &changes);
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,
                           run->dir->stored);
     rc = mf_run_join(run, rc);
     if (rc == MF_OK) rc = mf_run_share_dir(run, lock_dir(run, dir));
-    if (rc == MF_OK) rc = mf_run_changes_judge(changes, open_trainer(run, true));
-    if (rc == MF_OK) {
+    if (rc == MF_OK && anew) {
+        rc = mf_world_agree(run->world, writes(run) ? begin_anew(run) : MF_OK);
+        if (rc == MF_OK) rc = open_trainer(run, false);
+    } else if (rc == MF_OK) {
+        rc = mf_run_changes_judge(changes, open_trainer(run, true));
+    }
+    if (rc == MF_OK && !anew) {
         rc = mf_run_changes_keep(changes, run->dir, run->trainer, writes(run));
         rc = mf_world_agree(run->world, rc);
     }

@@ -154,8 +154,9 @@ MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
  * stopped. In a new handle it uses the run's own configuration; in a handle that was configured
  * with dir, also the options set since, which are written to the run's config.ini; those that
- * would change the model or the optimizer are refused (MF_ECONFIG). MF_EINPUT: no run;
- * MF_ECHECKPOINT: no checkpoint that verifies; MF_ERUN: another handle or process writes to
+ * would change the model or the optimizer are refused (MF_ECONFIG). A run that ended before its
+ * first checkpoint begins again at step 0. MF_EINPUT: no run; MF_ECHECKPOINT: no checkpoint
+ * that verifies, though there was one; MF_ERUN: another handle or process writes to
  * dir. After a failure the handle is new, or configured if it has read a configuration. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 
