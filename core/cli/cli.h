@@ -154,6 +154,8 @@ int mf_cli_new_file(const mf_cli *cli, const char *path);
  * frees it. path may be NULL. */
 int mf_cli_beside(const char *path, char **ret);
 int mf_cli_put_beside(int rc, char *beside, const char *path);
+/* Whether standard output was closed when the program began. */
+extern bool mf_cli_no_stdout;
 /* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. MF_ENOMEM. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
 /* The status of a function that read a file which the command line names as input: a missing

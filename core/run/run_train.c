@@ -161,8 +161,7 @@ static int start(moefw_run *run, const char *dir)
 int moefw_run_start(moefw_run *run, const char *dir)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, start(run, dir));
 }
 
@@ -226,8 +225,7 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
 int moefw_run_resume(moefw_run *run, const char *dir)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, mf_run_resume(run, dir, 0, NULL));
 }
 
@@ -257,6 +255,10 @@ int mf_run_judge_batch(const moefw_run *run, const moefw_batch *b)
             return mf_fail(MF_EINVAL,
                            "target %zu: expected an id from 0 to %d, or -1, found %d", i,
                            (int)vocab - 1, (int)b->targets[i]);
+    for (size_t i = 0; b->mask && i < n; i++)
+        if (!isfinite(b->mask[i]) || b->mask[i] < 0)
+            return mf_fail(MF_EINVAL, "mask %zu: expected 0 or a positive number, found %g", i,
+                           (double)b->mask[i]);
     return mf_run_judge_tokens(run, b->tokens, n) == MF_OK ? MF_OK : MF_EINVAL;
 }
 
@@ -329,8 +331,7 @@ static int step(moefw_run *run, const moefw_batch *batches, moefw_step *ret)
 int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, step(run, batches, ret));
 }
 
@@ -375,16 +376,14 @@ static int finish(moefw_run *run)
 int moefw_run_finish(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, finish(run));
 }
 
 int moefw_run_train(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     int rc = mf_run_expect(run, "train", MF_RUN_IS(MF_RUN_TRAINING));
     while (rc == MF_OK && !run->finished && !mf_trainer_done(run->trainer))
         rc = step(run, NULL, NULL);
@@ -395,8 +394,7 @@ int moefw_run_train(moefw_run *run)
 int moefw_run_save(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     int rc = mf_run_expect(run, "save", MF_RUN_IS(MF_RUN_TRAINING));
     if (rc == MF_OK) rc = mf_trainer_save(run->trainer);
     return mf_run_leave(run, &scope, rc);

@@ -218,7 +218,7 @@ static int configure(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        mf_run_enter(run, &scope);
+        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
         rc = mf_run_leave(run, &scope, mf_run_configure(run, mf_cli_operand(cli, 0), n, a));
     }
     mf_arena_free(arena);

@@ -181,7 +181,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        mf_run_enter(run, &scope);
+        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
         run->joins = true;
         if (resume) rc = run_to_resume(cli, &old);
         if (rc == MF_OK && resume && out && config_name && !mf_rundir_is(config_name) &&
