@@ -200,7 +200,8 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
     if (rc == MF_OK)
-        rc = mf_restart_possible(run->dir, run->config->train.save_every, &anew);
+        rc = mf_restart_possible(run->dir, run->config->train.save_every,
+                                 run->config->train.steps, &anew);
     if (rc == MF_OK && !anew) rc = mf_run_changes_find(run->dir, run->config, &changes);
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,

@@ -8,22 +8,26 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/metrics/metrics.h"
 
-int mf_restart_possible(const mf_rundir *dir, int64_t save_every, bool *ret)
+int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps, bool *ret)
 {
+    const int64_t first =
+        save_every > 0 && (steps == 0 || save_every < steps) ? save_every : steps;
+    /* The folder is made by the first save, which may have been interrupted. */
+    const int64_t last = mf_is_dir(dir->ckpt) ? first : first - 1;
     mf_metrics_history *past = NULL;
     bool saved;
     *ret = false;
     int rc = mf_ckpt_any(dir->ckpt, &saved);
     if (rc != MF_OK || saved) return rc;
     *ret = true;
-    if (save_every == 0 || !mf_exists(dir->metrics)) return MF_OK;
+    if (first == 0 || !mf_exists(dir->metrics)) return MF_OK;
     rc = mf_metrics_read(dir->metrics, &past);
     if (rc != MF_OK) { /* its first line is not complete */
         mf_error_clear();
         return rc == MF_ENOMEM ? MF_ENOMEM : MF_OK;
     }
     for (int i = 0; i < past->n; i++)
-        *ret = *ret && past->records[i].step <= save_every;
+        *ret = *ret && past->records[i].step <= last;
     mf_metrics_history_free(past);
     return MF_OK;
 }

@@ -6,9 +6,10 @@
 #include "train/run/rundir.h"
 
 /* Whether the run ended before it saved anything: its folder ckpt has no checkpoint, also no
- * damaged or replaced one, and its metrics end before save_every (0: only the last step is
- * saved). *ret false: it has one, or had one that is gone. Errors of reading. */
-int mf_restart_possible(const mf_rundir *dir, int64_t save_every, bool *ret);
+ * damaged or replaced one, and its metrics end before the step of the first checkpoint, by
+ * save_every and steps (0: none, not known). *ret false: it has one, or had one that is gone.
+ * Errors of reading. */
+int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps, bool *ret);
 /* Removes what the run has written but its configuration and its tokenizer. Needs the lock. */
 int mf_restart_clear(const mf_rundir *dir);
 
