@@ -119,3 +119,18 @@ sums() {
     [[ "$output" == *"OMP_NUM_THREADS=100000: expected at most 4096 threads"* ]]
     [ ! -e other ]
 }
+
+@test "a comparison with a link in the place of a run or of a file of one is refused" {
+    words=(compare tiny.ini --routers linear --seeds 2 --steps 2 -q --out c)
+    "$MOEFW" "${words[@]}" >/dev/null
+    echo precious >outside
+    run=$(find c -name config.ini -path '*/*/*' | head -n 1)
+    for file in "$(dirname "$run")/metrics.jsonl" "$(find c -name '*.log' | head -n 1)"; do
+        rm -rf d && cp -r c d
+        rm -f "d/${file#c/}" && ln -s "$PWD/outside" "d/${file#c/}"
+        run "$MOEFW" compare tiny.ini --routers linear --seeds 3 --steps 2 -q --out d
+        [ "$status" -eq 3 ] || { echo "$file: $status $output"; false; }
+        [[ "$output" == *"d/${file#c/}: a symbolic link"* ]]
+        [ "$(cat outside)" = precious ]
+    done
+}
