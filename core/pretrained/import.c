@@ -21,7 +21,6 @@
 #include "train/observers/observers.h"
 #include "train/run/load.h"
 #include "train/run/provenance.h"
-#include "train/run/remove.h"
 #include "train/run/rundir.h"
 
 typedef struct import {

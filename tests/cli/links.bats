@@ -104,7 +104,8 @@ sums() {
     [[ "$output" == *"b: removed but for what moefw did not write, as b/ckpt/step-4/plan.txt"* ]]
     [ "$(cd b && find . -type f | sort | tr '\n' ' ')" = "./ckpt/step-4/plan.txt ./notes.txt " ]
     "$MOEFW" runs a c --remove --yes -q
-    [ ! -e a ] && [ ! -e c ]
+    [ ! -e a ]
+    [ ! -e c ]
 }
 
 @test "results on a closed standard output are an error; a run's name is none" {

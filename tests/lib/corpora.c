@@ -1,4 +1,5 @@
-/* corpora.c: as corpora.h says. */
+/* corpora.c: files and corpora of tests. A call that does not do what the test expects ends the
+ * test, with the message of the library. */
 #include "tests/lib/corpora.h"
 
 #include <check.h>

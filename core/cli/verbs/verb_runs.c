@@ -9,7 +9,6 @@
 #include "cli/table.h"
 #include "report/runs/runs.h"
 #include "report/terminal/terminal.h"
-#include "train/run/remove.h"
 #include "train/run/rundir.h"
 
 #include <math.h>
