@@ -147,7 +147,8 @@ bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* Prints the text of w as a line, and frees w. MF_ENOMEM, also where w is NULL. */
 int mf_cli_print_json(mf_jw *w);
 /* Whether a verb may write the file that it is asked for, before it computes: MF_EUSAGE if it
- * exists, unless --force is given or it is a page that moefw wrote. path NULL or "-": no file. */
+ * exists, unless --force is given or it is a page that moefw wrote. path NULL or "-": no
+ * file. */
 int mf_cli_new_file(const mf_cli *cli, const char *path);
 /* Where a writer that makes only new files writes one that replaces another: *ret is the path
  * itself, or PATH.new. mf_cli_put_beside renames it if `rc`, which it returns, is MF_OK, and

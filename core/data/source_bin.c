@@ -64,8 +64,8 @@ static int judge_date(const mf_source *s, const char *data, size_t size)
                    s->path, (unsigned)date, (unsigned)version);
 }
 
-/* Words of a file at even and at odd places, which are lower and upper halves if they are halves
- * of ids. */
+/* Words of a file at even and at odd places: lower and upper halves, if they are halves of
+ * ids. */
 typedef struct halves {
     uint32_t largest[2];
     int64_t nonzero[2], many[2]; /* words that are not 0; that are at least LOW */
@@ -90,8 +90,8 @@ static bool look_at_halves(const void *at, int64_t n, size_t width, halves *ret)
     return true;
 }
 
-/* Ids of 32 bits: upper halves are below LOW, while words of a text of 16 bits are alike at even
- * and odd places. */
+/* Ids of 32 bits: upper halves are below LOW, while words of a text of 16 bits are alike at
+ * even and odd places. */
 static bool looks_wide(const mf_id_part *p)
 {
     halves h;
@@ -109,7 +109,7 @@ static bool looks_wider(const mf_id_part *p)
 }
 
 /* Small ids of 16 bits, read as if two of them were one: both halves are small. */
-static bool looks_narrow(const mf_id_part *p)
+static bool looks_like_pairs(const mf_id_part *p)
 {
     halves h;
     return p->id_bytes == 4 && look_at_halves(p->ids, 2 * p->n, 2, &h) && h.largest[0] < 256 &&
@@ -130,7 +130,7 @@ static int judge_width(const mf_source *s, const mf_id_part *p, int32_t bits)
                        "bits are: expected 16 or 32 bits (in Python: "
                        "ids.astype('<u4').tofile(FILE))",
                        s->path);
-    if (looks_narrow(p))
+    if (looks_like_pairs(p))
         return mf_fail(MF_EINPUT,
                        "%s: both halves of each id of 32 bits are small, as pairs of ids of 16 "
                        "bits are: expected data.bin_bits = 16",

@@ -1,7 +1,7 @@
 /* data/source_turns.c: lines of jsonl that are a prompt with its answer, or messages. Only
  * their texts and roles are kept; how they become one text depends on the tokenizer, which is
  * chosen later (data/turns.h). A member that changes what a line says is read or refused, and
- * all others are noted, so that nothing is left out without a word. */
+ * all others are noted, so that nothing is skipped without a word. */
 #include <string.h>
 
 #include "base/error.h"

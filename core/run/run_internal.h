@@ -81,8 +81,8 @@ typedef struct mf_run_scope {
 } mf_run_scope;
 
 /* MF_EINVAL without a handle. MF_EUSAGE if a call is using the handle: of another thread, or
- * the one whose callback this is; also after a callback that never returned, because it threw an
- * exception. Then nothing was entered, and the handle has the message. */
+ * the one whose callback this is; also after a callback that never returned, because it threw
+ * an exception. Then nothing was entered, and the handle has the message. */
 int mf_run_enter(moefw_run *run, mf_run_scope *scope);
 /* Enters, or returns `failed`, in which code_ is the status. */
 #define MF_RUN_ENTER(run, scope, failed)                                                       \

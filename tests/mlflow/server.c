@@ -5,7 +5,8 @@
  *
  * FOLDER/port gets the port. FOLDER/mode is read before each request: ok (also without the
  * file), 500, 401, 404 (pages, not of MLflow), html (status 200 with a page), close (ends
- * connections without an answer), cut (ends them within the answer), header (a header of megabytes), hang (answers nothing),
+ * connections without an answer), cut (ends them within the answer), header (a header of
+ * megabytes), hang (answers nothing),
  * slow (.3 s for an answer), refuse (status 400 for values), gone (status 404 for runs).
  * FOLDER/log gets a line for each request, "METHOD WHAT BODY", FOLDER/values one for each
  * value, "RUN KEY STEP VALUE", FOLDER/logins one for each login.

@@ -154,7 +154,7 @@ static int go_down(int fd, const char *part, size_t n)
     return -1;
 }
 
-/* Finds the folder that has the last part of the path. Needs the lock; false: errno says why. */
+/* Finds the folder that has the last part of the path. Needs the lock. False: errno tells. */
 static bool find(const char *path, target *ret)
 {
     const mf_below *b = folder_of(path);

@@ -415,7 +415,7 @@ static int write_pilot(const mf_compare *c, const mf_compare_router *r)
     return rc;
 }
 
-/* A comparison that came from somebody else may have links to files of whoever goes on with it. */
+/* A comparison that came from somebody else may have links to files of whoever resumes it. */
 static int refuse_links(const mf_compare *c)
 {
     int rc = MF_OK;

@@ -143,8 +143,8 @@ static void tell_leftovers(const char *store)
     for (int i = 0; i < n; i++)
         if (strncmp(names[i], BESIDE, sizeof BESIDE - 1) == 0)
             mf_log(MF_LOG_WARN,
-                   "%s/%s: left of an export that was stopped, unless one goes on now; it may be "
-                   "removed",
+                   "%s/%s: left of an export that was stopped, unless one goes on now; it "
+                   "may be removed",
                    store, names[i]);
     mf_list_free(names, n);
 }

@@ -1,5 +1,5 @@
-/* train/run/rundir_remove.c: goes through the folder of a run and removes what has the names that
- * runs have. A folder goes when it is empty, so whatever else somebody put there stays. */
+/* train/run/rundir_remove.c: goes through the folder of a run and removes what has the names
+ * that runs have. A folder goes when it is empty, so whatever else somebody put there stays. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>

@@ -104,7 +104,7 @@ static int greet_at(int port, const hello *h)
     return fd;
 }
 
-START_TEST(strangers_change_nothing)
+START_TEST(who_lacks_the_token_changes_nothing)
 {
     const int port = free_port();
     int from, silent[GUESTS_MAX + 8];
@@ -251,7 +251,7 @@ static Suite *suite(void)
     Suite *s = suite_create("join");
     TCase *c = tcase_create("tcp");
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, strangers_change_nothing);
+    tcase_add_test(c, who_lacks_the_token_changes_nothing);
     tcase_add_test(c, who_has_the_token_is_told_what_differs);
     tcase_add_test(c, without_a_token_a_wrong_greeting_ends_nothing);
     tcase_add_test(c, other_machines_need_a_token);

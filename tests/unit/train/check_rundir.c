@@ -250,11 +250,25 @@ END_TEST
  * anything is written, and a link of the user's own is none of ours. */
 START_TEST(links_in_a_run)
 {
-    static const char *const names[] = {
-        "config.ini",   "manifest.json", "metrics.jsonl",       "memory.jsonl", "tokenizer.json",
-        "report.html",  "samples",       "routing_sample.json", "weights.json", "stored.json",
-        "ckpt",         "trace",         "best",                "tensorboard",  "ended.txt",
-        "mlflow.json",  ".lock",         "ckpt/step-5",         "samples/step-5.txt"};
+    static const char *const names[] = {"config.ini",
+                                        "manifest.json",
+                                        "metrics.jsonl",
+                                        "memory.jsonl",
+                                        "tokenizer.json",
+                                        "report.html",
+                                        "samples",
+                                        "routing_sample.json",
+                                        "weights.json",
+                                        "stored.json",
+                                        "ckpt",
+                                        "trace",
+                                        "best",
+                                        "tensorboard",
+                                        "ended.txt",
+                                        "mlflow.json",
+                                        ".lock",
+                                        "ckpt/step-5",
+                                        "samples/step-5.txt"};
     const char *run = scratch_path("linked"), *target = scratch_path("target");
     mf_rundir *d;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
