@@ -1,4 +1,5 @@
-/* cache: token files that are not what their names tell are made anew, and drafts are locked. */
+/* cache: token files that are not what their names tell are made anew, and drafts are
+ * locked. */
 #include "check_main.h"
 
 #include "base/error.h"

@@ -56,7 +56,8 @@ END_TEST
 /* A split must not cut a character. */
 START_TEST(cut_between_characters)
 {
-    mf_corpus_spec s = corpus_spec(text_file("e.txt", "\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC"), "text");
+    mf_corpus_spec s =
+        corpus_spec(text_file("e.txt", "\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC"), "text");
     s.tokenizer = "char";
     for (s.split = 0.34; s.split < 0.99; s.split += 0.05) {
         mf_corpus *c = corpus_load(&s);
@@ -119,8 +120,8 @@ START_TEST(jsonl)
 {
     mf_corpus_spec s = corpus_spec(
         text_file("d.jsonl",
-             "\xEF\xBB\xBF{\"text\": \"one\"}\r\n{\"id\": 7, \"text\": \"t\\u00e9\\n\"}\n"
-             "{\"text\":\"\xE2\x82\xAC\"}"),
+                  "\xEF\xBB\xBF{\"text\": \"one\"}\r\n{\"id\": 7, \"text\": \"t\\u00e9\\n\"}\n"
+                  "{\"text\":\"\xE2\x82\xAC\"}"),
         NULL);
     s.split = 0.7;
     mf_corpus *c = corpus_load(&s);
@@ -147,9 +148,9 @@ START_TEST(jsonl)
     s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n\n{\"text\":3}\n");
     corpus_refuse(&s, MF_EINPUT, "d.jsonl:4: expected an object");
 
-    s.path =
-        text_file("d.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\",\"label\":\"n\"}\n"
-                        "{\"text\":\"c\",\"label\":12}\n{\"text\":\"d\",\"label\":9}\n");
+    s.path = text_file("d.jsonl",
+                       "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\",\"label\":\"n\"}\n"
+                       "{\"text\":\"c\",\"label\":12}\n{\"text\":\"d\",\"label\":9}\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_classes, 4);
     /* not all are numbers, so they are sorted as bytes */
@@ -191,7 +192,8 @@ static void check_example(const mf_corpus *c, int64_t i, const char *first, cons
 /* Unusual files that must be read correctly. */
 START_TEST(tsv)
 {
-    mf_corpus_spec s = corpus_spec(text_file("a.tsv", "good film\t1\n\"bad\" film\t0\nso so\t1"), NULL);
+    mf_corpus_spec s =
+        corpus_spec(text_file("a.tsv", "good film\t1\n\"bad\" film\t0\nso so\t1"), NULL);
     s.split = 0.5;
     mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 3);
@@ -204,7 +206,8 @@ START_TEST(tsv)
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].begin, 1);
     mf_corpus_free(c);
 
-    s.path = text_file("a.tsv", "\xEF\xBB\xBFgood\t10\r\nbad\t9\r\n"); /* BOM, CRLF; 9 before 10 */
+    s.path =
+        text_file("a.tsv", "\xEF\xBB\xBFgood\t10\r\nbad\t9\r\n"); /* BOM, CRLF; 9 before 10 */
     c = corpus_load(&s);
     check_example(c, 0, "good", "", "10");
     ck_assert_str_eq(c->classes[0], "9");
@@ -218,13 +221,14 @@ START_TEST(tsv)
     mf_corpus_free(c);
 
     s.path = text_file("a.tsv", "pair_ID\tsentence_A\tsentence_B\tscore\tEntailment_Judgment\n"
-                           "1\tA\tB\t4.5\tNEUTRAL\n2\tC\tDD\t3\tENTAILMENT\n");
+                                "1\tA\tB\t4.5\tNEUTRAL\n2\tC\tDD\t3\tENTAILMENT\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "C", "DD", "ENTAILMENT");
     mf_corpus_free(c);
 
-    s.path = text_file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
+    s.path =
+        text_file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
                            "1\ta\tb\tx\t-\n2\tc\td\ty\tz\n");
     c = corpus_load(&s); /* label1 is no usual name of a label column; "-" is skipped */
     ck_assert_int_eq(c->n_spans, 2);
@@ -295,14 +299,17 @@ START_TEST(bad_tsv)
     for (int i = 0, n = 0; i < 4097; i++)
         n += snprintf(many + n, sizeof many - (size_t)n, "a\tlabel %d\n", i);
     text_file("a.tsv", many);
-    corpus_refuse(&s, MF_EINPUT, "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
-    text_file("a.tsv", "a\t1\nb\t0\n\r\n\n"); /* empty lines at the end, as editors leave them */
+    corpus_refuse(&s, MF_EINPUT,
+                  "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
+    text_file("a.tsv",
+              "a\t1\nb\t0\n\r\n\n"); /* empty lines at the end, as editors leave them */
     mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     mf_corpus_free(c);
     text_file("a.tsv", "a\t1\nb\t0\nc\tmaybe\n");
     s.classes = 2;
-    corpus_refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
+    corpus_refuse(&s, MF_EINPUT,
+                  "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
     s.classes = 0;
     static const char *const names[] = {"yes", "maybe", "no"};
     s.class_names = names; /* class names of a run, used with other data */
@@ -329,9 +336,9 @@ END_TEST
 START_TEST(numbers_and_further_columns)
 {
     mf_corpus_spec s = corpus_spec(text_file("n.tsv", "score\tsentence\tkind\tother\n"
-                                             "1.5\ta\tx\t7\n-2e1\tbb\ty\t-\n"
-                                             "3\tccc\t-\t9\n4.25\tdddd\tx\t1e3\n"),
-                               "tsv");
+                                                      "1.5\ta\tx\t7\n-2e1\tbb\ty\t-\n"
+                                                      "3\tccc\t-\t9\n4.25\tdddd\tx\t1e3\n"),
+                                   "tsv");
     s.task = MF_TASK_REGRESS;
     s.split = 0.75;
     s.n_more = 2;
@@ -383,8 +390,8 @@ START_TEST(numbers_and_further_columns)
     s.first_column = "kind";
     corpus_refuse(&s, MF_EINPUT, "n.tsv:2: column sentence: \"a\": expected a number");
     s = corpus_spec(text_file("n.jsonl", "{\"text\":\"a\",\"label\":2,\"k\":\"x\"}\n"
-                                "{\"text\":\"b\",\"label\":-0.5}\n"),
-                "jsonl");
+                                         "{\"text\":\"b\",\"label\":-0.5}\n"),
+                    "jsonl");
     s.task = MF_TASK_REGRESS;
     s.split = 1;
     s.n_more = 1;
@@ -398,7 +405,8 @@ START_TEST(numbers_and_further_columns)
     s.n_more = 0;
     corpus_refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
     /* Columns of which training has nothing. */
-    s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"), "tsv");
+    s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"),
+                    "tsv");
     s.split = 0.7;
     s.n_more = 1;
     s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
@@ -465,10 +473,11 @@ END_TEST
 
 START_TEST(memory_and_io_fail)
 {
-    mf_corpus_spec s = corpus_spec(text_file("oom.tsv", "sentence1\tsentence2\tlabel\tscore\tkind\n"
-                                               "a b\tc\t1\t.5\tx\nd\te f\t0\t2\ty\n"
-                                               "x\ty\t1\t-1\tx\n"),
-                               NULL);
+    mf_corpus_spec s =
+        corpus_spec(text_file("oom.tsv", "sentence1\tsentence2\tlabel\tscore\tkind\n"
+                                         "a b\tc\t1\t.5\tx\nd\te f\t0\t2\ty\n"
+                                         "x\ty\t1\t-1\tx\n"),
+                    NULL);
     s.n_more = 2;
     s.more[0] = (mf_corpus_question){.column = "score", .number = true};
     s.more[1] = (mf_corpus_question){.column = "kind"};
