@@ -36,10 +36,10 @@
  *
  * Strings are UTF-8 and end with NUL unless a length is given. Pointers that a callback
  * receives are valid during the callback. A callback must not call functions of the same
- * handle: they return MF_EUSAGE, and moefw_run_free has no effect. A callback must return: after
- * an exception of C++ or a longjmp that leaves it, the handle stays in use for ever and is never
- * freed, so catch exceptions within the callback. Structs begin with `size`, which whoever
- * fills in the struct sets to its sizeof: later versions append fields. */
+ * handle: they return MF_EUSAGE, and moefw_run_free has no effect. A callback must return:
+ * after an exception of C++ or a longjmp that leaves it, the handle stays in use for ever and
+ * is never freed, so catch exceptions within the callback. Structs begin with `size`, which
+ * whoever fills in the struct sets to its sizeof: later versions append fields. */
 #ifndef MOEFW_RUN_H
 #define MOEFW_RUN_H
 

@@ -33,7 +33,10 @@ number() {
     cp a.trace before
     "$MOEFW" trace record run --batches 4 -o a.trace --force -q
     cmp a.trace before
-    [ "$("$MOEFW" trace record run --batches 1)" = run/trace/step-4.safetensors ]
+    run "$MOEFW" trace record run --batches 1
+    [ "$status" -eq 2 ] # training has recorded it
+    [[ "$output" == *"run/trace/step-4.safetensors: exists already"* ]]
+    [ "$("$MOEFW" trace record run --batches 1 --force)" = run/trace/step-4.safetensors ]
 }
 
 @test "training records every n-th evaluation batch of each evaluation" {
@@ -159,7 +162,7 @@ second numbers of MoE layers: 2 and 1
 TXT
     run "$MOEFW" trace record run -o .
     [ "$status" -eq 2 ]
-    [[ "$output" == *"is a directory; expected a file"* ]]
+    [[ "$output" == *"is a folder; expected a new file"* ]]
     train dense --set model.moe_every=0
     run "$MOEFW" trace record dense
     [ "$status" -eq 2 ]
