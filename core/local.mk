@@ -2,6 +2,8 @@
 CORE =
 CORE += core/base/arena.c
 CORE += core/base/clock.c
+CORE += core/base/thread_memory.c
+CORE += core/base/thread_memory.h
 CORE += core/base/clock.h
 CORE += core/base/file/below.c
 CORE += core/base/file/below.h
@@ -77,8 +79,6 @@ CORE += core/cli/talk/look.h
 CORE += core/cli/other_words.c
 CORE += core/cli/output.c
 CORE += core/cli/other_words.h
-CORE += core/cli/restart.c
-CORE += core/cli/restart.h
 CORE += core/cli/samples.c
 CORE += core/cli/samples.h
 CORE += core/cli/signals.c

@@ -558,6 +558,9 @@ const mf_kernels *mf_kernels_cpu(void);
 /* How many threads will call kernels at the same time (default: 1). A library that has memory
  * for each of them asks for it when it is opened. To be called before mf_kernels_cpu. */
 void mf_kernels_expect_threads(int threads);
+/* Prepares the calling thread to compute by the cpu set, which packs operands in memory of the
+ * thread; false: no memory. Tiles of a thread that has called it cannot fail for this. */
+bool mf_kernels_begin_thread(void);
 /* The instruction sets that this build has and this machine can run, best first; NULL ends
  * the list. */
 const char *const *mf_kernels_isas(void);

@@ -129,8 +129,6 @@ AC_CACHE_CHECK([how OpenBLAS is threaded], [mf_cv_blas], [
         [AS_CASE([$?], [10], [mf_cv_blas=serial], [11], [mf_cv_blas=pthread], [12], [mf_cv_blas=openmp], [mf_cv_blas=unknown])],
         [mf_cv_blas=unknown])
     CFLAGS=$mf_save_cflags LIBS=$mf_save_libs])
-AS_VAR_IF([mf_cv_blas], [pthread],
-    [AC_MSG_WARN([this OpenBLAS has threads of its own; the OpenMP flavour (libopenblas-openmp-dev) shares ours and is faster])])
 ])
 
 # MF_SUMMARY: what was decided, at the end of configure.

@@ -26,7 +26,7 @@ TESTS += $(FUZZ_TARGETS)
 endif
 check_PROGRAMS += $(FUZZ_TARGETS)
 
-# The OpenMP library is not built with the thread sanitizer, so the sanitizer must ignore it.
+# OpenBLAS is not built with the thread sanitizer, so the sanitizer must ignore it.
 AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="ignore_noninstrumented_modules=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \

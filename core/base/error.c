@@ -1,6 +1,7 @@
-/* base/error.c: the last error of each thread. It is in a fixed buffer, so reporting an error
- * never fails and never allocates. */
+/* base/error.c: the last error of each thread. It is in a fixed buffer, which a thread gets with
+ * its first error, so reporting an error never fails. */
 #include "base/error.h"
+#include "base/thread_memory.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,12 +11,20 @@
 
 enum { MESSAGE_MAX = 2048 };
 
-static _Thread_local char message[MESSAGE_MAX];
-static _Thread_local int last_code;
+typedef struct texts {
+    char message[MESSAGE_MAX], last_fault[MESSAGE_MAX];
+} texts;
 
+static _Thread_local int last_code;
 static _Thread_local unsigned long faults;
 static _Thread_local int last_fault_code;
-static _Thread_local char last_fault[MESSAGE_MAX];
+
+static texts *own(void)
+{
+    static texts spare;
+    return mf_thread_memory(MF_THREAD_ERROR, sizeof spare, &spare);
+}
+
 static struct {
     pthread_mutex_t lock;
     int code; /* MF_OK: there was none */
@@ -26,7 +35,7 @@ static void count_fault(int code, const char *text)
 {
     faults++;
     last_fault_code = code;
-    memcpy(last_fault, text, strlen(text) + 1);
+    memcpy(own()->last_fault, text, strlen(text) + 1);
     pthread_mutex_lock(&first_fault.lock);
     if (first_fault.code == MF_OK) {
         first_fault.code = code;
@@ -60,9 +69,9 @@ int mf_vfail(int code, const char *fmt, va_list args)
         memcpy(fresh, unprintable, sizeof unprintable);
     }
     mark_cut(fresh, n);
-    memcpy(message, fresh, strlen(fresh) + 1);
+    memcpy(own()->message, fresh, strlen(fresh) + 1);
     last_code = code;
-    if (code == MF_ENOMEM) count_fault(code, message);
+    if (code == MF_ENOMEM) count_fault(code, fresh);
     return code;
 }
 
@@ -87,7 +96,7 @@ int mf_fail_errno(int code, const char *fmt, ...)
     mark_cut(text, n);
     if (saved == ENOMEM) code = MF_ENOMEM;
     mf_fail(code, "%s: %s", text, strerror(saved));
-    if (is_fault(saved) && code != MF_ENOMEM) count_fault(code, message);
+    if (is_fault(saved) && code != MF_ENOMEM) count_fault(code, own()->message);
     errno = saved;
     return code;
 }
@@ -110,7 +119,7 @@ unsigned long mf_faults(void)
 const char *mf_fault_last(int *ret_code)
 {
     *ret_code = faults > 0 ? last_fault_code : MF_OK;
-    return faults > 0 ? last_fault : NULL;
+    return faults > 0 ? own()->last_fault : NULL;
 }
 
 const char *mf_fault_first(int *ret_code)
@@ -130,18 +139,18 @@ int mf_fail_context(int code, const char *fmt, ...)
     va_end(args);
     if (n < 0) prefix[0] = '\0';
     mark_cut(prefix, n);
-    return mf_fail(code, "%s: %s", prefix, message);
+    return mf_fail(code, "%s: %s", prefix, mf_error_message());
 }
 
 int mf_fail_in(int code, const char *file)
 {
-    if (strncmp(message, file, strlen(file)) == 0) return code;
+    if (strncmp(mf_error_message(), file, strlen(file)) == 0) return code;
     return mf_fail_context(code, "%s", file);
 }
 
 const char *mf_error_message(void)
 {
-    return message;
+    return last_code == MF_OK ? "" : own()->message;
 }
 
 int mf_error_code(void)
@@ -151,7 +160,6 @@ int mf_error_code(void)
 
 void mf_error_clear(void)
 {
-    message[0] = '\0';
     last_code = MF_OK;
 }
 

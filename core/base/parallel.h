@@ -7,6 +7,7 @@
 #ifndef MF_BASE_PARALLEL_H
 #define MF_BASE_PARALLEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef void (*mf_tile_fn)(void *arg, int64_t tile);
@@ -25,5 +26,9 @@ enum { MF_THREADS_MAX = 1024 };
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
 int mf_parallel_usual_threads(void); /* what 0 stands for */
+
+/* What each worker calls when it begins; false: it takes no tiles. Set it before the first call
+ * of mf_parallel. */
+void mf_parallel_on_begin(bool (*begin)(void));
 
 #endif

@@ -10,7 +10,6 @@
 #include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
-#include "cli/restart.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"
 
@@ -268,9 +267,6 @@ static int judge_environment(const mf_cli *cli)
 int mf_cli_run(int argc, char **argv)
 {
     mf_cli cli;
-    char **as_called =
-        mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
-    if (as_called) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (argc == 1)
         mf_cli_start();
@@ -282,7 +278,6 @@ int mf_cli_run(int argc, char **argv)
         set_log_level(&cli);
         allow_plugins(&cli);
         rc = judge_environment(&cli);
-        if (rc == MF_OK && cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
@@ -290,6 +285,5 @@ int mf_cli_run(int argc, char **argv)
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }
     mf_cli_clear(&cli);
-    mf_free(as_called);
     return rc;
 }

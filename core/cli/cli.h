@@ -117,7 +117,6 @@ typedef struct mf_verb {
     const mf_cli_option *options; /* ends with MF_CLI_END; NULL: only the global ones */
     int (*run)(const mf_cli *cli);
     const char *notes; /* further lines of --help; or NULL */
-    bool computes;     /* uses all threads for a long time */
     bool plain;        /* has no configuration: --set and --plugin are only judged */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
     bool names_code;   /* its operands are plugins: files among them may be loaded */

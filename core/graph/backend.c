@@ -70,6 +70,7 @@ static void choose(void)
     const int threads = mf_parallel_threads(), usual = mf_parallel_usual_threads();
     /* OpenBLAS has a buffer for each processor, even if fewer threads compute. */
     mf_kernels_expect_threads(threads > usual ? threads : usual);
+    mf_parallel_on_begin(mf_kernels_begin_thread);
     chosen = mf_kernels_select(getenv("MOEFW_KERNELS"));
     if (chosen) return;
     set.code = MF_EDEP;

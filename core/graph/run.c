@@ -289,6 +289,8 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     const struct mf_kernels *kernels = mf_device_kernels(g->options.device, run->kernels);
     if (!kernels) return mf_backend_init();
     g->host_kernels = run->kernels ? run->kernels : mf_backend_kernels();
+    if (!mf_kernels_begin_thread())
+        return mf_fail(MF_ENOMEM, "out of memory for the workspace of a thread");
     mf_error_clear(); /* then an op that fails without recording an error is noticed */
     mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
     int code = mf_exchange_send(g, run);

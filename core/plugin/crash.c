@@ -21,11 +21,19 @@
 #include "graph/graph.h"
 #include "plugin/output.h"
 
-/* The site in force in each thread: a signal is handled in the thread that caused it. The
- * offset of this variable in the thread's storage is fixed when the library is loaded, so a
- * handler reads it without a call. */
-static _Thread_local const mf_site *volatile site_now
-    __attribute__((tls_model("initial-exec")));
+/* The site in force in each thread: a signal is handled in the thread that caused it. A handler
+ * reads it by pthread_getspecific, which, unlike the first use of a thread-local variable of a
+ * library that was opened by dlopen, allocates nothing. */
+static pthread_key_t site_key;
+static bool has_site_key;
+__attribute__((constructor)) static void make_site_key(void)
+{
+    has_site_key = pthread_key_create(&site_key, NULL) == 0;
+}
+static const mf_site *site_of_thread(void)
+{
+    return has_site_key ? pthread_getspecific(site_key) : NULL;
+}
 static volatile sig_atomic_t dying, watching, ended;
 static volatile pid_t program; /* children that plugins fork end as they like */
 static int report_fd = -1;
@@ -39,8 +47,8 @@ static _Atomic uint64_t moves; /* sites that were put in force or taken back */
 
 const mf_site *mf_crash_site(const mf_site *site)
 {
-    const mf_site *before = site_now;
-    site_now = site;
+    const mf_site *before = site_of_thread();
+    if (has_site_key) pthread_setspecific(site_key, site);
     atomic_fetch_add_explicit(&moves, 1, memory_order_relaxed);
     newest.plugin = site ? site->plugin : NULL;
     newest.file = site ? site->file : NULL;
@@ -171,7 +179,7 @@ static bool name_one(const mf_site *s, const mf_node *node, const char *how)
 
 static bool name_running(const char *how)
 {
-    return name_one(site_now, plugin_op(), how);
+    return name_one(site_of_thread(), plugin_op(), how);
 }
 
 static const char *signal_name(int number)

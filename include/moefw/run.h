@@ -23,16 +23,16 @@
  *
  * Threads: only one thread at a time may use a handle; several threads may use different
  * handles at once. A call also computes in threads of its own (option train.threads; results
- * have the same bits at any number). A thread that calls these functions needs a stack of 4
- * MiB. After fork a child must not call them, unless it calls exec.
+ * have the same bits at any number), which end with the thread that made the call; 256 KiB of
+ * stack are enough for it. After fork a child must not call these functions, unless it calls
+ * exec.
  *
  * The process: nothing here prints, handles or blocks signals, ends the process, changes its
  * environment, its folder or its locale, or starts another one. State that handles share is
  * fixed at first use (kernels for this processor, folders of plugins) or locked (the list of
  * plugins, which are never unloaded). Environment variables MOEFW_KERNELS, MOEFW_ISA,
- * MOEFW_GEMM and MOEFW_PLUGIN_PATH are read as by the program moefw. On a busy machine, set
- * GOMP_SPINCOUNT=3000 before the program starts, so that threads that wait leave the processor
- * to others.
+ * MOEFW_GEMM, MOEFW_PLUGIN_PATH, OMP_NUM_THREADS and OMP_WAIT_POLICY are read as by the
+ * program moefw.
  *
  * Strings are UTF-8 and end with NUL unless a length is given. Pointers that a callback
  * receives are valid during the callback. A callback must not call functions of the same

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cache.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/library.h"
+#include "kernels/cpu/workspace.h"
 
 typedef struct isa {
     const char *name;
@@ -59,6 +60,11 @@ static int usable_isas(isa out[MAX_ISAS])
 #endif
     out[n++] = (isa){"generic", mf_simd_fill_generic, mf_simd_multiply_generic};
     return n;
+}
+
+bool mf_kernels_begin_thread(void)
+{
+    return mf_cpu_workspace();
 }
 
 const char *const *mf_kernels_isas(void)

@@ -36,7 +36,6 @@ void command_prepare(void)
     if (setup.plan == MAP_FAILED) abort();
     close(fd);
     setenv("MOEFW_FAULT_PLAN", path, 1);
-    setenv("GOMP_SPINCOUNT", "1", 1); /* so that the program does not restart itself */
     setenv("XDG_CONFIG_HOME", setup.base, 1);
     setenv("LC_ALL", "C", 1);
     const struct rlimit none = {0, 0};

@@ -18,7 +18,7 @@ teardown() {
 begin() {
     mkdir disk
     : >record
-    export GOMP_SPINCOUNT=1 OMP_NUM_THREADS=1 MOEFW_FAULT_RECORD=$folder/record MOEFW_FAULT_ROOT=$folder/disk
+    export OMP_NUM_THREADS=1 MOEFW_FAULT_RECORD=$folder/record MOEFW_FAULT_ROOT=$folder/disk
     recorded=(env "LD_PRELOAD=$builddir/tests/faults/faults.so" "$MOEFW")
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # musl.sh [--releases "NAME NAME"] [--jobs N] DIR: builds moefw and its libraries with musl in place of the
 # system's C library, and runs the suite. The libraries are built in DIR from the sources of Debian, each
-# from the first of the releases (trixie bookworm) where it can be fetched; OpenMP is omp_musl.c. Needs
+# from the first of the releases (trixie bookworm) where it can be fetched. Needs
 # apt-get, dpkg-source, musl-gcc (musl-tools), git and a network. The sources of moefw are those of the
 # last commit. The last line is the counts of the suite; the exit status is 1 if a test failed.
 set -u
@@ -79,7 +79,6 @@ libraries() {
     library jansson "$(version "$jansson")" -DHAVE_CONFIG_H -I"$jansson" -I"$jansson/src" "$jansson"/src/*.c
     library libutf8proc "$(version "$utf8proc")" "$utf8proc/utf8proc.c"
     library libxxhash "$(version "$xxhash")" "$xxhash/xxhash.c"
-    library gomp 1 "$here/omp_musl.c"
     (mkdir -p "$check/build" && cd "$check/build" &&
         ../configure -q CC=musl-gcc --disable-subunit --disable-shared --with-pic && make -s -C lib && make -s -C src) || exit 1
     cp "$check/build/src/.libs/libcheck.a" "$check/build/lib/.libs/libcompat.a" "$prefix/lib" || exit 1

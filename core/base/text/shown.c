@@ -1,6 +1,7 @@
 /* The one place that decides what of foreign text is printed. What it lets through occupies one
  * place on one line, in the order of the bytes. */
 #include "base/text/shown.h"
+#include "base/thread_memory.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -50,10 +51,12 @@ static bool clean(const char *text)
 
 const char *mf_shown(const char *text)
 {
-    static _Thread_local char copies[8][2048];
+    typedef char copy[2048];
+    static copy spare[8];
     static _Thread_local unsigned next;
     if (!text) return "";
     if (clean(text)) return text;
+    copy *copies = mf_thread_memory(MF_THREAD_SHOWN, sizeof spare, spare);
     return mf_safe_text(text, false, copies[next++ % 8], sizeof copies[0]);
 }
 

@@ -667,5 +667,4 @@ const mf_verb mf_verb_bench = {
     .brief = "measure routers, gemms, layers, training, decoding, messages",
     .forms = forms,
     .options = options,
-    .run = run,
-    .computes = true};
+    .run = run};

@@ -304,5 +304,4 @@ const mf_verb mf_verb_eval = {.name = "eval",
                               .brief = "measure a run on a split",
                               .forms = forms,
                               .options = options,
-                              .run = run_verb,
-                              .computes = true};
+                              .run = run_verb};

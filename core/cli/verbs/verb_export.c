@@ -223,7 +223,6 @@ const mf_verb mf_verb_export = {
     .options = options,
     .run = run,
     .plain = true,
-    .computes = true,
     .notes = "Numbers are named by the way to them in metrics.jsonl: moe.3.load.0 is the\n"
              "load of layer 3, expert 0; in MLflow SPLIT/NUMBER. Rows of validation have\n"
              "peak_rss_mib of memory.jsonl. What is at the target is never changed.\n"

@@ -433,5 +433,4 @@ const mf_verb mf_verb_generate = {.name = "generate",
                                   .brief = "continue a text with a trained run",
                                   .forms = forms,
                                   .options = options,
-                                  .run = run,
-                                  .computes = true};
+                                  .run = run};

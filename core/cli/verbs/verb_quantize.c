@@ -152,5 +152,4 @@ const mf_verb mf_verb_quantize = {
     .options = options,
     .run = run,
     .notes =
-        "Routers, norms, embeddings, heads and gates of shared experts stay as they are.\n",
-    .computes = true};
+        "Routers, norms, embeddings, heads and gates of shared experts stay as they are.\n"};

@@ -192,5 +192,4 @@ const mf_verb mf_verb_swap = {
     .forms = forms,
     .options = options,
     .run = run,
-    .notes = "k and the gates of shared experts stay as they are, unless --set names them.\n",
-    .computes = true};
+    .notes = "k and the gates of shared experts stay as they are, unless --set names them.\n"};

@@ -426,6 +426,5 @@ const mf_verb mf_verb_trace = {
     .forms = forms,
     .options = options,
     .run = run,
-    .computes = true,
     .notes = "diff and replay end with 0 when all choices are the same apart from ties and\n"
              "what follows from them, else with 1. moefw-trace(5) describes the files.\n"};

@@ -384,7 +384,6 @@ const mf_verb mf_verb_train = {
     .forms = forms,
     .options = options,
     .run = run_verb,
-    .computes = true,
     .notes = "Everything else is a key of the configuration, such as\n"
              "  moefw train --set train.lr=1e-4 --set model.layers=2 --set "
              "moe.experts=16\n"

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "base/mem.h"
+#include "base/thread_memory.h"
 #include "base/parallel.h"
 #include "base/processor.h"
 #include "kernels/kernel.h"
@@ -41,43 +42,54 @@ static bool in_use(const mf_loaded *p, const mf_model *m)
     return found;
 }
 
+/* What the results of mf_provenance_now and _of point to. */
+typedef struct texts {
+    mf_provenance now, of;
+    mf_provenance_plugin plugins[MAX_PLUGINS];
+    char kernels[64], cpu[MF_CPU_TEXT];
+} texts;
+
+static texts *own(void)
+{
+    static texts spare;
+    return mf_thread_memory(MF_THREAD_PROVENANCE, sizeof spare, &spare);
+}
+
 const mf_provenance *mf_provenance_now(const mf_model *m)
 {
-    static _Thread_local mf_provenance id;
-    static _Thread_local mf_provenance_plugin plugins[MAX_PLUGINS];
-    static _Thread_local char kernels[64], cpu[MF_CPU_TEXT];
+    texts *t = own();
     const mf_loaded *p;
     const char *name = mf_backend_kernels()->name;
     if (strcmp(name, "cpu") == 0)
-        snprintf(kernels, sizeof kernels, "cpu %s", mf_kernels_isa());
+        snprintf(t->kernels, sizeof t->kernels, "cpu %s", mf_kernels_isa());
     else
-        snprintf(kernels, sizeof kernels, "%s", name);
-    if (!cpu[0]) mf_cpu_name(cpu);
+        snprintf(t->kernels, sizeof t->kernels, "%s", name);
+    if (!t->cpu[0]) mf_cpu_name(t->cpu);
     int n = 0;
     for (int i = 0; n < MAX_PLUGINS && (p = mf_plugin_loaded(i)); i++)
         if (in_use(p, m))
-            plugins[n++] =
+            t->plugins[n++] =
                 (mf_provenance_plugin){p->name, mf_kind_name(p->kind), p->path, p->hash};
-    id = (mf_provenance){.version = MOEFW_VERSION,
-                         .abi = (int)MF_ABI,
-                         .threads = mf_parallel_threads(),
-                         .kernels = kernels,
-                         .cpu = cpu,
-                         .blas = mf_backend_blas(),
-                         .plugins = plugins,
-                         .n_plugins = n};
-    return &id;
+    t->now = (mf_provenance){.version = MOEFW_VERSION,
+                             .abi = (int)MF_ABI,
+                             .threads = mf_parallel_threads(),
+                             .kernels = t->kernels,
+                             .cpu = t->cpu,
+                             .blas = mf_backend_blas(),
+                             .plugins = t->plugins,
+                             .n_plugins = n};
+    return &t->now;
 }
 
 const mf_provenance *mf_provenance_of(const mf_session *s)
 {
-    static _Thread_local mf_provenance id;
-    id = *mf_provenance_now(s->model);
-    id.run = s->run_id;
-    id.data = s->data.pieces;
-    id.data_all = s->data.all;
-    id.data_files = s->data.files;
-    return &id;
+    mf_provenance *id = &own()->of;
+    *id = *mf_provenance_now(s->model);
+    id->run = s->run_id;
+    id->data = s->data.pieces;
+    id->data_all = s->data.all;
+    id->data_files = s->data.files;
+    return id;
 }
 
 /* ---- names of a run and of its data ---- */

@@ -10,10 +10,13 @@
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/amx_cost.h"
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
+#include "kernels/cpu/workspace.h"
 
 #define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
 #define FEW_LANES 96                         /* up to this many lanes, rows are read in place */
-#define SUMS      262144 /* sums of c, if c is bf16 and the inner index long */
+#define SUMS      MF_ROOM_SUMS_SIZE /* sums of c, if c is bf16 and the inner index long */
+
+_Static_assert(AMX_STAY + PASS <= MF_ROOM_TILE_SIZE, "room for panels");
 
 #if defined(MF_AMX_EMULATED)
 bool NAME(gemm_tile_amx)(const gemm_tile *b);
@@ -248,8 +251,7 @@ static void run_packed(work *w, int64_t k0, int64_t k1, float *rows)
 
 static void run_all(const gemm_tile *b)
 {
-    float stay[AMX_STAY] __attribute__((aligned(64)));
-    float pass[PASS] __attribute__((aligned(64)));
+    float *stay = mf_cpu_room(MF_ROOM_TILE), *pass = stay + AMX_STAY;
     work w = work_of(b);
     tiles_begin();
     for (int64_t k = b->k0; k < b->k1; k += 2 * AMX_DEEP) {
@@ -265,7 +267,7 @@ static void run_all(const gemm_tile *b)
 /* Sums over more than AMX_DEEP words must not be rounded to bf16 in between. */
 static void __attribute__((noinline)) run_rounding(const gemm_tile *b)
 {
-    float sums[SUMS] __attribute__((aligned(64)));
+    float *sums = mf_cpu_room(MF_ROOM_SUMS);
     const int64_t across = b->j1 - b->j0 < 512 ? b->j1 - b->j0 : 512, down = SUMS / across;
     gemm_tile part = *b;
     part.c = sums;

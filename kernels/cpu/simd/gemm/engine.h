@@ -16,12 +16,14 @@
 #include "kernels/cpu/simd/gemm/prefetch.h"
 #include "kernels/cpu/simd/gemm/store.h"
 #include "kernels/cpu/simd/gemm/pack.h"
+#include "kernels/cpu/workspace.h"
 
 #define PANEL_WORDS (KC * 512)
-#define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
-#define IN_PLACE    2                  /* up to this many row panels, lanes can stay in place */
-#define FEW         8                  /* up to this many rows, sums run along vectors */
-#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time if there are so few */
+_Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
+               "room for panels and copies");
+#define IN_PLACE  2                  /* up to this many row panels, lanes can stay in place */
+#define FEW       8                  /* up to this many rows, sums run along vectors */
+#define MOST_DOTS (VL == 16 ? 4 : 2) /* rows at a time if there are so few */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 
@@ -423,21 +425,13 @@ static void run_part(work *w, const work *next)
     }
 }
 
-/* Number of words that the copies of rows need. */
-static int64_t copied_of(const work *w, int64_t words)
-{
-    if (w->row->along) return MR * (words + 2 * VL); /* of one row panel */
-    return (w->row_panels > GROUP ? 2 : 1) * GROUP * VL * words;
-}
-
-/* The copies of rows and of lanes are on the stack, with the length that this tile needs. A
- * larger array would cost memory: a compiler that probes the stack touches every page of an
- * array, and touched memory stays with the process. */
+/* The copies of lanes and of rows are side by side, with the lengths that this tile needs, so
+ * that it touches few pages. */
 static void __attribute__((noinline)) run_block(const gemm_tile *b)
 {
     work w = work_of(b), next;
     const int64_t words = div_up(w.kc, PER_WORD);
-    float *panels = SCRATCH(w.lc * words), *copied = SCRATCH(copied_of(&w, words));
+    float *panels = mf_cpu_room(MF_ROOM_TILE), *copied = panels + div_up(w.lc * words, 16) * 16;
     w.half = GROUP * VL * words;
     for (bool more = true; more; w = next) {
         w.panels = panels;
@@ -510,7 +504,7 @@ static bool few_rows(const gemm_tile *b)
 
 static void run_few(const gemm_tile *b)
 {
-    float a[FEW_WORDS] __attribute__((aligned(64)));
+    float *a = mf_cpu_room(MF_ROOM_TILE);
     const int m = (int)(b->i1 - b->i0);
     const row_panel s = copy_rows(&b->a, b->rounded, b->i0, m, b->k0, b->k1, a);
     const int64_t rs = s.rs / 4;
@@ -532,15 +526,16 @@ static void run_few(const gemm_tile *b)
 
 /* ---- f32 sums for a bf16 c ---- */
 
-#define SUMS     (320 * 512)
+#define SUMS     (320 * 512) /* at most MF_ROOM_SUMS_SIZE */
 #define SUM_COLS 512
+_Static_assert(SUMS <= MF_ROOM_SUMS_SIZE, "room for sums");
 
 /* If the inner index has several blocks, the sums of a part of c stay in f32 until the last
  * block. The part has at most SUMS elements (640 KiB), so that it stays in the second-level
  * cache. Each part copies its rows and lanes. */
 static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
 {
-    float sums[SUMS] __attribute__((aligned(64)));
+    float *sums = mf_cpu_room(MF_ROOM_SUMS);
     const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
     /* VL more, because rows at a power of two would share few sets of the cache */
     const int64_t ld = cols + VL;

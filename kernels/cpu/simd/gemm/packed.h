@@ -230,11 +230,12 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
     }
 }
 
+_Static_assert(PANEL_WORDS + KC * LANES + PANEL_ROWS * LANES <= MF_ROOM_TILE_SIZE,
+               "room for copies and sums");
 static void __attribute__((noinline)) many_panels(const gemm_tile *b)
 {
-    float copied[PANEL_WORDS] __attribute__((aligned(64)));
-    float wide[KC * LANES] __attribute__((aligned(64)));
-    float sums[PANEL_ROWS * LANES] __attribute__((aligned(64)));
+    float *copied = mf_cpu_room(MF_ROOM_TILE), *wide = copied + PANEL_WORDS,
+          *sums = wide + KC * LANES;
     panel_work w = panel_work_of(b, copied, sums);
     const int64_t fit =
         w.copied == NULL || PANEL_WORDS / w.rs > PANEL_ROWS ? PANEL_ROWS : PANEL_WORDS / w.rs;
@@ -296,12 +297,9 @@ static void few_tile(int mr, const tile *t, int64_t there, const char *next)
                   : few_words(3, 1, t, there, next);
 }
 
-/* This function is separate from many_panels, because touching the pages of that function's
- * large stack frame takes longer than the work for few rows. */
 static void __attribute__((noinline)) few_panels(const gemm_tile *b)
 {
-    float copied[NEAR_WORDS] __attribute__((aligned(64)));
-    float sums[NEAR_ROWS * LANES] __attribute__((aligned(64)));
+    float *copied = mf_cpu_room(MF_ROOM_TILE), *sums = copied + NEAR_WORDS;
     panel_work w = panel_work_of(b, copied, sums);
     panel_rows(&w, b->i0, b->i1, copied);
     for (w.j = b->j0; w.j < b->j1; w.j += LANES) {

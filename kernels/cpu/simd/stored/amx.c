@@ -13,11 +13,15 @@
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
 #include "kernels/cpu/simd/stored/planes_four.h"
 #include "kernels/cpu/simd/stored/stored.h"
+#include "kernels/cpu/workspace.h"
 
-#define ROWS_ROOM  262144                /* words of packed rows: half of the second cache */
-#define DEEPEST    2048                  /* inner indices at once */
-#define PANEL      (DEEPEST / 2 * LANES) /* words */
-#define SET        4                     /* panels of GPTQ4 that are unpacked at once */
+#define ROWS_ROOM 262144                /* words of packed rows: half of the second cache */
+#define DEEPEST   2048                  /* inner indices at once */
+#define PANEL     (DEEPEST / 2 * LANES) /* words */
+#define SET       4                     /* panels of GPTQ4 that are unpacked at once */
+_Static_assert(ROWS_ROOM + SET * PANEL + DEEPEST / LONG_GROUP * SET * LANES <=
+                   MF_ROOM_TILE_SIZE,
+               "room for rows, lanes and scales");
 #define LINES_MOST 8  /* lines that are prefetched for 16 words; more would wait */
 #define UNPACK     24 /* rows whose sums take as long as unpacking a panel */
 
@@ -281,9 +285,8 @@ static double run_range(const cut *c, block *b, double from, double to)
 
 static void tile(void *arg, int64_t t)
 {
-    float rows[ROWS_ROOM] __attribute__((aligned(64)));
-    float lanes[SET * PANEL] __attribute__((aligned(64)));
-    float scale[DEEPEST / LONG_GROUP * SET * LANES] __attribute__((aligned(64)));
+    float *rows = mf_cpu_room(MF_ROOM_TILE), *lanes = rows + ROWS_ROOM,
+          *scale = lanes + SET * PANEL; /* [DEEPEST / LONG_GROUP * SET * LANES] */
     const cut *c = arg;
     block b = {.g = c->g, .rows = rows, .lanes = lanes, .scale = scale};
     const double share = c->all / (double)c->tiles;

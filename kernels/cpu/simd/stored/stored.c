@@ -7,6 +7,7 @@
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/workspace.h"
 
 #define UNIT   32
 #define FEW    12   /* up to this many rows of x in a group, weights are not packed */
@@ -15,6 +16,7 @@
 #define WIDE   1024 /* at most with few rows, for parts whose outputs are neighbours */
 #define INPUTS 512  /* inputs that are unpacked at once */
 #define ROWS   128  /* rows of a part that are unpacked at once */
+_Static_assert(ROWS *INPUTS <= MF_ROOM_STORED_SIZE, "room for unpacked weights");
 
 typedef struct cut {
     const mf_stored_gemm_args *g;
@@ -238,12 +240,10 @@ static void multiply(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
     }
 }
 
-/* Apart, since touching the pages of its frame takes longer than the work for few rows. */
-static void __attribute__((noinline))
-many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0, int64_t r1,
-     int64_t o0, int64_t o1)
+static void many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
+                 int64_t r1, int64_t o0, int64_t o1)
 {
-    float room[ROWS * INPUTS] __attribute__((aligned(64)));
+    float *room = mf_cpu_room(MF_ROOM_STORED); /* [ROWS * INPUTS] */
     const int64_t in = g->w->in, step = lies(p) ? in : INPUTS, down = lies(p) ? MOST : ROWS;
     for (int64_t o = o0; o < o1; o += down)
         for (int64_t i = 0; i < in; i += step) {
@@ -383,6 +383,7 @@ static void run_few(const mf_kctx *x, few_cut *c)
 
 #if VL == 8 || (VL == 16 && defined(MF_HAVE_AVX512BF16))
 #define WIDEST 1024 /* outputs of a piece; their sums stay in the second cache */
+_Static_assert(STORED_MANY *WIDEST <= MF_ROOM_STORED_SIZE, "room for sums");
 
 /* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces go
  * to tiles in turn, since groups differ in size. */
@@ -421,12 +422,10 @@ static void put_many(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
         }
 }
 
-/* Apart, for the reason of many(). */
-static void __attribute__((noinline))
-many_piece(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
-           int64_t rows, int64_t o0, int64_t o1)
+static void many_piece(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
+                       int64_t r0, int64_t rows, int64_t o0, int64_t o1)
 {
-    float sum[STORED_MANY * WIDEST] __attribute__((aligned(64)));
+    float *sum = mf_cpu_room(MF_ROOM_STORED); /* [STORED_MANY * WIDEST] */
     MF_SIMD(stored_many_gptq4)
     (p, g->w->in, o0, o1, rows, x_from(g, r0 * g->ldx), g->ldx, sum);
     put_many(g, p, e, r0, rows, o0, o1, sum);
@@ -501,11 +500,11 @@ static void add_back(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
     }
 }
 
-static void __attribute__((noinline)) back_group(const mf_stored_gemm_args *g, int64_t e,
-                                                 int64_t r0, int64_t r1, int64_t i0, int64_t i1)
+static void back_group(const mf_stored_gemm_args *g, int64_t e, int64_t r0, int64_t r1,
+                       int64_t i0, int64_t i1)
 {
-    float room[ROWS * INPUTS] __attribute__((aligned(64)));
-    bool first = true; /* parts may have no rows */
+    float *room = mf_cpu_room(MF_ROOM_STORED); /* [ROWS * INPUTS] */
+    bool first = true;                         /* parts may have no rows */
     for (int64_t q = 0; q < g->w->parts; q++) {
         const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
         const int64_t step = lies(p) ? p->rows : ROWS;
