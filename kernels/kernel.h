@@ -569,19 +569,16 @@ const char *mf_kernels_isa(void);
 /* OpenBLAS: name, version, build, and the kernels that it chose, or the reason why it cannot be
  * used. Loads the library. */
 const char *mf_kernels_blas(void);
-/* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
- * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if
- * OpenBLAS is missing, else "openblas". Our own kernels also compute gemms that no library
- * gets: with gathered rows, few rows or columns, and in bf16, except that oneDNN computes those
- * of two bf16 operands. NULL: the variable has an unknown name, or one that cannot be used. */
+/* What computes plain gemms in the cpu set: "own" or "openblas", from the environment variable
+ * MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if OpenBLAS is
+ * missing, else "openblas". Our own kernels also compute gemms that no library gets: with
+ * gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown name, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
 /* Why the library that MOEFW_GEMM names, or OpenBLAS where it is the default, cannot be used;
  * NULL: it can, or no library is wanted. */
 const char *mf_kernels_gemm_refused(void);
 /* The valid names of MOEFW_GEMM; NULL ends the list. */
 const char *const *mf_kernels_gemms(void);
-/* "oneDNN 2.6.3 (OpenMP)", or the reason why it cannot be used. Loads the library. */
-const char *mf_kernels_onednn(void);
 /* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset). Returns
  * false where mf_kernels_gemm would return NULL. To be called after the first call of
  * mf_kernels_cpu, and while no other thread uses kernels. */

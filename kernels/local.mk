@@ -52,8 +52,6 @@ CPU += kernels/cpu/cpu.h
 CPU += kernels/cpu/gates.c
 CPU += kernels/cpu/library.c
 CPU += kernels/cpu/library.h
-CPU += kernels/cpu/onednn.c
-CPU += kernels/cpu/onednn_api.h
 CPU += kernels/cpu/table.c
 
 SIMD =

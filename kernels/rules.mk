@@ -19,8 +19,7 @@ kernels_libref_a_CFLAGS = $(KERNEL_CFLAGS) -ffp-contract=off
 
 kernels_libcpu_a_SOURCES = $(CPU)
 kernels_libcpu_a_CPPFLAGS = $(KERNEL_CPPFLAGS) $(KERNEL_ISAS) $(KERNEL_BF16) $(BLAS_CFLAGS) \
-	-DMF_OPENBLAS_FILE='"$(BLAS_FILE)"' \
-	$(ONEDNN_CPPFLAGS)
+	-DMF_OPENBLAS_FILE='"$(BLAS_FILE)"'
 kernels_libcpu_a_CFLAGS = $(KERNEL_CFLAGS)
 
 # None of these flags changes a result: errno and floating-point traps are not looked at.

@@ -89,25 +89,6 @@ AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test "x${mf_with_cuda%%,*}" = xyes])
 ])
 
-# MF_ONEDNN: which interface oneDNN has, after MF_WITH. It is opened at run time (kernels/cpu/onednn.c),
-# so its header is all that the build takes: ONEDNN_CPPFLAGS.
-AC_DEFUN([MF_ONEDNN], [
-ONEDNN_CPPFLAGS=
-AS_VAR_IF([mf_with_onednn], [no], [], [
-    mf_save_cppflags=$CPPFLAGS; CPPFLAGS="$CPPFLAGS $ONEDNN_CFLAGS"
-    AC_MSG_CHECKING([which interface oneDNN has])
-    AC_COMPUTE_INT([mf_onednn], [DNNL_VERSION_MAJOR], [#include <dnnl.h>], [mf_onednn=0])
-    CPPFLAGS=$mf_save_cppflags
-    AC_MSG_RESULT([version $mf_onednn])
-    AS_CASE([$mf_onednn], [2|3], [
-        mf_with_onednn="$mf_with_onednn, version $mf_onednn, opened when asked for (MOEFW_GEMM=onednn)"
-        ONEDNN_CPPFLAGS="$ONEDNN_CFLAGS -DMF_ONEDNN=1"
-        AS_CASE([$with_onednn], [auto|yes], [], [
-            ONEDNN_CPPFLAGS="$ONEDNN_CPPFLAGS -DMF_ONEDNN_FOLDER='\"$mf_libdir\"'"])],
-        [AS_IF([test "$with_onednn" != auto],
-            [AC_MSG_ERROR([--with-onednn=$with_onednn: expected version 2 or 3 of oneDNN, found $mf_onednn])])
-         mf_with_onednn="no (version $mf_onednn, expected 2 or 3)"])])
-AC_SUBST([ONEDNN_CPPFLAGS])
 ])
 
 # MF_BLAS_FLAVOUR: how OpenBLAS runs its threads. Any works; with the OpenMP flavour it shares
@@ -147,7 +128,6 @@ $PACKAGE_STRING
     coverage      $enable_coverage         fuzz targets  $enable_fuzz
     BLAS          $BLAS_FILE ($mf_cv_blas), opened when gemms need it
     CPU kernels   $mf_isas
-    oneDNN        $mf_with_onednn
     CUDA          $mf_with_cuda
     libedit       $mf_with_edit (lines of generate -i)
     libcurl       $mf_with_curl (log.mlflow)

@@ -361,7 +361,7 @@ int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 int mf_backend_names(void);
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
-/* What computes plain gemms: "own", "onednn", or name, version and build of OpenBLAS. */
+/* What computes plain gemms: "own", or name, version and build of OpenBLAS. */
 const char *mf_backend_blas(void);
 
 /* ---- the op table, which core/ops defines ---- */

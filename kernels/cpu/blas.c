@@ -12,12 +12,10 @@
 
 #include "kernels/cpu/library.h"
 
-/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call outside a
- * parallel region reads omp_get_max_threads(), the OpenMP default of the calling thread.
- * openblas_set_num_threads() sets that default in some versions (0.3.21), but not in others
- * (0.3.29). So each thread that enters a kernel sets both once: tiles in a parallel region are
- * inside that region, and tiles outside one have a default of 1. The program's own regions name
- * their number of threads and ignore the default. */
+/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
+ * omp_get_max_threads(), the OpenMP default of the calling thread. openblas_set_num_threads()
+ * sets that default in some versions (0.3.21), but not in others (0.3.29). So each thread that
+ * computes sets both once. */
 
 static struct {
     void (*set_threads)(int n);
@@ -58,7 +56,7 @@ static void choose_core(void)
 #endif
 }
 
-static void one_thread(void)
+void mf_blas_one_thread(void)
 {
     static _Thread_local bool told;
     if (told) return;
@@ -77,7 +75,7 @@ static void one_thread(void)
 /* Where OpenBLAS gets no buffer, it asks again for ever. So this function maps as much as
  * OpenBLAS will, in pieces of the same size, and gives all back: the system judges by its
  * limits of addresses and of data. */
-static const char *room(int threads)
+const char *mf_blas_room(int threads)
 {
     typedef struct piece {
         struct piece *next;
@@ -126,9 +124,7 @@ static void find(void *handle, const char *name, void *to)
     memcpy(to, &at, sizeof at);
 }
 
-/* Its threads and those of this program are of the same OpenMP library, if it is built
- * with OpenMP. */
-static const char *load(void)
+const char *mf_blas_load(void)
 {
     void *handle = dlopen(MF_OPENBLAS_FILE, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
@@ -152,24 +148,20 @@ static const char *load(void)
         return MF_OPENBLAS_FILE ": expected OpenBLAS with the interface of C";
     }
     choose_core();
-    one_thread();
+    mf_blas_one_thread();
     map_buffers();
     return NULL;
 }
 
-static const char *about(void)
+const char *mf_blas_about(void)
 {
     return lib.config();
 }
 
-static bool gemm(const mf_library_call *g)
+void mf_blas_gemm(const mf_library_call *g)
 {
-    if (g->type != MF_CAST_F32 || g->type_c != MF_CAST_F32 || g->bias != NULL) return false;
     lib.sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
               g->trans_b ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
               (blasint)g->k, g->alpha, g->a, (blasint)g->lda, g->b, (blasint)g->ldb, g->beta,
               g->c, (blasint)g->ldc);
-    return true;
 }
-
-const mf_library mf_library_openblas = {"openblas", room, load, about, one_thread, gemm};

@@ -1,40 +1,38 @@
-/* library.c: chooses what computes plain gemms: our own kernels or a library.
+/* library.c: chooses what computes plain gemms: our own kernels or OpenBLAS.
  *
- * The program chooses once, from MOEFW_GEMM, before threads start. A library is opened only if
- * it is chosen, or to report its version. */
+ * The program chooses once, from MOEFW_GEMM, before threads start. OpenBLAS is opened only if it
+ * is chosen, or to report its version. */
+#include "kernels/cpu/library.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/library.h"
+#include "kernels/kernel.h"
 
-enum { OPENBLAS, ONEDNN, LIBRARIES };
-static const mf_library *const libraries[LIBRARIES] = {&mf_library_openblas,
-                                                       &mf_library_onednn};
+static const char *const names[] = {"own", "openblas", NULL};
 
 static struct {
-    bool named;              /* false: chosen by instruction set */
-    const mf_library *which; /* NULL: our own kernels */
-    const char *refused;     /* why the wanted library cannot be used */
-    int threads;             /* that call kernels at the same time */
+    bool named, blas;    /* named: by MOEFW_GEMM, not by instruction set */
+    const char *refused; /* why OpenBLAS, which is wanted, cannot be used */
+    int threads;         /* that call kernels at the same time */
 } gemms = {.threads = 1};
 
 static struct {
     bool loaded, cramped; /* cramped: not loaded, since memory is too little */
     const char *why;      /* it cannot be used, or NULL */
-} state[LIBRARIES];
+} state;
 
-/* Loads a library when it is first needed. Returns why it cannot be used, or NULL. Kernels, in
- * many threads, call this for a library that is loaded, so nothing is written then. */
-static const char *load(int which)
+/* Loads OpenBLAS when it is first needed. Returns why it cannot be used, or NULL. Kernels, in
+ * many threads, call this when it is loaded, so nothing is written then. */
+static const char *load(void)
 {
-    const mf_library *library = libraries[which];
-    if (!state[which].loaded) {
-        state[which].why = library->room != NULL ? library->room(gemms.threads) : NULL;
-        state[which].cramped = state[which].why != NULL;
-        if (!state[which].cramped) state[which].why = library->load();
-        state[which].loaded = true;
+    if (!state.loaded) {
+        state.why = mf_blas_room(gemms.threads);
+        state.cramped = state.why != NULL;
+        if (!state.cramped) state.why = mf_blas_load();
+        state.loaded = true;
     }
-    return state[which].why;
+    return state.why;
 }
 
 void mf_kernels_expect_threads(int threads)
@@ -44,29 +42,23 @@ void mf_kernels_expect_threads(int threads)
 
 bool mf_kernels_use_gemm(const char *name)
 {
+    const bool none = name == NULL || name[0] == '\0',
+               blas = !none && strcmp(name, names[1]) == 0;
     gemms.refused = NULL;
-    if (name == NULL || name[0] == '\0' || strcmp(name, "own") == 0) {
-        gemms.named = name != NULL && name[0] != '\0';
-        gemms.which = NULL;
-        return true;
-    }
-    for (int i = 0; i < LIBRARIES; i++)
-        if (strcmp(libraries[i]->name, name) == 0) {
-            gemms.refused = load(i);
-            if (gemms.refused != NULL) return false;
-            gemms.named = true;
-            gemms.which = libraries[i];
-            return true;
-        }
-    return false;
+    if (!none && !blas && strcmp(name, names[0]) != 0) return false;
+    if (blas) gemms.refused = load();
+    if (gemms.refused != NULL) return false;
+    gemms.named = !none;
+    gemms.blas = blas;
+    return true;
 }
 
 bool mf_library_choose(bool fast_own)
 {
     if (!mf_kernels_use_gemm(getenv("MOEFW_GEMM"))) return false;
     /* Bits depend on what is installed, but not on what limits a shell has set. */
-    if (mf_library_chosen(fast_own) == NULL && !gemms.named && state[OPENBLAS].cramped)
-        gemms.refused = state[OPENBLAS].why;
+    if (!mf_library_chosen(fast_own) && !gemms.named && state.cramped)
+        gemms.refused = state.why;
     return gemms.refused == NULL;
 }
 
@@ -77,42 +69,29 @@ const char *mf_kernels_gemm_refused(void)
 
 const char *const *mf_kernels_gemms(void)
 {
-    static const char *names[LIBRARIES + 2] = {"own"};
-    for (int i = 0; i < LIBRARIES; i++)
-        names[i + 1] = libraries[i]->name;
     return names;
-}
-
-static const char *about(int which)
-{
-    const char *why = load(which);
-    return why != NULL ? why : libraries[which]->about();
-}
-
-const char *mf_kernels_onednn(void)
-{
-    return about(ONEDNN);
 }
 
 const char *mf_kernels_blas(void)
 {
-    return about(OPENBLAS);
+    const char *why = load();
+    return why != NULL ? why : mf_blas_about();
 }
 
-const mf_library *mf_library_chosen(bool fast_own)
+bool mf_library_chosen(bool fast_own)
 {
-    if (gemms.named) return gemms.which;
-    return fast_own || load(OPENBLAS) != NULL ? NULL : &mf_library_openblas;
+    if (gemms.named) return gemms.blas;
+    return !fast_own && load() == NULL;
 }
 
 bool mf_library_gemm(bool fast_own, const mf_library_call *g)
 {
-    const mf_library *library = mf_library_chosen(fast_own);
-    return library != NULL && library->gemm(g);
+    if (!mf_library_chosen(fast_own)) return false;
+    mf_blas_gemm(g);
+    return true;
 }
 
 void mf_library_one_thread(bool fast_own)
 {
-    const mf_library *library = mf_library_chosen(fast_own);
-    if (library != NULL) library->one_thread();
+    if (mf_library_chosen(fast_own)) mf_blas_one_thread();
 }

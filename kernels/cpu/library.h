@@ -1,5 +1,4 @@
-/* library.h: the interface to libraries that compute gemms: one small table per library, and
- * the choice among them.
+/* library.h: plain f32 gemms by OpenBLAS, and the choice between it and our own kernels.
  *
  * A call runs only in the calling thread: kernels cut the work into tiles and distribute the
  * tiles over threads. So results depend only on shapes, and there is only one pool
@@ -10,53 +9,44 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/kernel.h"
-
-/* c [m,n] = alpha op(a) op(b) + bias + beta c; row-major, sums in f32. m, n, k > 0; sizes and
- * strides are below 2^31. a and b have the same type. */
+/* c [m,n] = alpha op(a) op(b) + beta c; row-major, f32. m, n, k > 0; sizes and strides are
+ * below 2^31. beta is 0 or 1. */
 typedef struct mf_library_call {
     bool trans_a, trans_b;
     int64_t m, n, k;
-    mf_cast_type type, type_c;
-    const void *a, *b;
-    void *c;
+    const float *a, *b;
+    float *c;
     int64_t lda, ldb, ldc;
-    float alpha, beta; /* beta is 0 or 1 */
-    const float *bias; /* [n] or NULL */
+    float alpha, beta;
 } mf_library_call;
 
-typedef struct mf_library {
-    const char *name; /* name in MOEFW_GEMM */
-    /* Called before `load`: returns why memory is too little for so many threads, or NULL. The
-     * text stays valid. NULL: `load` says so itself. */
-    const char *(*room)(int threads);
-    /* Called once, before the other functions, while there is one thread. Returns why the
-     * library cannot be used, or NULL. The text stays valid. */
-    const char *(*load)(void);
-    /* Name, version and build of the loaded library, or why it could not be loaded. */
-    const char *(*about)(void);
-    /* Called in each thread that enters a kernel, before its tiles. Takes little time after the
-     * first call. */
-    void (*one_thread)(void);
-    /* Returns false and does nothing if the library does not support the call. */
-    bool (*gemm)(const mf_library_call *g);
-} mf_library;
+/* ---- OpenBLAS (blas.c) ---- */
 
-extern const mf_library mf_library_openblas, mf_library_onednn;
+/* Called before mf_blas_load: returns why memory is too little for so many threads, or NULL.
+ * The text stays valid. */
+const char *mf_blas_room(int threads);
+/* Called once, before the other functions, while there is one thread. Returns why the library
+ * cannot be used, or NULL. The text stays valid. */
+const char *mf_blas_load(void);
+/* Name, version and build of the loaded library. */
+const char *mf_blas_about(void);
+/* Called in each thread that enters a kernel, before its tiles. Takes little time after the
+ * first call. */
+void mf_blas_one_thread(void);
+void mf_blas_gemm(const mf_library_call *g);
 
-/* ---- the choice: by MOEFW_GEMM, or by instruction set ---- */
+/* ---- the choice: by MOEFW_GEMM, or by instruction set (library.c) ---- */
 
-/* Chooses by MOEFW_GEMM and opens the library that is chosen. fast_own: our own kernels have
- * long vectors. Returns false if the variable has an unknown name, or names a library that
- * cannot be used, or if memory is too little for OpenBLAS where it is the default. */
+/* Chooses by MOEFW_GEMM and opens OpenBLAS if it is chosen. fast_own: our own kernels have long
+ * vectors. Returns false if the variable has an unknown name, or if OpenBLAS is named and
+ * cannot be used, or if memory is too little for it where it is the default. */
 bool mf_library_choose(bool fast_own);
-/* The library that computes plain gemms. NULL: our own kernels do, because they were named, or
+/* Whether OpenBLAS computes plain gemms; false: our own kernels do, because they were named, or
  * because nothing was named and fast_own is true, or OpenBLAS cannot be used. */
-const mf_library *mf_library_chosen(bool fast_own);
+bool mf_library_chosen(bool fast_own);
 
-/* Calls the chosen library. Returns false and does nothing if there is none or it does not
- * support the call. Before its tiles call this, a kernel must have called mf_library_one_thread
- * in its own thread. */
+/* Calls OpenBLAS if it is chosen, or returns false and does nothing. Before its tiles call
+ * this, a kernel must have called mf_library_one_thread in its own thread. */
 bool mf_library_gemm(bool fast_own, const mf_library_call *g);
 void mf_library_one_thread(bool fast_own);
 

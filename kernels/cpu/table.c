@@ -148,8 +148,7 @@ const char *mf_kernels_gemm(void)
 {
     judge();
     if (!chosen.gemms) return NULL;
-    const mf_library *library = mf_library_chosen(strcmp(chosen.isa, "generic") != 0);
-    return library != NULL ? library->name : "own";
+    return mf_library_chosen(strcmp(chosen.isa, "generic") != 0) ? "openblas" : "own";
 }
 
 const mf_kernels *mf_kernels_cpu_for(const char *name)

@@ -30,31 +30,6 @@ setup() {
     [[ "$output" == *"MOEFW_KERNELS"*"cpu, ref"* || "$output" == *"cpu or ref"* ]]
 }
 
-@test "gemms by oneDNN if it is installed, and a clear message if it is not" {
-    run "$MOEFW" doctor
-    [[ "$output" =~ gemm\ +(own|openblas) ]]
-    short=(train -q -t 1 --set train.steps=2 --set model.layers=1 --set train.eval_every=0
-        --set train.eval_batches=1 --set report.enabled=no)
-    if [[ "$output" =~ oneDNN\ +oneDNN\ [23]\. ]]; then
-        export MOEFW_GEMM=onednn
-        run "$MOEFW" doctor
-        [[ "$output" =~ gemm\ +onednn ]]
-        for dtype in f32 bf16; do
-            "$MOEFW" "${short[@]}" --set train.dtype=$dtype -o $dtype-1
-            "$MOEFW" "${short[@]}" --set train.dtype=$dtype -o $dtype-2 -t 2
-            cmp $dtype-1/ckpt/step-2/model.safetensors $dtype-2/ckpt/step-2/model.safetensors
-        done
-    else
-        MOEFW_GEMM=onednn run "$MOEFW" "${short[@]}"
-        [ "$status" -eq 6 ]
-        [[ "$output" == *"MOEFW_GEMM=onednn"*oneDNN* ]]
-        [ ! -e runs ]
-        MOEFW_GEMM=onednn run "$MOEFW" doctor # which goes on
-        [ "$status" -eq 6 ]
-        [[ "$output" =~ kernels\ +none.*plugins\ +[0-9]+\ routers,.*$'\n'"warning: MOEFW_GEMM=onednn: " ]]
-    fi
-}
-
 @test "doctor reports a refused plugin" {
     mkdir -p moefw/plugins/routers
     echo no >moefw/plugins/routers/broken.so

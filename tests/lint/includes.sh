@@ -51,7 +51,7 @@ report "kernels include the kernel table, their own set and libc" "$(includes ke
             if (name ~ /^(immintrin|cpuid|arm_neon|sys\/auxv)\.h$/ && $1 ~ /^kernels\/(cpu|table)/) next
             if (name ~ /^(unistd|sys\/syscall)\.h$/ && $1 ~ /^kernels\/cpu\/(amx|cache)/) next
             if (name == "sys/mman.h" && $1 ~ /^kernels\/cpu\/blas/) next
-            if (name ~ /^(cblas|dnnl|dlfcn)\.h$/ || name == "threads.h") next # checked below: one file each
+            if (name ~ /^(cblas|dlfcn)\.h$/ || name == "threads.h") next # checked below: one file each
             if (name ~ /^(cuda|cub|cooperative_groups|mma)/ && $1 ~ /^kernels\/cuda\//) next
             if (name ~ /^(moefw\/version|pthread)\.h$/ && $1 ~ /^kernels\/cuda\/(backend|queue)\.c/) next
         }

@@ -55,5 +55,5 @@ report "SIMD objects export only names of their instruction set" "$(for lib in "
 done)"
 
 report "the program needs no optional library" "$(readelf -d "$builddir/moefw" "$builddir/libmoefw.so.0" |
-    sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -E '^lib(cuda|cudart|cublas|openblas|nccl|mpi|dnnl|curl|stdc)')"
+    sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -E '^lib(cuda|cudart|cublas|openblas|nccl|mpi|curl|stdc)')"
 done_testing

@@ -104,7 +104,7 @@ export CXX=musl-g++ PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" MOEFW_CHECK_SECOND
 cd "$root/moefw" && autoreconf -i && mkdir -p build && cd build &&
     ../configure -q --enable-werror CC=musl-gcc CPPFLAGS="-I$prefix/include" \
         LDFLAGS="-L$prefix/lib -Wl,-rpath,$prefix/lib -Wl,-z,stack-size=4194304" \
-        --with-onednn=no --with-cuda=no --with-mpi=no || exit 1
+        --with-cuda=no --with-mpi=no || exit 1
 make -s -k -j"$jobs" || exit 1
 make -s -k -j"$jobs" check >check.log 2>&1
 status=$?

@@ -77,7 +77,6 @@ static int kernels(doctor *d)
     say(d, "kernels", isa ? mf_arena_strf(d->arena, "%s, %s", k->name, isa) : k->name);
     say(d, "built for", list);
     say(d, "gemm", mf_kernels_gemm() ? mf_kernels_gemm() : "none");
-    say(d, "oneDNN", mf_kernels_onednn());
     say(d, "BLAS", mf_kernels_blas() ? mf_kernels_blas() : "none");
     return MF_OK;
 }

@@ -36,7 +36,7 @@ static bool has_pairs(void)
 bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k)
 {
     const int64_t per = type == MF_CAST_F32 ? 1 : 2;
-    if (mf_library_chosen(VL > 4) != NULL || n <= 0 || n % VL != 0 || k <= 0 ||
+    if (mf_library_chosen(VL > 4) || n <= 0 || n % VL != 0 || k <= 0 ||
         k / per > MOST_WORDS)
         return false;
     /* In bf16, the f32 engine converts whole pairs, one block of the inner index at a time. */

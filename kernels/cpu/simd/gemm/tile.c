@@ -188,9 +188,8 @@ static void gemm_before(int64_t rows, int64_t cols, bool trans_a, bool trans_b, 
     if (alpha == 1 && beta == 0 &&
         MF_SIMD(skinny)(rows, cols, trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
         return;
-    const mf_library_call by_library = {trans_a,     trans_b, m,    n,   k,   MF_CAST_F32,
-                                        MF_CAST_F32, a,       b,    c,   lda, ldb,
-                                        ldc,         alpha,   beta, NULL};
+    const mf_library_call by_library = {trans_a, trans_b, m,   n,   k,     a,   b,
+                                        c,       lda,     ldb, ldc, alpha, beta};
     if (rows <= FEW_DOTS && !trans_a && trans_b)
         few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (rows <= FEW_SWEEPS && !trans_a)
@@ -219,39 +218,7 @@ static const float *number(const gemm_side *s, int64_t i, int64_t p)
     return (const float *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
 }
 
-static const mf_bf16 *bf16_number(const gemm_side *s, int64_t i, int64_t p)
-{
-    return (const mf_bf16 *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
-}
-
 #define FEW_PAIRS 8
-
-/* Computes a gemm of two bf16 operands by the library, if one was chosen and supports it.
- * Returns whether it did. */
-static bool pairs_by_library(const gemm_tile *b)
-{
-    const gemm_side *u = &b->a, *v = &b->b;
-    if (u->type != MF_CAST_BF16 || v->type != MF_CAST_BF16 || u->index != NULL ||
-        v->index != NULL || b->k1 <= b->k0)
-        return false;
-    const mf_library_call g = {.trans_a = !u->along,
-                               .trans_b = v->along,
-                               .m = b->i1 - b->i0,
-                               .n = b->j1 - b->j0,
-                               .k = b->k1 - b->k0,
-                               .type = MF_CAST_BF16,
-                               .type_c = b->type_c,
-                               .a = bf16_number(u, b->i0, b->k0),
-                               .b = bf16_number(v, b->j0, b->k0),
-                               .c = b->c,
-                               .lda = u->ld,
-                               .ldb = v->ld,
-                               .ldc = b->ldc,
-                               .alpha = b->alpha,
-                               .beta = b->beta,
-                               .bias = b->bias != NULL ? b->bias + b->j0 : NULL};
-    return mf_library_gemm(true, &g);
-}
 
 #if defined(MF_HAVE_AVX512BF16)
 /* Whether it is faster to multiply pairs of bf16 directly. On Intel's processors such an
@@ -297,7 +264,6 @@ void MF_SIMD(gemm_tile)(const gemm_tile *b)
         by_packed(b);
         return;
     }
-    if (b->rounded && b->rows > FEW_PAIRS && pairs_by_library(b)) return;
     if (b->rounded && b->rows > FEW_PAIRS && MF_SIMD(gemm_amx) != NULL && MF_SIMD(gemm_amx)(b))
         return;
 #if defined(MF_HAVE_AVX512BF16)
