@@ -15,7 +15,7 @@
 /* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
  * omp_get_max_threads(), the OpenMP default of the calling thread. openblas_set_num_threads()
  * sets that default in some versions (0.3.21), but not in others (0.3.29). So each thread that
- * computes sets both once. */
+ * calls it sets both once. */
 
 static struct {
     void (*set_threads)(int n);
@@ -56,7 +56,7 @@ static void choose_core(void)
 #endif
 }
 
-void mf_blas_one_thread(void)
+static void one_thread(void)
 {
     static _Thread_local bool told;
     if (told) return;
@@ -148,7 +148,6 @@ const char *mf_blas_load(void)
         return MF_OPENBLAS_FILE ": expected OpenBLAS with the interface of C";
     }
     choose_core();
-    mf_blas_one_thread();
     map_buffers();
     return NULL;
 }
@@ -160,6 +159,7 @@ const char *mf_blas_about(void)
 
 void mf_blas_gemm(const mf_library_call *g)
 {
+    one_thread();
     lib.sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
               g->trans_b ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
               (blasint)g->k, g->alpha, g->a, (blasint)g->lda, g->b, (blasint)g->ldb, g->beta,

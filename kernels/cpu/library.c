@@ -90,8 +90,3 @@ bool mf_library_gemm(bool fast_own, const mf_library_call *g)
     mf_blas_gemm(g);
     return true;
 }
-
-void mf_library_one_thread(bool fast_own)
-{
-    if (mf_library_chosen(fast_own)) mf_blas_one_thread();
-}

@@ -30,9 +30,6 @@ const char *mf_blas_room(int threads);
 const char *mf_blas_load(void);
 /* Name, version and build of the loaded library. */
 const char *mf_blas_about(void);
-/* Called in each thread that enters a kernel, before its tiles. Takes little time after the
- * first call. */
-void mf_blas_one_thread(void);
 void mf_blas_gemm(const mf_library_call *g);
 
 /* ---- the choice: by MOEFW_GEMM, or by instruction set (library.c) ---- */
@@ -45,9 +42,7 @@ bool mf_library_choose(bool fast_own);
  * because nothing was named and fast_own is true, or OpenBLAS cannot be used. */
 bool mf_library_chosen(bool fast_own);
 
-/* Calls OpenBLAS if it is chosen, or returns false and does nothing. Before its tiles call
- * this, a kernel must have called mf_library_one_thread in its own thread. */
+/* Calls OpenBLAS if it is chosen, or returns false and does nothing. */
 bool mf_library_gemm(bool fast_own, const mf_library_call *g);
-void mf_library_one_thread(bool fast_own);
 
 #endif

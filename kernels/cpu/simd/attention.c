@@ -239,7 +239,6 @@ void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
         return;
     }
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
-    mf_library_one_thread(VL > 4);
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);
     else

@@ -251,6 +251,5 @@ void MF_SIMD(gemm)(const mf_kctx *x, const mf_gemm *p)
              .bf16 = p->as_bf16 || p->a.type == MF_CAST_BF16 || p->b.type == MF_CAST_BF16};
     if (p->m <= 0 || p->n <= 0) return;
     cut_up(&c, mf_library_chosen(VL > 4) ? 0 : x->threads);
-    mf_library_one_thread(VL > 4);
     x->parallel(c.tiles, tile, &c);
 }
