@@ -245,12 +245,9 @@ static void allow_plugins(const mf_cli *cli)
     }
 }
 
-int mf_cli_run(int argc, char **argv)
+int mf_cli_run(int argc, char **argv, char **as_called)
 {
     mf_cli cli;
-    char **as_called =
-        mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
-    if (as_called) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (argc == 1)
         mf_cli_start();
@@ -261,7 +258,7 @@ int mf_cli_run(int argc, char **argv)
     else if (rc == MF_OK) {
         set_log_level(&cli);
         allow_plugins(&cli);
-        if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
+        if (cli.verb->computes) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
@@ -269,6 +266,5 @@ int mf_cli_run(int argc, char **argv)
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }
     mf_cli_clear(&cli);
-    mf_free(as_called);
     return rc;
 }

@@ -172,8 +172,9 @@ int mf_cli_no_config(const mf_cli *cli);
 /* ---- for the program ---- */
 /* Parses the command line and runs the verb, after a restart of the program if the verb needs
  * one (cli/restart.h). --help and --version are handled here. Fails with MF_EUSAGE, naming the
- * word and the nearest valid one; else as the restart or the verb does. */
-int mf_cli_run(int argc, char **argv);
+ * word and the nearest valid one; else as the restart or the verb does. as_called: the words of
+ * the process, for the restart (argv may lack some, and is reordered); NULL: no restart. */
+int mf_cli_run(int argc, char **argv, char **as_called);
 
 /* ---- generated from the tables ---- */
 /* To stdout. verb NULL: help of the program. action: help of this action of the verb alone, if
