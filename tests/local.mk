@@ -155,6 +155,7 @@ CLI += tests/cli/plugins/outoftree.bats
 CLI += tests/cli/plugins/program.bats
 CLI += tests/cli/plugins/refuse.bats
 CLI += tests/cli/plugins/trust.bats
+CLI += tests/cli/pretrained/finetune.bats
 CLI += tests/cli/pretrained/folders.bats
 CLI += tests/cli/pretrained/tokens.bats
 CLI += tests/cli/pretrained/gguf.bats

@@ -224,9 +224,10 @@ static int write_section(import *im, int section)
 static int write_sections(import *im)
 {
     const int sections = number_sections(im);
-    im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 3) * sizeof *im->set);
+    im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 4) * sizeof *im->set);
     if (!im->set) return MF_ENOMEM;
     int rc = set(im, "train.freeze=*");
+    if (rc == MF_OK) rc = set(im, "train.lr=2e-4"); /* the usual rate of LoRA */
     if (rc == MF_OK) rc = set(im, mf_arena_strf(im->arena, "train.from=%s", im->onto));
     for (int i = 0; rc == MF_OK && i < sections; i++)
         rc = write_section(im, i);
@@ -294,6 +295,7 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK)
         rc = run ? mf_rundir_create_at(run, &im->dir)
                  : mf_rundir_create("runs", "adapter", &im->dir);
+    if (rc == MF_OK) im->session->config->train.from = im->dir->path; /* and not the base's */
     if (rc == MF_OK) rc = mf_run_files_write(im->session, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK) rc = mf_record_copy(im->onto, im->dir->path);
