@@ -143,7 +143,8 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
     mf_free(config);
     if (s->generates)
         propose(t, "generate", s->run, " -p \"the \"", "let the model continue a text");
-    propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
+    if (!mf_exists("mine")) /* which the command would refuse */
+        propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
 }
 
 void mf_summary_print(const mf_terminal *t, const mf_summary *s)
