@@ -61,6 +61,14 @@ follow() {
     grep -q 'weights: of runs/olmoe, step 0' "$walk/readme.said"
 }
 
+@test "a comparison with an own router, where nothing can be remembered of earlier commands" {
+    path=$builddir:/usr/local/bin:/usr/bin:/bin
+    commands readme "$srcdir/README.md" | grep 'moefw compare.*mine[.]so' >"$walk/lines"
+    [ -s "$walk/lines" ]
+    home=/dev/null walk forgetful "$walk/clone/mine" <"$walk/lines"
+    grep -q '^ .*mine[.]so' "$walk/forgetful.said" # its row of the table
+}
+
 @test "what the commands of README.md propose next" {
     path=$builddir:/usr/local/bin:/usr/bin:/bin
     # Proposals name the runs of the folder in which they were printed: the plugin's for what comes before the last block.

@@ -32,7 +32,7 @@ sized() {
     printf '%s\n' "$1"
 }
 
-# walk NAME FOLDER: runs the commands of standard input, one a line, in this order in one shell. Each must end with 0. Its output,
+# walk NAME FOLDER: runs, in $path and $home, the commands of standard input, one a line, in this order in one shell. Each must end with 0. Its output,
 # and the commands that it proposes, are in $walk/NAME.said and $walk/NAME.next.
 walk() {
     script=$walk/$1.sh
@@ -70,7 +70,7 @@ SH
 } >\"\$said\" 2>&1 </dev/null || { status=\$?; cat \"\$said\"; echo \"FAILED with \$status: \"'$quoted'; exit 1; }" \
             "shows '$quoted'" >>"$script"
     done
-    env -i PATH="${path:-/usr/local/bin:/usr/bin:/bin}" HOME="$walk/home" TERM=dumb sh -u "$script" >"$walk/$1.said" 2>&1 || {
+    env -i PATH="${path:-/usr/local/bin:/usr/bin:/bin}" HOME="${home:-$walk/home}" TERM=dumb sh -u "$script" >"$walk/$1.said" 2>&1 || {
         tail -n 40 "$walk/$1.said"
         return 1
     }
