@@ -52,4 +52,7 @@ int mf_world_agree(mf_world *w, int rc);
 bool mf_world_agreed(const mf_world *w);
 void mf_world_forget(mf_world *w);
 
+/* How the module of this name is added to moefw: a command, for messages. */
+const char *mf_world_adds(const char *module);
+
 #endif
