@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
+#include "cli/operand.h"
 #include "cli/restart.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"
@@ -262,6 +263,7 @@ int mf_cli_run(int argc, char **argv, char **as_called)
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
+        if (rc == MF_OK) rc = mf_cli_judge_operand(&cli);
         if (rc == MF_OK) rc = cli.verb->run(&cli);
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }
