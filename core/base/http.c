@@ -198,8 +198,8 @@ int mf_http_send(mf_http *h, const char *url, const char *json, int *ret_status,
 
 int mf_http_check(void)
 {
-    return mf_fail(MF_EDEP, "this build has no libcurl: apt-get install libcurl4-openssl-dev && "
-                            "./quickstart build");
+    return mf_fail(MF_EDEP, "this build has no libcurl: apt-get install "
+                            "libcurl4-openssl-dev && ./quickstart build");
 }
 
 int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret)

@@ -7,9 +7,9 @@
 typedef struct mf_resident {
     /* bytes in memory now and at most so far; 0 if the system does not tell */
     size_t now, peak;
-    /* of `now`: what the program itself takes, without pages of files. How many of those are in memory is
-     * decided by the system: program and libraries are mapped in pieces whose size differs between
-     * kernels, and are shared with other processes. */
+    /* of `now`: what the program itself takes, without pages of files. How many of those are in
+     * memory is decided by the system: program and libraries are mapped in pieces whose size
+     * differs between kernels, and are shared with other processes. */
     size_t own;
 } mf_resident;
 

@@ -10,7 +10,7 @@
 #include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
-#include "cli/operand.h"
+#include "cli/meant/operand.h"
 #include "cli/restart.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"

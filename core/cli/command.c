@@ -64,7 +64,8 @@ static int close_stdout(int rc)
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
                    mf_cli_no_stdout ? "it is closed"
-                   : why != 0 ? strerror(why) : "a write failed");
+                   : why != 0       ? strerror(why)
+                                    : "a write failed");
 }
 
 /* A command that met a fault of the machine has not done its work, even if it could go on: a

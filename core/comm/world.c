@@ -53,11 +53,12 @@ static int missing(const char *module, const char *list, const mf_launch *l, boo
 {
     if (!launched)
         return mf_fail(MF_EDEP, "no communicator module comm/%s.so in %s", module, list);
-    return mf_fail(MF_EDEP,
-                   "%s has started %d processes, but there is no communicator module "
-                   "comm/%s.so in %s: to add it: %s; or set parallel.comm = self for runs that know "
-                   "nothing of each other",
-                   l->launcher, l->ranks, module, list, mf_world_adds(module));
+    return mf_fail(
+        MF_EDEP,
+        "%s has started %d processes, but there is no communicator module "
+        "comm/%s.so in %s: to add it: %s; or set parallel.comm = self for runs that know "
+        "nothing of each other",
+        l->launcher, l->ranks, module, list, mf_world_adds(module));
 }
 
 static int judge(const mf_comm_table *t)

@@ -25,8 +25,8 @@ void mf_world_close(mf_world *w);
 void mf_world_abort(mf_world *w, int code);
 
 const char *mf_world_name(const mf_world *w); /* of the module; "self" without a world */
-int mf_world_rank(const mf_world *w);  /* 0 .. ranks-1 */
-int mf_world_ranks(const mf_world *w); /* 1 without a world */
+int mf_world_rank(const mf_world *w);         /* 0 .. ranks-1 */
+int mf_world_ranks(const mf_world *w);        /* 1 without a world */
 const mf_comm_place *mf_world_place(const mf_world *w, int rank);
 
 /* Sends and receives pieces; peers are other ranks. Waits until all are done. */

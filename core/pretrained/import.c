@@ -92,21 +92,23 @@ static int find_tokenizer(import *im)
 }
 
 /* What the configuration of the run says of training: it begins with the imported weights, and
- * the usual rate for all weights of such a model; dropout as config.json has it, with the absent
- * values of transformers. What depends on the attention weights has no counterpart here. */
+ * has the usual rate for all weights of such a model; dropout as config.json has it, with the
+ * absent values of transformers. Dropout of attention weights has no counterpart here. */
 static int set_training(import *im)
 {
     mf_keys *k = &im->keys;
     const char *name = im->family->name;
     const bool old = strcmp(name, "gpt2") == 0 || strcmp(name, "bert") == 0;
     const double absent = old ? 0.1 : 0;
-    const double p = mf_keys_real_or(k, "resid_pdrop|hidden_dropout_prob|hidden_dropout", absent);
+    const double p =
+        mf_keys_real_or(k, "resid_pdrop|hidden_dropout_prob|hidden_dropout", absent);
     const double embedding = mf_keys_real_or(k, "embd_pdrop", p);
     const double head = mf_keys_real_or(k, "classifier_dropout", p);
     if (!mf_keys_setting(k, "train", "lr")) mf_keys_set(k, "train.lr=1e-5");
     if (p > 0 && p < 0.99) mf_keys_set(k, "train.dropout=%.17g", p);
     if (!(embedding > 0)) mf_keys_set(k, "train.dropout_embedding=no");
-    if (k->classes > 0 && head > 0 && head < 0.99) mf_keys_set(k, "model.head_dropout=%.17g", head);
+    if (k->classes > 0 && head > 0 && head < 0.99)
+        mf_keys_set(k, "model.head_dropout=%.17g", head);
     return k->rc;
 }
 
@@ -370,7 +372,7 @@ static int upcycle(import *im, const char *text)
 static int import_as(const char *folder, const char *text, bool copy, const char *run,
                      mf_import_report *ret)
 {
-    import im = {.copy = copy || text};
+import im = {.copy = copy || text };
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);

@@ -1,6 +1,6 @@
-/* train/cost.c: estimates the memory of a run, without pages of program and libraries. It plans the graphs of the run, and adds the
- * memory of plan and parameters to what this process already uses after it has read the same
- * data. Neither plan nor parameters are allocated. */
+/* train/cost.c: estimates the memory of a run, without pages of program and libraries. It plans
+ * the graphs of the run, and adds the memory of plan and parameters to what this process uses
+ * after it has read the same data. Neither plan nor parameters are allocated. */
 #include "train/cost.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
- * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. These numbers were
- * measured with small models. */
+ * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Measured with
+ * small models. */
 #define BYTES_PER_THREAD ((size_t)5 << 17)
 #define BYTES_OF_THREAD  ((size_t)3 << 15) /* its stack and its own memory */
 #define BYTES_BESIDE     ((size_t)17 << 17)
@@ -104,8 +104,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
                   BYTES_BESIDE + (BYTES_OF_THREAD + packed) * (size_t)mf_parallel_threads();
     if (ret->memory + files < after.peak) ret->memory = after.peak - files;
     if (s->train && strcmp(s->config->train.device, "cpu") != 0)
-        ret->device =
-            graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
+        ret->device = graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
 }

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # walk.sh: walks commands of a document in a shell that knows nothing: env -i PATH HOME TERM. Sourced by walk.bats.
 #   $walk: the folder of it all; $walk/given: what a user brings, by the names that the documents have
 

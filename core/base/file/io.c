@@ -21,8 +21,7 @@ static int open_regular(const char *path, int flags, int *ret_fd, uint64_t *ret_
             return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
         if (errno == ELOOP && flags)
             return mf_fail(MF_EINPUT, "%s: expected a file, found a symbolic link", path);
-        if (errno == ELOOP)
-            return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
+        if (errno == ELOOP) return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
         return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     }
     if (fstat(fd, &st) != 0) {

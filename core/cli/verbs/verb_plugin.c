@@ -1,5 +1,6 @@
 /* moefw plugin list|info|check|new|trust|distrust: lists plugins, describes one, checks one,
- * writes the first version of a new one, and changes what is trusted. A plugin that cannot be loaded is listed with the reason. */
+ * writes the first version of a new one, and changes what is trusted. A plugin that cannot be
+ * loaded is listed with the reason. */
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
@@ -468,8 +469,8 @@ static int distrust_one(const char *what)
     if (rc == MF_OK && path) rc = mf_trusted_remove(path, &by_path);
     free(path);
     if (rc == MF_OK && n + by_path == 0)
-        rc = mf_fail(MF_ENOTFOUND, "%s is not trusted; moefw plugin list --trusted shows what is",
-                     what);
+        rc = mf_fail(MF_ENOTFOUND,
+                     "%s is not trusted; moefw plugin list --trusted shows what is", what);
     return rc;
 }
 

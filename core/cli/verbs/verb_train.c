@@ -132,8 +132,8 @@ static bool same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether the run's configuration begins with the run's own weights, as those of import, swap and
- * quantize do: it was never trained. */
+/* Whether the run's configuration begins with the run's own weights, as those of import, swap
+ * and quantize do: it was never trained. */
 static bool is_own(const char *path)
 {
     mf_rundir *dir = NULL;
@@ -152,15 +152,17 @@ static int is_a_run(const char *path)
     char word[PATH_MAX];
     mf_shell_word(path, word, sizeof word);
     if (is_own(path))
-        return mf_fail(MF_EUSAGE,
-                       "%s is a model that was not trained yet; to train it, from its weights and in "
-                       "a new run: moefw train %s/config.ini --data FILE",
-                       path, word);
-    return mf_fail(MF_EUSAGE,
-                   "%s is a run; to continue it: moefw train %s --resume; to repeat it: moefw train "
-                   "%s/config.ini; for a new run with its weights: moefw train %s/config.ini "
-                   "--set train.from=%s",
-                   path, word, word, word, word);
+        return mf_fail(
+            MF_EUSAGE,
+            "%s is a model that was not trained yet; to train it, from its weights and in "
+            "a new run: moefw train %s/config.ini --data FILE",
+            path, word);
+    return mf_fail(
+        MF_EUSAGE,
+        "%s is a run; to continue it: moefw train %s --resume; to repeat it: moefw train "
+        "%s/config.ini; for a new run with its weights: moefw train %s/config.ini "
+        "--set train.from=%s",
+        path, word, word, word, word);
 }
 
 /* Whether there is nothing at the path yet that could be continued: job scripts start a run and
@@ -338,11 +340,12 @@ static void introduce(const moefw_run *run)
     mf_model_module module[MF_MODEL_MODULES];
     if (moefw_run_info((moefw_run *)run, &info) != MF_OK) return;
     weights_text(run, weights, sizeof weights);
-    mf_log(MF_LOG_INFO,
-           "%s: weights: %s; %.2f M parameters, %.2f M active per token; %lld steps; results in "
-           "%s",
-           s->config->name, weights, (double)info.params / 1e6,
-           (double)info.params_active / 1e6, (long long)info.steps, info.directory);
+    mf_log(
+        MF_LOG_INFO,
+        "%s: weights: %s; %.2f M parameters, %.2f M active per token; %lld steps; results in "
+        "%s",
+        s->config->name, weights, (double)info.params / 1e6, (double)info.params_active / 1e6,
+        (long long)info.steps, info.directory);
     const int n_modules = mf_model_modules(s->model, module);
     for (int i = 0; i < n_modules; i++)
         mf_log(MF_LOG_DEBUG, "%-9s %lld parameters, %lld active per token", module[i].name,

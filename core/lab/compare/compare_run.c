@@ -260,7 +260,8 @@ static int fit_steps(mf_compare *c)
         if (r->refused || r->steps > 0) continue;
         if (r->pilot.state == MF_RUN_FAILED) {
             r->refused = mf_strf("its pilot failed: %s", r->pilot.reason);
-            r->refused_as = r->pilot.status == mf_status_exit(MF_ENONFINITE) ? MF_ENONFINITE : MF_ERUN;
+            r->refused_as =
+                r->pilot.status == mf_status_exit(MF_ENONFINITE) ? MF_ENONFINITE : MF_ERUN;
             if (!r->refused) rc = MF_ENOMEM;
             continue;
         }

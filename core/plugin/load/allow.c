@@ -104,10 +104,10 @@ int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const
     if (may || mf_trusted_has(id)) return MF_OK;
     if (mf_error_code() == MF_EINPUT) mf_log(MF_LOG_WARN, "%s", mf_error_message());
     const char *hint = mf_hint_text(MF_HINT_PATHS);
-    return mf_fail(MF_EPLUGIN,
-                   "only a configuration names it, which may come from anybody: expected %s%s%s",
-                   what, hint,
-                   hint[0] != '\0' ? mf_shell_word(path, word, sizeof word) : "");
+    return mf_fail(
+        MF_EPLUGIN,
+        "only a configuration names it, which may come from anybody: expected %s%s%s", what,
+        hint, hint[0] != '\0' ? mf_shell_word(path, word, sizeof word) : "");
 }
 
 void mf_plugin_remember(const struct stat *file, const mf_code_id *id)

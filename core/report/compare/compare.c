@@ -146,7 +146,7 @@ static void repeat(const mf_comparison *c)
     mf_html_section_end(p->d);
 }
 
-/* "INCOMPLETE, 1 router skipped (NAME): ", or "" if every router that was asked for is there. */
+/* "INCOMPLETE, 1 router skipped (NAME): ", or "" if all that were asked for are there. */
 static const char *lacking(const mf_comparison *c)
 {
     const double n = mf_json_real_or_nan(c->json, "lacks");
@@ -174,8 +174,8 @@ static void page(const mf_comparison *c)
     mf_html_begin(
         p->d, mf_report_strf(p, "Routers compared: %s", c->name),
         mf_report_strf(p, "%s%d router%s, %lld seed%s, %lld steps each; equal %s; baseline %s",
-                       lacking(c), c->n, c->n == 1 ? "" : "s", (long long)c->seeds, c->seeds == 1 ? "" : "s", (long long)c->steps,
-                       c->equal, c->baseline),
+                       lacking(c), c->n, c->n == 1 ? "" : "s", (long long)c->seeds,
+                       c->seeds == 1 ? "" : "s", (long long)c->steps, c->equal, c->baseline),
         0);
     mf_html_contents(p->d, n, entries);
     table(c);

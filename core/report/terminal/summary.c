@@ -29,8 +29,8 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     fputc('\n', t->out);
     if (!(s->floor > 0)) return;
     row(t, ""); /* with the loss, the line would be longer than 80 columns */
-    fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n",
-            s->val_loss / s->floor, s->floor);
+    fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n", s->val_loss / s->floor,
+            s->floor);
 }
 
 /* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */

@@ -82,12 +82,13 @@ static int judge_size(mf_world *w, const mf_session *s)
     if (ranks <= leaves) return MF_OK;
     const int64_t examples = leaves * s->config->train.batch;
     const int64_t batch = examples > ranks ? examples / ranks : 1;
-    return mf_fail(MF_ECONFIG,
-                   "%d ranks, but train.accumulate = %lld: each rank needs a micro-batch; expected "
-                   "at most %lld ranks, or train.accumulate = %d and train.batch = %lld, which is "
-                   "%s%lld examples a step",
-                   ranks, (long long)leaves, (long long)leaves, ranks, (long long)batch,
-                   batch * ranks == examples ? "again " : "", (long long)(batch * ranks));
+    return mf_fail(
+        MF_ECONFIG,
+        "%d ranks, but train.accumulate = %lld: each rank needs a micro-batch; expected "
+        "at most %lld ranks, or train.accumulate = %d and train.batch = %lld, which is "
+        "%s%lld examples a step",
+        ranks, (long long)leaves, (long long)leaves, ranks, (long long)batch,
+        batch * ranks == examples ? "again " : "", (long long)(batch * ranks));
 }
 
 int mf_launch_shares(const mf_config *c, int ranks, int *ret)

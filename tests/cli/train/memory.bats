@@ -10,8 +10,8 @@ small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set mod
     --set train.eval_every=3 --set train.eval_batches=2 --set train.eval_context=0
     --set train.dropout=0.1)
 
-# peak WORDS...: the most that a short run takes itself, in MiB. Pages of files are left out, as the prediction leaves them
-# out: the system decides how many of program and libraries are in memory, and newer kernels map larger pieces.
+# peak WORDS...: the most that a short run takes itself, in MiB, without pages of files, as it is foretold: the system decides
+# how many of program and libraries are in memory, and newer kernels map larger pieces.
 peak() {
     rm -rf run
     "$MOEFW" train -q --out run "$@" >/dev/null 3>&- &

@@ -1,7 +1,7 @@
-/* plugin/load/trusted.c: reads and changes the list of code that the user has named. Whoever can
- * write to it can have code loaded, so nothing of it is believed unless only the user could have
- * written it. A list that cannot be used costs convenience only: each file is named again. */
-#include "plugin/load/trusted.h"
+/* plugin/trusted.c: reads and changes the list of code that the user has named. Whoever can
+ * write to it can have code loaded, so nothing of it is believed unless only the user could
+ * have written it. A list that cannot be used costs convenience only: files are named again. */
+#include "plugin/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,9 +54,9 @@ static int judge(const char *path, const struct stat *st, bool directory)
         return mf_fail(MF_EINPUT, "%s is not used: it belongs to user %ld, expected %ld", path,
                        (long)st->st_uid, (long)geteuid());
     if ((st->st_mode & 022) != 0)
-        return mf_fail(MF_EINPUT,
-                       "%s is not used: others can write to it; chmod go-w makes it yours alone",
-                       path);
+        return mf_fail(
+            MF_EINPUT,
+            "%s is not used: others can write to it; chmod go-w makes it yours alone", path);
     return MF_OK;
 }
 
@@ -74,7 +74,7 @@ static bool is_hash(const char *text)
     return strspn(text, "0123456789abcdef") == HEX;
 }
 
-/* Cuts the text into lines; those that are none are left out. */
+/* Cuts the text into lines; what is no such line is skipped. */
 static int take_lines(mf_arena *arena, char *text, size_t size, mf_trusted **ret, int *ret_n)
 {
     size_t room = 1;
@@ -151,16 +151,16 @@ bool mf_trusted_has(const mf_code_id *file)
     mf_trusted *lines;
     int n = 0;
     mf_arena *arena = mf_arena_new();
-    const bool has = arena && mf_trusted_read(arena, &lines, &n) == MF_OK &&
-                     listed(lines, n, file);
+    const bool has =
+        arena && mf_trusted_read(arena, &lines, &n) == MF_OK && listed(lines, n, file);
     mf_arena_free(arena);
     return has;
 }
 
 /* ---- changes ---- */
 
-/* Makes the folder, if that of the user's state is the user's own: root, say, leaves no folder in
- * the home of the user that it acts for. */
+/* Makes the folder, if that of the user's state is the user's own: root, say, leaves no folder
+ * in the home of the user that it acts for. */
 static int make_folder(const char *dir, const char *base)
 {
     struct stat st;

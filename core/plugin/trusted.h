@@ -1,4 +1,4 @@
-/* plugin/load/trusted.h: the files of code that this user has named on a command line, by the
+/* plugin/trusted.h: the files of code that this user has named on a command line, by the
  * SHA-256 of their bytes, so that a run's configuration may name them, too.
  *
  * They stand in $XDG_STATE_HOME/moefw/trusted, or ~/.local/state/moefw/trusted, a text with a
@@ -39,7 +39,7 @@ int mf_trusted_read(mf_arena *arena, mf_trusted **ret, int *ret_n);
 /* Whether the bytes were named before; if the file does not `moves`, under the same path. What
  * cannot be read is not trusted. */
 bool mf_trusted_has(const mf_code_id *file);
-/* Adds a line, unless there is one. MF_ENOTFOUND: there is no home folder; MF_EIO, MF_EINPUT. */
+/* Adds a line, unless there is one. MF_ENOTFOUND: no home folder; MF_EIO, MF_EINPUT. */
 int mf_trusted_add(const mf_code_id *file);
 /* Removes the lines with this hash, the begin of one (8 digits or more), or this path.
  * *ret_n: how many. */

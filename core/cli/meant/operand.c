@@ -1,6 +1,7 @@
-/* cli/operand.c: recognises operands that are no configuration by their form and their first
- * bytes. Only what cannot be a configuration is answered here: the rest is for its reader. */
-#include "cli/operand.h"
+/* cli/meant/operand.c: recognises operands that are no configuration by their form and their
+ * first bytes. Only what cannot be a configuration is answered here: the rest is for the
+ * reader of configurations. */
+#include "cli/meant/operand.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "base/text/ini.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
-#include "cli/other_words.h"
+#include "cli/meant/other_words.h"
 #include "train/run_config.h"
 
 enum { WORD = 4200 };
@@ -21,7 +22,8 @@ enum { WORD = 4200 };
 static bool is_key(const char *section, size_t n, const char *key, size_t m)
 {
     for (const mf_section_at *at = mf_config_sections; at->section; at++) {
-        if (strlen(at->section->name) != n || strncmp(at->section->name, section, n) != 0) continue;
+        if (strlen(at->section->name) != n || strncmp(at->section->name, section, n) != 0)
+            continue;
         for (const mf_option *o = at->section->options; o->name; o++)
             if (strlen(o->name) == m && strncmp(o->name, key, m) == 0) return true;
     }
@@ -43,8 +45,8 @@ const char *mf_cli_meant_setting(const char *text, char *buf, size_t size)
     return buf;
 }
 
-/* Whether the first line that says something could stand in a configuration: a section, or a key
- * with a value, which its reader answers. */
+/* Whether the first line that says something could stand in a configuration: a section, or a
+ * key with a value, which its reader answers. */
 static bool may_be_ini(const char *text, size_t n)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -94,8 +96,8 @@ static bool has_data_option(const mf_verb *verb)
 static const char *command(const mf_cli *cli, char *buf, size_t size)
 {
     const char *action = cli->form->action;
-    snprintf(buf, size, "moefw %s%s%s%s", cli->verb->name, action ? " " : "", action ? action : "",
-             strncmp(cli->form->operands, "RUN", 3) == 0 ? " RUN" : "");
+    snprintf(buf, size, "moefw %s%s%s%s", cli->verb->name, action ? " " : "",
+             action ? action : "", strncmp(cli->form->operands, "RUN", 3) == 0 ? " RUN" : "");
     return buf;
 }
 
@@ -111,8 +113,9 @@ static int judge_file(const mf_cli *cli, const char *what)
 {
     char text[4096];
     const size_t n = first_bytes(what, text, sizeof text);
-    if (n >= 4 && memcmp(text, "\x7f"
-                               "ELF",
+    if (n >= 4 && memcmp(text,
+                         "\x7f"
+                         "ELF",
                          4) == 0) {
         const bool bare = strchr(what, '/') == NULL;
         char path[WORD];
