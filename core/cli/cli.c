@@ -10,6 +10,7 @@
 #include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
+#include "cli/meant/operand.h"
 #include "cli/restart.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"
@@ -265,12 +266,9 @@ static int judge_environment(const mf_cli *cli)
                    (int)THREADS_MAX);
 }
 
-int mf_cli_run(int argc, char **argv)
+int mf_cli_run(int argc, char **argv, char **as_called)
 {
     mf_cli cli;
-    char **as_called =
-        mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
-    if (as_called) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (argc == 1)
         mf_cli_start();
@@ -282,14 +280,14 @@ int mf_cli_run(int argc, char **argv)
         set_log_level(&cli);
         allow_plugins(&cli);
         rc = judge_environment(&cli);
-        if (rc == MF_OK && cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
+        if (rc == MF_OK && cli.verb->computes) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
+        if (rc == MF_OK) rc = mf_cli_judge_operand(&cli);
         if (rc == MF_OK) rc = cli.verb->run(&cli);
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }
     mf_cli_clear(&cli);
-    mf_free(as_called);
     return rc;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file/paths.h"
 #include "base/hint.h"
+#include "base/mem.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
@@ -63,7 +64,8 @@ static int close_stdout(int rc)
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
                    mf_cli_no_stdout ? "it is closed"
-                   : why != 0 ? strerror(why) : "a write failed");
+                   : why != 0       ? strerror(why)
+                                    : "a write failed");
 }
 
 /* A command that met a fault of the machine has not done its work, even if it could go on: a
@@ -86,8 +88,17 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_SOME_DATA] = ": --data FILE names some",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
     [MF_HINT_PATHS] =
-        ("; name the file on the command line, too (--plugin FILE, --set KEY=FILE), or use "
-         "--allow-config-plugins")};
+        ("; name the file on the command line, too (--plugin FILE, --set KEY=FILE), use "
+         "--allow-config-plugins, or trust it from now on: moefw plugin trust ")};
+
+/* A copy of the command line, with which the program can be started again: what follows removes
+ * words of its own from argv and changes the order of the others. */
+static char **whole_command(int argc, char **argv)
+{
+    char **copy = mf_alloc((size_t)argc + 1, sizeof *copy);
+    if (copy) memcpy(copy, argv, (size_t)argc * sizeof *copy);
+    return copy;
+}
 
 int moefw_main(int argc, char **argv)
 {
@@ -102,10 +113,12 @@ int moefw_main(int argc, char **argv)
     /* Verbs that only this program calls, in its child processes. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
+    char **as_called = whole_command(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
         int skip = 0;
         if (mf_compare_child_begin(argc, argv, &skip) != MF_OK) {
             fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
+            mf_free(as_called);
             return mf_status_exit(mf_error_code());
         }
         argv[skip] = argv[0];
@@ -119,7 +132,7 @@ int moefw_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
     int rc = judge_faults(MF_OK); /* as when the program's folder cannot be read */
-    if (rc == MF_OK) rc = mf_cli_run(argc, argv);
+    if (rc == MF_OK) rc = mf_cli_run(argc, argv, as_called);
     rc = close_stdout(rc);
     mf_output_close();
     rc = judge_faults(rc);
@@ -129,6 +142,7 @@ int moefw_main(int argc, char **argv)
                 mf_safe_text(mf_error_message(), false, message, sizeof message));
     }
     mf_crash_ended();
+    mf_free(as_called);
     return mf_status_exit(rc);
 }
 

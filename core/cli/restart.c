@@ -83,6 +83,6 @@ int mf_cli_restart(char **argv)
     if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("GOMP_SPINCOUNT", SPINS, 0) == 0)
         restart = true;
-    if (restart) MF_LAST(execv(mf_paths_program(), argv));
+    if (restart && argv) MF_LAST(execv(mf_paths_program(), argv));
     return MF_OK;
 }

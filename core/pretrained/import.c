@@ -6,6 +6,7 @@
 #include "pretrained/import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -88,6 +89,27 @@ static int find_tokenizer(import *im)
         mf_keys_set(&im->keys, "data.path=" MF_DATA_NONE);
     }
     return im->keys.rc;
+}
+
+/* What the configuration of the run says of training: it begins with the imported weights, and
+ * has the usual rate for all weights of such a model; dropout as config.json has it, with the
+ * absent values of transformers. Dropout of attention weights has no counterpart here. */
+static int set_training(import *im)
+{
+    mf_keys *k = &im->keys;
+    const char *name = im->family->name;
+    const bool old = strcmp(name, "gpt2") == 0 || strcmp(name, "bert") == 0;
+    const double absent = old ? 0.1 : 0;
+    const double p =
+        mf_keys_real_or(k, "resid_pdrop|hidden_dropout_prob|hidden_dropout", absent);
+    const double embedding = mf_keys_real_or(k, "embd_pdrop", p);
+    const double head = mf_keys_real_or(k, "classifier_dropout", p);
+    if (!mf_keys_setting(k, "train", "lr")) mf_keys_set(k, "train.lr=1e-5");
+    if (p > 0 && p < 0.99) mf_keys_set(k, "train.dropout=%.17g", p);
+    if (!(embedding > 0)) mf_keys_set(k, "train.dropout_embedding=no");
+    if (k->classes > 0 && head > 0 && head < 0.99)
+        mf_keys_set(k, "model.head_dropout=%.17g", head);
+    return k->rc;
 }
 
 /* Compares the files with the checksums that were recorded for them. */
@@ -267,11 +289,28 @@ static void undo(const import *im, const char *run)
     mf_fail(rc, "%s", why);
 }
 
+/* Training with the configuration of the run begins with its weights and has its tokenizer. */
+static int stand_for_itself(import *im)
+{
+    mf_config *c = im->session->config;
+    char *folder = realpath(im->dir->path, NULL);
+    const char *name = strrchr(im->dir->tokenizer, '/');
+    if (!folder || !name) {
+        free(folder);
+        return mf_fail_errno(MF_EIO, "%s", im->dir->path);
+    }
+    c->train.from = mf_arena_strdup(c->arena, folder);
+    if (im->tokenizer) c->data.tokenizer = mf_arena_strf(c->arena, "%s%s", folder, name);
+    free(folder);
+    return c->train.from && c->data.tokenizer ? MF_OK : MF_ENOMEM;
+}
+
 static int write_run(import *im)
 {
     mf_session *s = im->session;
     mf_state *state = mf_state_new();
-    int rc = state ? mf_run_files_write(s, im->dir) : MF_ENOMEM;
+    int rc = state ? stand_for_itself(im) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_run_files_write(s, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK && !im->upcycled)
         rc = mf_record_write(im->dir->path, im->family, im->folder, im->tensors, &im->ledger);
@@ -333,10 +372,11 @@ static int upcycle(import *im, const char *text)
 static int import_as(const char *folder, const char *text, bool copy, const char *run,
                      mf_import_report *ret)
 {
-    import im = {.copy = copy || text};
+import im = {.copy = copy || text };
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);
+    if (rc == MF_OK) rc = set_training(&im);
     if (rc == MF_OK) rc = make_dir(&im, run);
     if (rc == MF_OK) rc = match(&im);
     if (rc == MF_OK) rc = open_session(&im, false, &im.session);

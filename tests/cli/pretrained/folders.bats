@@ -188,6 +188,7 @@ END
     [ "$output" = "moefw: expert.limit = 3 cannot be said in the form of mixtral: its config.json means 0" ]
     [ ! -e other ]
     rm -r run/pretrained
+    sed -i 's/^from = .*/from =/' run/config.ini # the import that it is a copy of
     run "$MOEFW" export hf run -o other
     [ "$status" -eq 3 ]
     [[ "$output" == *"neither this run nor one that it began with was imported"* ]]
