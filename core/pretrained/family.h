@@ -48,6 +48,7 @@ typedef struct mf_family {
      * names are the same. */
     const char *file_part, *module_part;
     const mf_family_rule *rules;
+    const mf_key_default *defaults; /* of keys that config.json lacks (families/defaults.c) */
     /* Reads config.json: writes our settings and the numbers of mf_keys. */
     void (*settings)(mf_keys *k);
 } mf_family;

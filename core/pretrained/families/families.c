@@ -74,7 +74,8 @@ static void judge_quantization(mf_keys *k)
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
-    *ret = (mf_keys){.path = path, .json = config, .arena = arena};
+    *ret = (mf_keys){
+        .path = path, .json = config, .arena = arena, .defaults = family->defaults};
     judge_quantization(ret);
     family->settings(ret);
     mf_keys_set(ret, "train.batch=1");

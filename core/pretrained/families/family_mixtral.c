@@ -4,9 +4,9 @@
 
 static void settings(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-5);
-    mf_keys_rope(k, 1e6, NULL);
-    mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
     mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1,
                    k->layers);
 }
@@ -32,4 +32,4 @@ const mf_family mf_family_mixtral = {
     .file_part = ".block_sparse_moe.",
     .module_part = ".mlp.",
     .rules = rules,
-    .settings = settings};
+    .defaults = mf_defaults_mixtral, .settings = settings};

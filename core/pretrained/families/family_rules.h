@@ -5,6 +5,12 @@
 
 #include "pretrained/family.h"
 
+/* The tables of defaults.c. */
+extern const mf_key_default mf_defaults_bert[], mf_defaults_gpt2[], mf_defaults_llama[],
+    mf_defaults_mixtral[], mf_defaults_olmoe[], mf_defaults_qwen2_moe[],
+    mf_defaults_qwen3_moe[], mf_defaults_gpt_oss[], mf_defaults_deepseek_v2[],
+    mf_defaults_deepseek_v3[];
+
 #define MF_RULES_END                                                                           \
     {                                                                                          \
         NULL, NULL, MF_PART_ALL, 0, NULL                                                       \
