@@ -161,6 +161,7 @@ CORE += core/pretrained/match.c
 CORE += core/pretrained/match.h
 CORE += core/pretrained/weights/packed.c
 CORE += core/pretrained/weights/packed.h
+CORE += core/pretrained/quantized.c
 CORE += core/pretrained/record.c
 CORE += core/pretrained/record.h
 CORE += core/pretrained/stored.c

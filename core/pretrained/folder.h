@@ -1,7 +1,7 @@
 /* pretrained/folder.h: a model folder in the form of Hugging Face, opened for reading.
  *
- * A folder holds config.json and safetensors files: model.safetensors, or the shards that
- * model.safetensors.index.json names. Opening reads headers only; it checks that every shard is
+ * A folder holds config.json and safetensors files: model.safetensors, or without it the shards
+ * that model.safetensors.index.json names. Opening reads headers only; it checks that every shard is
  * there, that index and shards name the same tensors, and that no name occurs twice. A file of
  * the folder is never changed.
  *

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "pretrained/quantized.h"
 
 extern const mf_family mf_family_bert, mf_family_deepseek_v2, mf_family_deepseek_v3,
     mf_family_gpt2, mf_family_gpt_oss, mf_family_llama, mf_family_mixtral, mf_family_olmoe,
@@ -57,26 +58,12 @@ int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
     return unknown(path, type);
 }
 
-/* Refuses weights of a form that is not read. */
-static void judge_quantization(mf_keys *k)
-{
-    const mf_json *q = mf_json_get(k->json, "quantization_config");
-    const char *method = mf_json_string(mf_json_get(q, "quant_method"), NULL),
-               *format = mf_json_string(mf_json_get(q, "checkpoint_format"), NULL);
-    if (!mf_keys_has(k, "quantization_config")) return;
-    if (method && strcmp(method, "mxfp4") == 0) return;
-    if (!method || strcmp(method, "gptq") != 0 || (format && strcmp(format, "gptq") != 0) ||
-        mf_json_int_or_0(q, "bits") != 4)
-        mf_keys_refuse(k, "quantization_config",
-                       "expected quant_method mxfp4, or gptq of 4 bits in format gptq");
-}
-
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
     *ret = (mf_keys){
         .path = path, .json = config, .arena = arena, .defaults = family->defaults};
-    judge_quantization(ret);
+    mf_quantized_judge(ret);
     family->settings(ret);
     mf_keys_set(ret, "train.batch=1");
     mf_keys_set(ret, "train.dtype=f32");

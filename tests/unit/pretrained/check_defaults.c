@@ -373,7 +373,7 @@ START_TEST(logits)
     snprintf(name, sizeof name, "defaults/%s", cases[_i]);
     make_folder(name, folder);
     mf_remove_tree(run);
-    must(mf_import(folder, run, &report));
+    must(mf_import(folder, NULL, run, &report));
     must(mf_load_run_as(run, &o, &change, &s, &step));
     must(mf_tokens_read(golden(name, ".safetensors"), s, &t));
     remove(path);

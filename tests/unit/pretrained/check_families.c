@@ -38,7 +38,7 @@ static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_k
 
 static void refused(const char *text, const char *why)
 {
-    char expected[512];
+    char expected[768];
     mf_arena *arena = mf_arena_new();
     mf_json *json;
     mf_keys k;
@@ -59,12 +59,21 @@ START_TEST(values_that_are_refused)
         {LLAMA ",\"rope_parameters\":{\"rope_theta\":1e10}",
          "rope_theta: expected a number from 1 to 1e9, found 1e+10"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found awq; take the folder that it was made of; 'moefw quantize' makes 4 bits of its run"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found gptq of 8 bits in format gptq; GPTQModel writes 4 bits in format gptq"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
                "\"checkpoint_format\":\"gptq_v2\"}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+               "\"format\":\"gptq_v2\"}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"bits\":4}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found no quant_method; take the folder that it was made of; 'moefw quantize' makes 4 bits of its run"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found fp8; AutoModelForCausalLM.from_pretrained('FOLDER', quantization_config=FineGrainedFP8Config(dequantize=True)).save_pretrained('NEW') of transformers writes plain weights"},
+        {LLAMA ",\"compression_config\":{\"quant_method\":\"compressed-tensors\"}",
+         "compression_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, found compressed-tensors; AutoModelForCausalLM.from_pretrained('FOLDER', quantization_config=CompressedTensorsConfig(dequantize=True)).save_pretrained('NEW') of transformers writes plain weights"},
         {GPT2 ",\"add_cross_attention\":true", "add_cross_attention: expected false"},
         {BERT ",\"problem_type\":\"regression\"",
          "problem_type: expected single_label_classification"},

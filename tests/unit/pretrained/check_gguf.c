@@ -37,7 +37,7 @@ static int convert(const char *folder, mf_st_dtype dtype, const char *name, char
     snprintf(out, PATH, "%s/%s.gguf", scratch_dir(), name);
     must(mf_remove_tree(run));
     remove(out);
-    must(mf_import(folder, run, &report));
+    must(mf_import(folder, NULL, run, &report));
     mf_free(report.run);
     const int rc = mf_export_gguf(run, out, &o, &path);
     if (rc == MF_OK) ck_assert_str_eq(path, out);

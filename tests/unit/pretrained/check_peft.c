@@ -44,7 +44,7 @@ static void import(const char *folder, const char *onto, const char *run)
 {
     mf_import_report r = {0};
     mf_remove_tree(run);
-    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, run, &r));
+    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, NULL, run, &r));
     mf_free(r.run);
 }
 

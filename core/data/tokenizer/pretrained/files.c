@@ -270,19 +270,28 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     return rc;
 }
 
+/* A folder with a vocabulary of another form has a tokenizer that cannot be read. */
 static int no_vocabulary(const char *folder)
 {
-    char *path = mf_strf("%s/tokenizer.model", folder);
-    const bool binary = path && mf_exists(path);
-    mf_free(path);
+    static const char *const others[] = {"tokenizer.model", "sentencepiece.bpe.model",
+                                         "spiece.model",    "tiktoken.model",
+                                         "qwen.tiktoken",   "tekken.json"};
+    const char *other = NULL;
+    for (size_t i = 0; !other && i < sizeof others / sizeof *others; i++) {
+        char *path = mf_path_join(folder, others[i]);
+        if (path && mf_exists(path)) other = others[i];
+        mf_free(path);
+    }
+    if (other)
+        return mf_fail(MF_EINPUT,
+                       "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
+                       "vocab.txt; %s is not read: AutoTokenizer.from_pretrained(FOLDER)"
+                       ".save_pretrained(FOLDER) writes tokenizer.json",
+                       folder, other);
     return mf_fail(MF_ENOTFOUND,
                    "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
-                   "vocab.txt%s",
-                   folder,
-                   binary
-                       ? "; tokenizer.model is not read: AutoTokenizer.from_pretrained(FOLDER)"
-                         ".save_pretrained(FOLDER) writes tokenizer.json"
-                       : "");
+                   "vocab.txt",
+                   folder);
 }
 
 int mf_pretrained_read_folder(const char *folder, mf_tokenizer **ret)
