@@ -150,6 +150,18 @@ static int read_chat(const mf_pt_files *f, const mf_json *config, mf_pretrained 
     return t->chat_template ? MF_OK : MF_ENOMEM;
 }
 
+/* Templates name ids, which must be those of tokens. */
+static int judge_templates(const char *where, const mf_pretrained *t)
+{
+    for (int pair = 0; pair < 2; pair++)
+        for (int i = 0; i < t->base.template[pair].n; i++)
+            if (t->base.template[pair].item[i].id >= t->base.pieces)
+                return mf_fail(MF_EINPUT,
+                               "%s: \"post_processor\": expected ids below %d, found %d", where,
+                               (int)t->base.pieces, (int)t->base.template[pair].item[i].id);
+    return MF_OK;
+}
+
 static int fill(const char *where, bool folder, const mf_json *document, mf_pretrained *t)
 {
     mf_json *config = NULL, *map = NULL;
@@ -172,7 +184,8 @@ static int fill(const char *where, bool folder, const mf_json *document, mf_pret
     if (rc == MF_OK) rc = read_chat(f, config, t);
     mf_json_free(config);
     mf_json_free(map);
-    return rc == MF_OK ? mf_pt_show(where, t) : rc;
+    if (rc == MF_OK) rc = mf_pt_show(where, t);
+    return rc == MF_OK ? judge_templates(where, t) : rc;
 }
 
 /* Makes a tokenizer of the files, of which it takes ownership, also if it fails. where: the
