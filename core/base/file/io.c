@@ -19,8 +19,7 @@ int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size)
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
-        if (errno == ELOOP)
-            return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
+        if (errno == ELOOP) return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
         return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     }
     if (fstat(fd, &st) != 0) {

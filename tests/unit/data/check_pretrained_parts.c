@@ -499,7 +499,8 @@ START_TEST(bad_files)
          "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}]}}",
          "\"special_tokens\": expected \"<s>\" with \"ids\""},
         {"{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
-         "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{\"ids\":["
+         "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{"
+         "\"ids\":["
          "8]}}}}",
          "\"post_processor\": expected ids below 8, found 8"},
         {"{\"format\":\"moefw-tokenizer\",\"version\":1,\"kind\":\"pretrained\",\"specials\":[]"
@@ -570,8 +571,9 @@ START_TEST(as_the_library)
     mf_json_free(doc);
     mf_free(text);
     /* a byte that the vocabulary lacks, and no token stands for such bytes */
-    mf_tokenizer *t = parse("{\"pre_tokenizer\":" BYTES ",\"model\":{\"type\":\"BPE\",\"vocab\":{"
-                            "\"a\":0},\"merges\":[]}}");
+    mf_tokenizer *t =
+        parse("{\"pre_tokenizer\":" BYTES ",\"model\":{\"type\":\"BPE\",\"vocab\":{"
+              "\"a\":0},\"merges\":[]}}");
     mf_ids ids = {0};
     ck_assert_int_eq(mf_tokenizer_encode(t, "f", "aa b", 4, &ids), MF_EINPUT);
     ck_assert_str_eq(mf_error_message(),
@@ -585,10 +587,11 @@ END_TEST
 /* A template names ids, which may be several, and others than the token's own. */
 START_TEST(ids_of_templates)
 {
-    mf_tokenizer *t = parse("{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\","
-                            "\"single\":[{\"SpecialToken\":{\"id\":\"X\",\"type_id\":0}},"
-                            "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"X\":{"
-                            "\"ids\":[2,7]}}}}");
+    mf_tokenizer *t =
+        parse("{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\","
+              "\"single\":[{\"SpecialToken\":{\"id\":\"X\",\"type_id\":0}},"
+              "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"X\":{"
+              "\"ids\":[2,7]}}}}");
     check_wrapped(t, false, "274", "");
     mf_tokenizer_free(t);
     t = parse("{" MODEL ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"X\",3],"

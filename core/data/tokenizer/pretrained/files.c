@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/file/lfs.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
 #include "data/tokenizer/tokenizer_kinds.h"
@@ -274,6 +275,7 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     int rc = mf_exists(path)         ? mf_read_file(path, FILE_MAX, &f->text[file], &f->n[file])
              : mf_faults() != before ? mf_fail(MF_EIO, "%s: cannot look at it", path)
                                      : MF_OK;
+    if (rc == MF_OK && f->text[file]) rc = mf_lfs_judge(path, f->text[file], f->n[file]);
     if (rc == MF_OK && f->text[file]) {
         const size_t valid = mf_utf8_check(f->text[file], f->n[file]);
         if (valid < f->n[file])
@@ -296,11 +298,12 @@ static int no_vocabulary(const char *folder)
         mf_free(path);
     }
     if (other)
-        return mf_fail(MF_EINPUT,
-                       "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
-                       "vocab.txt; %s is not read: AutoTokenizer.from_pretrained(FOLDER)"
-                       ".save_pretrained(FOLDER) writes tokenizer.json",
-                       folder, other);
+        return mf_fail(
+            MF_EINPUT,
+            "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
+            "vocab.txt; %s is not read: AutoTokenizer.from_pretrained(FOLDER)"
+            ".save_pretrained(FOLDER) writes tokenizer.json",
+            folder, other);
     return mf_fail(MF_ENOTFOUND,
                    "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
                    "vocab.txt",

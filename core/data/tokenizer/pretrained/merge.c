@@ -98,9 +98,9 @@ static int add_waiting(const mf_pt_model *m, size_t *unknown, mf_pt_found *f)
     return n > 0 ? add_symbol(f, m->unk, n) : MF_OK;
 }
 
-/* A character that is no symbol: its bytes, <unk>, or nothing. As in the library, <unk> waits for
- * the next character that is known, and bytes of others go before it. *unknown: the bytes of the
- * <unk> that waits. */
+/* A character that is no symbol: its bytes, <unk>, or nothing. As in the library, <unk>
+ * waits for the next character that is known, and bytes of others go before it. *unknown:
+ * the bytes of the <unk> that waits. */
 static int add_unknown(const mf_pt_model *m, const char *text, size_t n, size_t *unknown,
                        mf_pt_found *f)
 {
@@ -118,10 +118,11 @@ static int add_unknown(const mf_pt_model *m, const char *text, size_t n, size_t 
 
 static int no_token(unsigned char byte)
 {
-    return mf_fail(MF_EINPUT,
-                   "the text has byte 0x%02x, which has no token in this vocabulary and would be "
-                   "lost; expected texts without it",
-                   byte);
+    return mf_fail(
+        MF_EINPUT,
+        "the text has byte 0x%02x, which has no token in this vocabulary and would be "
+        "lost; expected texts without it",
+        byte);
 }
 
 static int add_symbols(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f)

@@ -2,8 +2,8 @@
  * tokenizer.json. Encoding finds added tokens, normalizes the text between them, cuts it into
  * words, and divides each word into tokens; each part has a file of its own. What a file asks
  * for and no part can do is refused when the file is read, so encoding fails only for text that
- * is not UTF-8 or has a byte without token, for 2^31 bytes or more at once, or for lack of
- * memory. */
+ * is not UTF-8 or has a byte without token, for 2^31 bytes or more at once, or for want of a
+ * block of memory. */
 #ifndef MF_DATA_PRETRAINED_H
 #define MF_DATA_PRETRAINED_H
 
@@ -15,12 +15,12 @@
 /* ---- what code points are for the library (versions.c) ---- */
 uint32_t mf_pt_category(uint32_t c); /* of regular expressions, as a set of one or more */
 uint32_t mf_pt_lower(uint32_t c);
-bool mf_pt_is_word(uint32_t c);   /* \w */
-bool mf_pt_is_accent(uint32_t c); /* what BERT removes with strip_accents */
-bool mf_pt_is_mark(uint32_t c);   /* what StripAccents removes */
-bool mf_pt_has_form(uint32_t c);  /* false: normal forms leave it where and as it is */
+bool mf_pt_is_word(uint32_t c);    /* \w */
+bool mf_pt_is_accent(uint32_t c);  /* what BERT removes with strip_accents */
+bool mf_pt_is_mark(uint32_t c);    /* what StripAccents removes */
+bool mf_pt_has_form(uint32_t c);   /* false: normal forms leave it where and as it is */
 bool mf_pt_is_control(uint32_t c); /* what BERT removes with clean_text */
-bool mf_pt_is_sign(uint32_t c); /* beyond ASCII: what BERT makes a word of its own */
+bool mf_pt_is_sign(uint32_t c);    /* beyond ASCII: what BERT makes a word of its own */
 
 /* ---- text with the origin of its bytes (text.c) ---- */
 typedef struct mf_pt_text {
@@ -207,7 +207,7 @@ typedef struct mf_pretrained {
     mf_pt_decoding decoding;
     mf_pt_added_token *added; /* [added_names.n] */
     mf_strings added_names;
-    int64_t added_last; /* the largest of their ids; -1: none */
+    int64_t added_last;       /* the largest of their ids; -1: none */
     mf_pt_trie plain, normal; /* added tokens that are sought before, after normalization */
     char *shown;              /* the texts of all ids, one after the other */
     size_t *shown_begin;      /* [pieces + 1] */

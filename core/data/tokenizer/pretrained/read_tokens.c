@@ -117,12 +117,14 @@ static int read_added(const char *source, const mf_json *v, size_t i, mf_pretrai
                        "same as in the vocabulary",
                        source, i);
     /* The library gives a new token the next id, whatever the file says. */
-    const int64_t size = t->model.names.n, next = t->added_last >= size ? t->added_last + 1 : size;
+    const int64_t size = t->model.names.n,
+                  next = t->added_last >= size ? t->added_last + 1 : size;
     if (known < 0 && id != next)
-        return mf_fail(MF_EINPUT,
-                       "%s: \"added_tokens\": entry %zu, \"%.40s\": expected id %lld, which is the "
-                       "next one and which tokenizers gives it, found %lld",
-                       source, i, name, (long long)next, (long long)id);
+        return mf_fail(
+            MF_EINPUT,
+            "%s: \"added_tokens\": entry %zu, \"%.40s\": expected id %lld, which is the "
+            "next one and which tokenizers gives it, found %lld",
+            source, i, name, (long long)next, (long long)id);
     if (id > t->added_last) t->added_last = id;
     int rc = mf_strings_add(&t->added_names, name, n, &index, &new);
     if (rc == MF_OK && !new)

@@ -339,8 +339,7 @@ size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop)
 {
     const size_t begin = at;
     for (letter l; (l = letter_at(text, n, at)).n > 0; at += l.n) {
-        const bool sign =
-            l.c < 0x80 ? (l.is & PUNCT) != 0 : mf_pt_is_sign(l.c);
+        const bool sign = l.c < 0x80 ? (l.is & PUNCT) != 0 : mf_pt_is_sign(l.c);
         const bool alone = sign || (l.is & SPACE);
         if (alone && at > begin) break;
         *drop = (l.is & SPACE) != 0;

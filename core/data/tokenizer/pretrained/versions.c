@@ -1,19 +1,10 @@
-/* data/tokenizer/pretrained/versions.c: what the library tokenizers (0.23) takes code points for.
- * Its parts have tables of their own ages: regular expressions, words and lower case are of Unicode
- * 16 and later, marks, punctuation and normal forms of about Unicode 9. Ids depend on that, so it is
- * followed, whichever tables utf8proc has. */
+/* data/tokenizer/pretrained/versions.c: what the library tokenizers (0.23) takes code
+ * points for. Its parts have tables of their own ages: regular expressions, words and lower
+ * case are of Unicode 16 and later, marks, punctuation and normal forms of about Unicode 9.
+ * Ids depend on that, so it is followed, whichever tables utf8proc has. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "data/tokenizer/letters.h"
-
-typedef struct range {
-    uint32_t from, to;
-} range;
-
-typedef struct set_range {
-    uint32_t from, to;
-    int32_t value;
-} set_range;
 
 #include "data/tokenizer/pretrained/versions_tables.h"
 

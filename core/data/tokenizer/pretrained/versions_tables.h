@@ -1,4 +1,14 @@
 /* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */
+#include "base/text/unicode.h"
+
+typedef struct range {
+    uint32_t from, to;
+} range;
+
+typedef struct set_range {
+    uint32_t from, to;
+    int32_t value;
+} set_range;
 
 /* Assigned in Unicode 15.1 and 16. */
 static const set_range late[] = {

@@ -7,6 +7,17 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 ALL = [c for c in range(0x80, 0x110000) if not 0xD800 <= c <= 0xDFFF]
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cf Co".split()
+TYPES = """#include "base/text/unicode.h"
+
+typedef struct range {
+    uint32_t from, to;
+} range;
+
+typedef struct set_range {
+    uint32_t from, to;
+    int32_t value;
+} set_range;
+"""
 SETS = {"Lu": "MF_UC_LU", "Ll": "MF_UC_LL", "Lt": "MF_UC_LT", "Lm": "MF_UC_LM", "Lo": "MF_UC_LO", "M": "MF_UC_MARK", "N": "MF_UC_NUMBER", "P": "MF_UC_PUNCTUATION", "S": "MF_UC_SYMBOL"}
 
 
@@ -84,7 +95,8 @@ def main():
     cats = categories()
     late = {c: cats[c] for c in ALL if c in cats and lib.utf8proc_category(c) == 0}
     group = lambda c: late[c] if late[c][0] == "L" else late[c][0]
-    print("/* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */\n", file=OUT)
+    print("/* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */", file=OUT)
+    print(TYPES, file=OUT)
     table("Assigned in Unicode 15.1 and 16.", "late", ranges(late, group), lambda k: SETS[k])
     punctuation = {c for c in ALL if len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{chr(c)}b")) == 3}
     table("Punctuation of Unicode 16 that is none for BERT.", "no_punctuation", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "P"} - punctuation))
