@@ -1,7 +1,8 @@
-/* generate/generation.c: reads generation_config.json, or without it the same keys of config.json,
- * as transformers does. Without do_sample keys count one by one; with do_sample = true those that
- * are not there have the values of transformers. Ids that end a text are also those of config.json
- * if generation_config.json has none: transformers would never end then. */
+/* generate/generation.c: reads generation_config.json, or without it the same keys of
+ * config.json, as transformers does. Without do_sample keys count one by one; with
+ * do_sample = true those that are not there have the values of transformers. Ids that end a
+ * text are also those of config.json if generation_config.json has none: transformers would
+ * never end then. */
 #include "generate/generation.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* generate/generation.h: generation_config.json of an imported model, or config.json without it:
- * how its texts are to be written unless the caller says otherwise. */
+/* generate/generation.h: generation_config.json of an imported model, or config.json
+ * without it: how its texts are to be written unless the caller says otherwise. */
 #ifndef MF_GENERATE_GENERATION_H
 #define MF_GENERATE_GENERATION_H
 

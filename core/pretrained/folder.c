@@ -164,8 +164,7 @@ static int list_tensors(mf_folder *f)
     for (int64_t i = 1; i < f->n; i++)
         if (strcmp(f->tensors[i - 1].tensor->name, f->tensors[i].tensor->name) == 0)
             return mf_fail(MF_EINPUT, "%s: tensor '%s' is in %s and in %s", f->path,
-                           f->tensors[i].tensor->name,
-                           f->shard_names[f->tensors[i - 1].shard],
+                           f->tensors[i].tensor->name, f->shard_names[f->tensors[i - 1].shard],
                            f->shard_names[f->tensors[i].shard]);
     return MF_OK;
 }
@@ -222,7 +221,8 @@ static int open_weights(mf_folder *f)
          *model = mf_path_join(f->path, MF_FOLDER_MODEL);
     int rc = index && model ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(model)) {
-        /* An index is left from another form of the model: transformers, too, takes the file. */
+        /* An index is left from another form of the model: transformers, too, takes
+         * the file. */
         if (mf_exists(index))
             mf_log(MF_LOG_WARN,
                    "%s: " MF_FOLDER_MODEL " is read, as transformers does; " MF_FOLDER_INDEX

@@ -13,8 +13,8 @@ enum { KEY_MAX = 64 };
 
 /* ---- single keys ---- */
 
-/* The value of the first spelling that is there, null too, and its length in the name. NULL: none
- * is there. */
+/* The value of the first spelling that is there, null too, and its length in the name.
+ * NULL: none is there. */
 static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int *ret_n)
 {
     char one[KEY_MAX];

@@ -1,11 +1,11 @@
 /* pretrained/keys.h: reads the keys of a config.json and collects our settings.
  *
  * A key that is absent has the value of the family's table of defaults, which is that of
- * transformers (families/defaults.c). null is a value: functions with `_or` say what it means
- * here, the others refuse it, as transformers does. A name may list spellings, separated by '|':
- * the first that is there is read, and the last is that of the table. A reading keeps its first
- * error in `rc`; after it, calls do nothing, so a family checks once, at the end. All errors are
- * MF_EINPUT with file and key named, or MF_ENOMEM. */
+ * transformers (families/defaults.c). null is a value: functions with `_or` say what it
+ * means here, the others refuse it, as transformers does. A name may list spellings,
+ * separated by '|': the first that is there is read, and the last is that of the table. A
+ * reading keeps its first error in `rc`; after it, calls do nothing, so a family checks
+ * once, at the end. All errors are MF_EINPUT with file and key named, or MF_ENOMEM. */
 #ifndef MF_PRETRAINED_KEYS_H
 #define MF_PRETRAINED_KEYS_H
 
@@ -73,8 +73,8 @@ void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
 /* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
- * rope_parameters, else of the table. *ret_softmax: factor on attention scores that mscale_all_dim
- * asks for, else 1; NULL: the family has none. */
+ * rope_parameters, else of the table. *ret_softmax: factor on attention scores that
+ * mscale_all_dim asks for, else 1; NULL: the family has none. */
 void mf_keys_rope(mf_keys *k, double *ret_softmax);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model

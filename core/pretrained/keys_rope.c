@@ -1,7 +1,7 @@
-/* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24: rope_scaling
- * if it holds something, else rope_parameters if it is there, else the family's numbers. rope_theta
- * in that object is stronger than the key beside it. A number that the kind of scaling needs has
- * no default, except original_max_position_embeddings. */
+/* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24:
+ * rope_scaling if it holds something, else rope_parameters if it is there, else the
+ * family's numbers. rope_theta in that object is stronger than the key beside it. A number
+ * that the kind of scaling needs has no default, except original_max_position_embeddings. */
 #include "pretrained/keys.h"
 
 #include <math.h>
@@ -51,8 +51,9 @@ static double needed(const rope *r, const char *key)
     const char *usual;
     const found f = find(r, key, &v, &usual);
     if (f != FOUND)
-        mf_keys_refuse(r->k, r->name, "%s: expected a number, which rope_type %s needs, found %s",
-                       key, r->type, f == FOUND_NULL ? "null" : "nothing");
+        mf_keys_refuse(r->k, r->name,
+                       "%s: expected a number, which rope_type %s needs, found %s", key,
+                       r->type, f == FOUND_NULL ? "null" : "nothing");
     return number(r, key, 1, 1);
 }
 
@@ -137,7 +138,8 @@ static void scale_rope(const rope *r, double *ret_softmax)
         factor = (double)k->seq / original;
     else
         factor = needed(r, "factor");
-    if (number(r, "partial_rotary_factor", mf_keys_real_or(k, "partial_rotary_factor", 1), 1) != 1)
+    if (number(r, "partial_rotary_factor", mf_keys_real_or(k, "partial_rotary_factor", 1), 1) !=
+        1)
         mf_keys_refuse(k, r->name, "partial_rotary_factor: expected 1 with rope_type %s",
                        r->type);
     const double all = number(r, "mscale_all_dim", 0, 0);

@@ -1,8 +1,8 @@
 /* pretrained/quantized.c: judges quantization_config of config.json, and the zeros of GPTQ.
  *
- * Two keys name the format of GPTQ, checkpoint_format and format; files exist whose keys say
- * version 1, or nothing, and whose zeros are of version 2. Read as version 1 all weights would be
- * off by one scale, so the zeros themselves are looked at. */
+ * Two keys name the format of GPTQ, checkpoint_format and format; files exist whose keys
+ * say version 1, or nothing, and whose zeros are of version 2. Read as version 1 all
+ * weights would be off by one scale, so the zeros themselves are looked at. */
 #include "pretrained/quantized.h"
 
 #include <stdio.h>
@@ -61,10 +61,11 @@ void mf_quantized_judge(mf_keys *k)
                      format ? format : "gptq");
         else if (name)
             snprintf(found, sizeof found, "%.64s", name);
-        mf_keys_refuse(k, keys[i],
-                       "expected quant_method mxfp4, or gptq of 4 bits in format gptq, found %s; "
-                       "%s",
-                       found, converter(name));
+        mf_keys_refuse(
+            k, keys[i],
+            "expected quant_method mxfp4, or gptq of 4 bits in format gptq, found %s; "
+            "%s",
+            found, converter(name));
     }
 }
 
@@ -78,8 +79,8 @@ static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[3])
     int32_t words[PIECE];
     for (uint64_t at = 0; at < t->count; at += PIECE) {
         const uint64_t n = t->count - at < PIECE ? t->count - at : PIECE;
-        const int rc = mf_st_read_part(file, t, words, (size_t)n * sizeof *words,
-                                       at * sizeof *words);
+        const int rc =
+            mf_st_read_part(file, t, words, (size_t)n * sizeof *words, at * sizeof *words);
         if (rc != MF_OK) return rc;
         for (uint64_t i = 0; i < n; i++) {
             ret[0] += words[i] == SEVEN;
@@ -109,11 +110,12 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
         for (int j = 0; j < 3; j++)
             all[j] += n[j];
     }
-    /* Version 1 has 7 for symmetric weights; without that key some zeros may be 8, but not all. */
+    /* Version 1 has 7 for symmetric weights; without that key some zeros may be 8,
+     * but not all. */
     if (!first || (!sym && all[1] < all[2])) return MF_OK;
-    return mf_fail(MF_EINPUT,
-                   "%s: tensor '%s': zeros are stored as 8, which is format gptq_v2 where %s, but "
-                   "config.json says format gptq, where they are 7; GPTQModel writes format gptq",
-                   f->path, first->name,
-                   sym ? "quantization_config has sym = true" : "all of them are");
+    return mf_fail(
+        MF_EINPUT,
+        "%s: tensor '%s': zeros are stored as 8, which is format gptq_v2 where %s, but "
+        "config.json says format gptq, where they are 7; GPTQModel writes format gptq",
+        f->path, first->name, sym ? "quantization_config has sym = true" : "all of them are");
 }

@@ -73,8 +73,7 @@ static int run(const mf_cli *cli)
                      "%s is an adapter of PEFT: expected --onto BASE, the run of its model",
                      folder);
     if (rc == MF_OK)
-        rc = onto ? mf_import_adapter(folder, onto, out, &r)
-                  : mf_import(folder, &o, out, &r);
+        rc = onto ? mf_import_adapter(folder, onto, out, &r) : mf_import(folder, &o, out, &r);
     if (rc == MF_OK && mf_cli_json(cli)) {
         rc = print_json(&r);
     } else if (rc == MF_OK) {

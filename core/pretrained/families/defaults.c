@@ -1,10 +1,11 @@
-/* families/defaults.c: what a config.json means that lacks a key, as in transformers 5.24.0: the
- * defaults of the fields of its configuration classes, the base of rope that these have, and
- * the numbers of rope that a configuration without any gets. Only keys that are read here are
- * listed. tests/golden/pretrained/defaults has the values as transformers says them.
+/* families/defaults.c: what a config.json means that lacks a key, as in transformers
+ * 5.24.0: the defaults of the fields of its configuration classes, the base of rope that
+ * these have, and the numbers of rope that a configuration without any gets. Only keys that
+ * are read here are listed. tests/golden/pretrained/defaults has the values as transformers
+ * says them.
  *
- * Keys whose comment says "older files" are of models' own programs; transformers does not read
- * them, and computes what is listed. */
+ * Keys whose comment says "older files" are of models' own programs; transformers does not
+ * read them, and computes what is listed. */
 #include "pretrained/families/family_rules.h"
 
 #define END                                                                                    \
@@ -12,18 +13,19 @@
         NULL, NULL                                                                             \
     }
 
-const mf_key_default mf_defaults_bert[] = {{"vocab_size", "30522"},
-                                           {"hidden_size", "768"},
-                                           {"num_hidden_layers", "12"},
-                                           {"num_attention_heads", "12"},
-                                           {"intermediate_size", "3072"},
-                                           {"hidden_act", "gelu"},
-                                           {"max_position_embeddings", "512"},
-                                           {"type_vocab_size", "2"},
-                                           {"layer_norm_eps", "1e-12"},
-                                           {"is_decoder", "false"},
-                                           {"position_embedding_type", "absolute"}, /* older files */
-                                           END};
+const mf_key_default mf_defaults_bert[] = {
+    {"vocab_size", "30522"},
+    {"hidden_size", "768"},
+    {"num_hidden_layers", "12"},
+    {"num_attention_heads", "12"},
+    {"intermediate_size", "3072"},
+    {"hidden_act", "gelu"},
+    {"max_position_embeddings", "512"},
+    {"type_vocab_size", "2"},
+    {"layer_norm_eps", "1e-12"},
+    {"is_decoder", "false"},
+    {"position_embedding_type", "absolute"}, /* older files */
+    END};
 
 const mf_key_default mf_defaults_gpt2[] = {{"vocab_size", "50257"},
                                            {"n_positions", "1024"},
@@ -175,35 +177,22 @@ const mf_key_default mf_defaults_gpt_oss[] = {
     {"rope_parameters.original_max_position_embeddings", "4096"},
     END};
 
-const mf_key_default mf_defaults_deepseek_v2[] = {{"vocab_size", "102400"},
-                                                  {"hidden_size", "4096"},
-                                                  {"intermediate_size", "11008"},
-                                                  {"num_hidden_layers", "32"},
-                                                  {"num_attention_heads", "32"},
-                                                  {"num_key_value_heads", "null"},
-                                                  {"hidden_act", "silu"},
-                                                  {"max_position_embeddings", "2048"},
-                                                  {"rms_norm_eps", "1e-06"},
-                                                  {"tie_word_embeddings", "false"},
-                                                  {"attention_bias", "false"},
-                                                  {"first_k_dense_replace", "0"},
-                                                  {"kv_lora_rank", "512"},
-                                                  {"q_lora_rank", "1536"},
-                                                  {"qk_nope_head_dim", "128"},
-                                                  {"qk_rope_head_dim", "64"},
-                                                  {"v_head_dim", "128"},
-                                                  {"n_group", "null"},
-                                                  {"topk_group", "null"},
-                                                  {"topk_method", "greedy"},
-                                                  {"norm_topk_prob", "false"},
-                                                  {"routed_scaling_factor", "1.0"},
-                                                  {"n_routed_experts", "64"},
-                                                  {"n_shared_experts", "2"},
-                                                  {"num_experts_per_tok", "null"},
-                                                  {"moe_intermediate_size", "1407"},
-                                                  {"scoring_func", "softmax"}, /* older files */
-                                                  {"rope_theta", "10000.0"},
-                                                  END};
+const mf_key_default mf_defaults_deepseek_v2[] = {
+    {"vocab_size", "102400"},        {"hidden_size", "4096"},
+    {"intermediate_size", "11008"},  {"num_hidden_layers", "32"},
+    {"num_attention_heads", "32"},   {"num_key_value_heads", "null"},
+    {"hidden_act", "silu"},          {"max_position_embeddings", "2048"},
+    {"rms_norm_eps", "1e-06"},       {"tie_word_embeddings", "false"},
+    {"attention_bias", "false"},     {"first_k_dense_replace", "0"},
+    {"kv_lora_rank", "512"},         {"q_lora_rank", "1536"},
+    {"qk_nope_head_dim", "128"},     {"qk_rope_head_dim", "64"},
+    {"v_head_dim", "128"},           {"n_group", "null"},
+    {"topk_group", "null"},          {"topk_method", "greedy"},
+    {"norm_topk_prob", "false"},     {"routed_scaling_factor", "1.0"},
+    {"n_routed_experts", "64"},      {"n_shared_experts", "2"},
+    {"num_experts_per_tok", "null"}, {"moe_intermediate_size", "1407"},
+    {"scoring_func", "softmax"}, /* older files */
+    {"rope_theta", "10000.0"},       END};
 
 const mf_key_default mf_defaults_deepseek_v3[] = {{"vocab_size", "129280"},
                                                   {"hidden_size", "7168"},

@@ -25,8 +25,9 @@ const mf_family *const mf_families[] = {&mf_family_bert,
 
 enum { NAMES_MAX = 64, LIST_MAX = 512 };
 
-static int unknown(const char *path, const char *type)
+static int unknown(const char *path, const char *type, const mf_json *config)
 {
+    char other[512];
     const char *names[NAMES_MAX + 1];
     char list[LIST_MAX] = "";
     size_t at = 0;
@@ -42,6 +43,12 @@ static int unknown(const char *path, const char *type)
     if (!type)
         return mf_fail(MF_EINPUT, "%s: expected a text \"model_type\", one of %s", path, list);
     const char *near = mf_nearest(type, names);
+    if (mf_family_nearest(config, type, other, sizeof other) && (!near || strchr(other, ',')))
+        return mf_fail(
+            MF_EINPUT,
+            "%s: model_type: expected one of %s, found '%.64s'; the nearest architecture "
+            "is %s",
+            path, list, type, other);
     return mf_fail(MF_EINPUT, "%s: model_type: expected one of %s, found '%.64s'%s%s%s", path,
                    list, type, near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
 }
@@ -55,14 +62,14 @@ int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
                 *ret = mf_families[i];
                 return MF_OK;
             }
-    return unknown(path, type);
+    return unknown(path, type, config);
 }
 
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
-    *ret = (mf_keys){
-        .path = path, .json = config, .arena = arena, .defaults = family->defaults};
+    *ret =
+        (mf_keys){.path = path, .json = config, .arena = arena, .defaults = family->defaults};
     mf_quantized_judge(ret);
     family->settings(ret);
     mf_keys_set(ret, "train.batch=1");

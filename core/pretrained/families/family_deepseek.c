@@ -116,9 +116,17 @@ static const mf_family_rule rules[] = {
      MF_PART_ALL, 0, NULL},
     MF_RULES_END};
 
-static const char *const types2[] = {"deepseek_v2", NULL},
-                         *const types3[] = {"deepseek_v3", NULL};
-const mf_family mf_family_deepseek_v2 = {
-    .name = "deepseek_v2", .types = types2, .rules = rules, .defaults = mf_defaults_deepseek_v2, .settings = settings2};
-const mf_family mf_family_deepseek_v3 = {
-    .name = "deepseek_v3", .types = types3, .rules = rules, .defaults = mf_defaults_deepseek_v3, .settings = settings3};
+static const char *const types2[] = {"deepseek_v2", NULL}, *const types3[] = {"deepseek_v3",
+                                                                              NULL};
+const mf_family mf_family_deepseek_v2 = {.name = "deepseek_v2",
+                                         .peft_takes_experts = true,
+                                         .types = types2,
+                                         .rules = rules,
+                                         .defaults = mf_defaults_deepseek_v2,
+                                         .settings = settings2};
+const mf_family mf_family_deepseek_v3 = {.name = "deepseek_v3",
+                                         .peft_takes_experts = true,
+                                         .types = types3,
+                                         .rules = rules,
+                                         .defaults = mf_defaults_deepseek_v3,
+                                         .settings = settings3};

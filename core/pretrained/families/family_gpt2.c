@@ -26,11 +26,11 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.norm_place=pre");
     mf_keys_set(k, "model.norm_eps=%.17g", mf_keys_real(k, "layer_norm_epsilon"));
     mf_keys_set(k, "model.position=learned");
+    mf_keys_set(k, "model.positions=%lld", (long long)k->seq);
     mf_keys_set(k, "model.attention_bias=yes");
     mf_keys_set(k, "model.attention_out_bias=yes");
     mf_keys_set(k, "model.tie_embeddings=%s", k->tied ? "yes" : "no");
-    if (!mf_keys_bool(k, "scale_attn_weights"))
-        mf_keys_set(k, "model.attention_scale=1");
+    if (!mf_keys_bool(k, "scale_attn_weights")) mf_keys_set(k, "model.attention_scale=1");
     if (mf_keys_bool(k, "scale_attn_by_inverse_layer_idx"))
         mf_keys_set(k, "model.attention_scale_by_layer=yes");
     mf_keys_set(k, "model.ffn_activation=%s", exact ? "gelu" : "gelu_tanh");
@@ -70,4 +70,5 @@ const mf_family mf_family_gpt2 = {.name = "gpt2",
                                   .types = types,
                                   .prefix = "transformer.",
                                   .rules = rules,
-                                  .defaults = mf_defaults_gpt2, .settings = settings};
+                                  .defaults = mf_defaults_gpt2,
+                                  .settings = settings};

@@ -8,8 +8,7 @@ static void settings(mf_keys *k)
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
     mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
-    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 2,
-                   k->layers);
+    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 2, k->layers);
     mf_keys_attention_bias(k);
     mf_keys_set(k, "model.sinks=yes");
     mf_keys_set(k, "router.bias=yes");
@@ -35,5 +34,8 @@ static const mf_family_rule rules[] = {
     MF_RULES_END};
 
 static const char *const types[] = {"gpt_oss", NULL};
-const mf_family mf_family_gpt_oss = {
-    .name = "gpt_oss", .types = types, .rules = rules, .defaults = mf_defaults_gpt_oss, .settings = settings};
+const mf_family mf_family_gpt_oss = {.name = "gpt_oss",
+                                     .types = types,
+                                     .rules = rules,
+                                     .defaults = mf_defaults_gpt_oss,
+                                     .settings = settings};

@@ -18,5 +18,8 @@ static void settings(mf_keys *k)
 static const mf_family_rule rules[] = {MF_RULES_DECODER, MF_RULES_DENSE, MF_RULES_END};
 
 static const char *const types[] = {"llama", NULL};
-const mf_family mf_family_llama = {
-    .name = "llama", .types = types, .rules = rules, .defaults = mf_defaults_llama, .settings = settings};
+const mf_family mf_family_llama = {.name = "llama",
+                                   .types = types,
+                                   .rules = rules,
+                                   .defaults = mf_defaults_llama,
+                                   .settings = settings};

@@ -26,10 +26,10 @@ static const mf_family_rule rules[] = {
     MF_RULES_END};
 
 static const char *const types[] = {"mixtral", NULL};
-const mf_family mf_family_mixtral = {
-    .name = "mixtral",
-    .types = types,
-    .file_part = ".block_sparse_moe.",
-    .module_part = ".mlp.",
-    .rules = rules,
-    .defaults = mf_defaults_mixtral, .settings = settings};
+const mf_family mf_family_mixtral = {.name = "mixtral",
+                                     .types = types,
+                                     .file_part = ".block_sparse_moe.",
+                                     .module_part = ".mlp.",
+                                     .rules = rules,
+                                     .defaults = mf_defaults_mixtral,
+                                     .settings = settings};

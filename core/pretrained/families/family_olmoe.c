@@ -14,9 +14,13 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.clip_qkv=%.17g", mf_keys_real_or(k, "clip_qkv", 0));
 }
 
-static const mf_family_rule rules[] = {
-    MF_RULES_DECODER, MF_RULES_QK_NORM, MF_RULES_ROUTER, MF_RULES_EXPERTS, MF_RULES_END};
+static const mf_family_rule rules[] = {MF_RULES_DECODER, MF_RULES_QK_NORM, MF_RULES_ROUTER,
+                                       MF_RULES_EXPERTS, MF_RULES_END};
 
 static const char *const types[] = {"olmoe", NULL};
-const mf_family mf_family_olmoe = {
-    .name = "olmoe", .types = types, .rules = rules, .defaults = mf_defaults_olmoe, .settings = settings};
+const mf_family mf_family_olmoe = {.name = "olmoe",
+                                   .peft_takes_experts = true,
+                                   .types = types,
+                                   .rules = rules,
+                                   .defaults = mf_defaults_olmoe,
+                                   .settings = settings};

@@ -139,6 +139,43 @@ greedy() {
     "$MOEFW" import back -o last -q
 }
 
+@test "pointers of Git LFS in the place of files are called so" {
+    printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 91\n' 0 >pointer
+    for file in model-00002-of-00005.safetensors model.safetensors.index.json tokenizer.json config.json generation_config.json; do
+        cp -f pointer "folder/$file"
+        refused "folder/$file: a pointer of Git LFS, not the file itself, which was not fetched; 'git lfs pull' in its folder fetches it"
+        cp -f "$MOE/hf/$file" folder
+    done
+    run "$MOEFW" data info pointer
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"pointer: a pointer of Git LFS, not the file itself"* ]]
+}
+
+@test "GPT-2 is trained on windows below n_positions, and its table of positions comes back" {
+    "$MOEFW" import "$DENSE/hf" -o dense -q
+    "$MOEFW" train dense/config.ini -q -t 1 --out trained --set data.path='builtin:topics?bytes=20000' \
+        --set data.format=text --set model.seq=16 --set train.from=dense --steps 1 --set train.batch=2 \
+        --set train.eval_batches=1 --set 'train.freeze=*' --set adapter.lora.plugin=lora --set adapter.lora.at=ffn.*
+    "$MOEFW" export hf trained --unmerged -o back -q
+    cmp back/model.safetensors "$DENSE/hf/model.safetensors"
+    run "$MOEFW" config check dense --set model.seq=65
+    [[ "$output" == *"'positions' in [model]: expected at least seq (65), found 64"* ]]
+}
+
+@test "lora: each name of at must be a linear layer; biases of experts are none" {
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=16 --set data.format=text --steps 1
+        --set train.batch=1 --set train.eval_batches=1 --set 'train.freeze=*' --set adapter.lora.plugin=lora -q -t 1)
+    run "$MOEFW" train run/config.ini --out new "${small[@]}" --set train.from=run --set 'adapter.lora.at=attention.q, attention.qq'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"at: no linear layer of this model is called 'attention.qq'; expected of attention.q, "* ]]
+    run "$MOEFW" train run/config.ini --out new "${small[@]}" --set train.from=run --set 'adapter.lora.at=expert.*, ffn.*'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"is called 'ffn.*'"* ]]
+    "$MOEFW" train default --out biased "${small[@]}" --set expert.bias=yes --set 'adapter.lora.at=expert.*' --set model.layers=1 \
+        --set model.dim=16 --set model.heads=2 --set expert.hidden=8 --set train.freeze= --set train.eval_context=0
+    grep -q '"step":1' biased/metrics.jsonl
+}
+
 @test "numbers that nobody needs as whole numbers, as transformers' no limit, leave the tokenizer as it is" {
     for number in 1000000000000000019884624838656 1e400 Infinity NaN 18446744073709551616; do
         echo "{\"model_max_length\": $number, \"eos_token\": \"</s>\"}" >folder/tokenizer_config.json

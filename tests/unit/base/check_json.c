@@ -141,10 +141,11 @@ START_TEST(numbers_beyond_their_types)
         double before, value = -1, after;
         int64_t whole;
         /* Numbers on both sides, in the order of the file; digits in strings do not count. */
-        snprintf(text, sizeof text,
-                 "{\"z\": 1.5, \"1e400\": \"9 Infinity \\\" 1\", \"y\": [%s, 2, {\"x\":%s}], \"a\": "
-                 "2.5}",
-                 table[i].text, table[i].text);
+        snprintf(
+            text, sizeof text,
+            "{\"z\": 1.5, \"1e400\": \"9 Infinity \\\" 1\", \"y\": [%s, 2, {\"x\":%s}], \"a\": "
+            "2.5}",
+            table[i].text, table[i].text);
         mf_json *doc = parse(text);
         const mf_json *list = mf_json_get(doc, "y");
         ck_assert(mf_json_real(mf_json_get(doc, "z"), &before) && before == 1.5);

@@ -1,5 +1,6 @@
-/* defaults: keys that a config.json lacks, holds as null, or holds twice mean what transformers
- * takes. tests/golden/pretrained/defaults has its defaults, and its logits for some config.json. */
+/* defaults: keys that a config.json lacks, holds as null, or holds twice mean what
+ * transformers takes. tests/golden/pretrained/defaults has its defaults, and its logits for
+ * some config.json. */
 #include "check_main.h"
 
 #include <math.h>
@@ -30,8 +31,8 @@ static const char *golden(const char *name, const char *ending)
 {
     static char path[PATH + 64];
     const char *source = getenv("srcdir");
-    snprintf(path, sizeof path, "%.900s/tests/golden/pretrained/%.80s%s", source ? source : ".", name,
-             ending);
+    snprintf(path, sizeof path, "%.900s/tests/golden/pretrained/%.80s%s", source ? source : ".",
+             name, ending);
     return path;
 }
 
@@ -129,7 +130,8 @@ START_TEST(no_keys)
         {"gpt_oss", 201088, 2880, 36, 64, 8, 64, 131072, 128, "model.rope_original", "4096"},
         {"gpt_oss", 201088, 2880, 36, 64, 8, 64, 131072, 128, "model.rope_truncate", "no"},
         {"gpt_oss", 201088, 2880, 36, 64, 8, 64, 131072, 128, "model.window", "128"},
-        {"deepseek_v3", 129280, 7168, 61, 128, 128, 192, 4096, 256, "model.dense_layers", "0-2"},
+        {"deepseek_v3", 129280, 7168, 61, 128, 128, 192, 4096, 256, "model.dense_layers",
+         "0-2"},
         {"deepseek_v3", 129280, 7168, 61, 128, 128, 192, 4096, 256, "router.groups", "8"},
         {"deepseek_v3", 129280, 7168, 61, 128, 128, 192, 4096, 256, "model.latent_q", "1536"},
     };
@@ -149,7 +151,8 @@ START_TEST(no_keys)
         ck_assert_int_eq(k.seq, table[i].seq);
         ck_assert_int_eq(k.experts, table[i].experts);
         const char *dot = strchr(table[i].option, '.');
-        snprintf(section, sizeof section, "%.*s", (int)(dot - table[i].option), table[i].option);
+        snprintf(section, sizeof section, "%.*s", (int)(dot - table[i].option),
+                 table[i].option);
         const char *found = mf_keys_setting(&k, section, dot + 1);
         ck_assert_msg(found != NULL, "%s: no %s", table[i].type, table[i].option);
         ck_assert_str_eq(found, table[i].value);
@@ -194,7 +197,8 @@ START_TEST(nulls_and_spellings)
         {"\"model_type\":\"llama\",\"original_max_position_embeddings\":16,\"rope_scaling\":"
          "{\"type\":\"yarn\",\"factor\":2}",
          "model", "rope_original", "2048"},
-        {"\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"yarn\",\"rope_type\":\"linear\","
+        {"\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"yarn\",\"rope_type\":"
+         "\"linear\","
          "\"factor\":2}",
          "model", "rope_scaling", "linear"},
         {"\"model_type\":\"llama\",\"partial_rotary_factor\":0.5", "model", "head_dim", "128"},
@@ -234,8 +238,7 @@ START_TEST(nulls_and_spellings)
          "rope_parameters: full_attention: expected the same numbers for all blocks"},
         {"\"model_type\":\"llama\",\"partial_rotary_factor\":0.5,\"rope_scaling\":"
          "{\"type\":\"linear\",\"factor\":2}",
-         NULL, NULL,
-         "rope_scaling: partial_rotary_factor: expected 1 with rope_type linear"},
+         NULL, NULL, "rope_scaling: partial_rotary_factor: expected 1 with rope_type linear"},
         {"\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,"
          "\"original_max_position_embeddings\":null}",
          NULL, NULL,
