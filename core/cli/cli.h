@@ -60,7 +60,7 @@ typedef struct mf_cli_option {
     double lo, hi;              /* bounds of numbers, inclusive; both 0: none */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": the option means --set train.steps=ARGUMENT */
-    const char *of;   /* actions that accept it, separated by blanks; NULL: the whole verb */
+    const char *of; /* actions that accept it, separated by blanks; NULL: the whole verb */
     mf_cli_code code; /* whether its argument may name files of code, which it allows */
 } mf_cli_option;
 #define MF_CLI_END                                                                             \

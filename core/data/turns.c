@@ -16,7 +16,7 @@ typedef struct maker {
     const char *name;
     mf_ids *ids, *counted;
     size_t first; /* tokens of earlier documents */
-    char *text;   /* not yet encoded */
+    char *text; /* not yet encoded */
     size_t n, cap;
     char *end; /* text of the special token that ends an answer; NULL: texts stand alone */
     size_t n_end;

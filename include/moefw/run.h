@@ -261,7 +261,7 @@ typedef struct moefw_open_options {
     int gradients;     /* 1: keep what is needed to measure gradients */
     /* 1: weights are packed for generation; evaluation and routing are then refused */
     int generate_only;
-    int threads;        /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
+    int threads; /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
     const char *device; /* where the model is: cpu, cuda, cuda:N; NULL: as configured */
 } moefw_open_options;
 #define MOEFW_OPEN_OPTIONS_INIT                                                                \
