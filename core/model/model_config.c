@@ -34,6 +34,8 @@ static const mf_option model_options[] = {
                    "normalise before each half block, or after it"),
     MF_OPTION_ENUM(mf_model_config, position, "rope", position_kinds,
                    "how tokens know their place"),
+    MF_SECTION_AUTO(mf_model_config, positions, "auto", 1, 1048576,
+                    "learned: positions in the table; auto: seq"),
     MF_SECTION_REAL(mf_model_config, norm_eps, "1e-5", 1e-12, 1,
                     "added to the mean square, or the variance"),
     MF_SECTION_BOOL(mf_model_config, norm_eps_outside, "no",
@@ -443,6 +445,10 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     if (m->kv_heads > 0 && heads % kv_heads != 0)
         mf_config_fault(j, "model", "kv_heads", "model.heads", NULL,
                         "expected a divisor of heads (%lld), found %lld", heads, kv_heads);
+    if (m->positions > 0 && m->positions < m->seq)
+        mf_config_fault(j, "model", "positions", "model.seq", NULL,
+                        "expected at least seq (%lld), found %lld", (long long)m->seq,
+                        (long long)m->positions);
     if (m->cache_start > 0 &&
         (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
         mf_config_fault(j, "model", "cache_start", "model.position", NULL,

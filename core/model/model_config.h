@@ -46,6 +46,7 @@ typedef struct mf_model_config {
     double norm_eps;          /* default 1e-5 */
     int64_t norm_eps_outside; /* rmsnorm: eps is added outside the root */
     double rope_theta;        /* default 10000 */
+    int64_t positions;        /* rows of the table of learned positions; 0: seq */
     int64_t rope_half;        /* rotate halves instead of interleaved pairs */
     int64_t rope_dims;        /* rotated columns of a head; 0: all */
     int64_t rope_last;        /* they are the last columns of a head, not the first */

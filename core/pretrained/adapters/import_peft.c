@@ -65,7 +65,9 @@ static int read_base(import *im)
     if (rc == MF_OK) rc = mf_record_need(im->onto, &im->record);
     if (rc == MF_OK)
         rc = mf_modules_list(im->record, im->old->model->store, im->arena, &modules, &n);
-    return rc == MF_OK ? mf_peft_read(im->folder, modules, n, im->arena, &im->peft) : rc;
+    return rc == MF_OK ? mf_peft_read(im->folder, im->record, im->old->model->store, modules, n,
+                                      im->arena, &im->peft)
+                       : rc;
 }
 
 /* ---- sites ---- */
@@ -101,7 +103,14 @@ static int place_weight(import *im, const mf_peft_change *c)
     static const char *const parts[] = {"attention.q", "attention.k", "attention.v"};
     const char *name = c->module->weight->name, *dot;
     if (c->module->layer >= 0 && (dot = strchr(name + 7, '.'))) name = dot + 1;
-    if (strcmp(name, "attention.out.weight") == 0) return place(im, c, "attention.o");
+    static const char *const whole[][2] = {{"attention.out.weight", "attention.o"},
+                                           {"attention.q.weight", "attention.q"},
+                                           {"attention.q_down.weight", "attention.q_a"},
+                                           {"attention.q_up.weight", "attention.q_b"},
+                                           {"attention.kv_down.weight", "attention.kv_a"},
+                                           {"attention.k_up.weight", "attention.kv_b"}};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(name, whole[i][0]) == 0) return place(im, c, whole[i][1]);
     if (strcmp(name, "attention.qkv.weight") != 0) return place(im, c, name);
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < 3; i++)
