@@ -137,10 +137,12 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     }
 }
 
-/* loss = task loss + sum of weight x regularizer + losses that routers add */
+/* loss = task loss + sum of weight x regularizer + losses that routers add; in a micro-batch
+ * the latter times its share of the tokens */
 static void add_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
+    const double *share = &m->token_share;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
@@ -158,11 +160,11 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
         mf_tensor *value = mg->regularizers[i];
         mf_graph_keep(value);
         mf_tensor *weight = mf_graph_live(g, &m->regularizer_weights[i], "weight");
-        total = mf_add(g, total, mf_mul(g, value, weight));
+        total = mf_add(g, total, mf_tasks_share(m, mg, mf_mul(g, value, weight), share));
     }
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
-            total = mf_add(g, total, records[i]->loss[j]);
+            total = mf_add(g, total, mf_tasks_share(m, mg, records[i]->loss[j], share));
     mf_graph_set_bf16(g, was_bf16);
     mf_free(records);
     mg->loss = total;
@@ -200,6 +202,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     } else {
         mg->task_loss = mf_block_head_loss(m, mg, x);
     }
+    if (!mg->by_row) mg->task_loss = mf_tasks_share(m, mg, mg->task_loss, m->task_shares);
     add_losses(m, mg);
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);

@@ -325,6 +325,13 @@ static void make_alike(mf_model *m)
     }
 }
 
+void mf_model_whole(mf_model *m)
+{
+    for (int i = 0; i < 1 + MF_TASKS_MAX; i++)
+        m->task_shares[i] = 1;
+    m->token_share = 1;
+}
+
 int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret)
 {
@@ -342,6 +349,7 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
     m->top_k = (double)config->moe.top_k;
+    mf_model_whole(m);
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;

@@ -62,7 +62,9 @@ typedef struct mf_model_options {
      * experts are here */
     int expert_rank, expert_ranks;
     bool merge_rows; /* then: an expert gets the rows of all ranks at once */
-    bool record;     /* decoding records the work of a token, on devices that can */
+    /* a step of training has several micro-batches, whose losses are weighted by task_shares */
+    bool shares;
+    bool record; /* decoding records the work of a token, on devices that can */
 } mf_model_options;
 
 typedef struct mf_model {
@@ -78,10 +80,13 @@ typedef struct mf_model {
     mf_ctx **regularizers;                 /* [config->n_regularizers] */
     double *regularizer_weights;           /* live */
     double task_weights[1 + MF_TASKS_MAX]; /* of model.task and of [task.NAME]; live */
-    mf_ctx **controllers;                  /* [config->n_controllers] */
-    double capacity_factor;                /* live as moe.capacity_factor */
-    double adaptive_capacity;              /* live as moe.adaptive_capacity */
-    double top_k;                          /* live as moe.top_k; a change rebuilds graphs */
+    /* factors on the losses of the tasks (of the language model: the first), and on those of
+     * regularizers and routers, in the graphs of options.shares; 1 outside of a step */
+    double task_shares[1 + MF_TASKS_MAX], token_share;
+    mf_ctx **controllers;     /* [config->n_controllers] */
+    double capacity_factor;   /* live as moe.capacity_factor */
+    double adaptive_capacity; /* live as moe.adaptive_capacity */
+    double top_k;             /* live as moe.top_k; a change rebuilds graphs */
     /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
@@ -104,6 +109,8 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer);
  * caller frees the model with mf_model_free. */
 int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret);
+/* Sets all shares to 1. */
+void mf_model_whole(mf_model *m);
 /* Freezes the parameters that match one of the patterns; buffers and parameters of adapters
  * never match. Patterns are separated by commas or blanks; each is compared with the full name,
  * and with the name without "layers.N.". Call this before graphs are built. MF_ECONFIG if a

@@ -22,7 +22,7 @@ static const mf_option train_options[] = {
                     "passes over the training data, instead of steps"),
     MF_SECTION_INT(mf_train_config, batch, "16", 1, 1048576, "sequences a graph run"),
     MF_SECTION_INT(mf_train_config, accumulate, "1", 1, 1048576,
-                   "runs whose gradients make one step"),
+                   "micro-batches of a step; its loss is the mean over all their tokens"),
     MF_OPTION_ENUM(mf_train_config, optimizer, "adamw", optimizers,
                    "how gradients change weights: OPTIMIZERS in moefw.ini(5)"),
     MF_SECTION_REAL(mf_train_config, lr, "0.001", 0, 1e3, "highest learning rate"),
