@@ -502,6 +502,7 @@ CORE += core/train/run/rundir.c
 CORE += core/train/run/rundir.h
 CORE += core/train/sample.c
 CORE += core/train/sample.h
+CORE += core/train/observers/gradients.c
 CORE += core/train/schedule.c
 CORE += core/train/schedule.h
 CORE += core/train/shares.c

@@ -172,6 +172,7 @@ CLI += tests/cli/runs.bats
 CLI += tests/cli/trace.bats
 CLI += tests/cli/train/bits.bats
 CLI += tests/cli/train/data.bats
+CLI += tests/cli/train/learning.bats
 CLI += tests/cli/train/logging.bats
 CLI += tests/cli/train/mlflow.bats
 CLI += tests/cli/train/long.bats

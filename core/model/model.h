@@ -93,6 +93,7 @@ typedef struct mf_model {
     mf_adapter_at *adapter_at;         /* [config->n_adapters] */
     const char *linear_names; /* names of a block's linear layers, for messages; may be NULL */
     bool sees_sequences;      /* an adapter reads other tokens of the batch */
+    bool warned;              /* of layers whose routers cannot learn */
     bool head_switches;       /* heads can be switched off, and are measured */
     mf_param **gates;         /* [layers] gates of the layer's heads; NULL: none */
     mf_gate_form gate_form;
@@ -111,10 +112,11 @@ int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret);
 /* Sets all shares to 1. */
 void mf_model_whole(mf_model *m);
-/* Freezes the parameters that match one of the patterns; buffers and parameters of adapters
- * never match. Patterns are separated by commas or blanks; each is compared with the full name,
- * and with the name without "layers.N.". Call this before graphs are built. MF_ECONFIG if a
- * pattern matches nothing. */
+/* Freezes the parameters and buffers that match one of the patterns; those of adapters, and
+ * buffers of controllers and regularizers, never match. If this leaves no parameter to train,
+ * it freezes these, too. Plugins may read what is frozen, and what they write to it is lost. Patterns are
+ * separated by commas or blanks; each is compared with the full name, and with the name without
+ * "layers.N.". Call this before graphs are built. MF_ECONFIG if a pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
 /* Whether a parameter belongs to the experts of a layer. */

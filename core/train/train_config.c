@@ -100,10 +100,12 @@ static const mf_option train_options[] = {
                    "f32"),
     MF_OPTION_STR(mf_train_config, from, "",
                   "run whose newest weights this one begins with; empty: drawn by the seed"),
-    MF_OPTION_STR(
-        mf_train_config, freeze, "",
-        "parameters that do not learn, as attention.*, embed.weight: patterns of names, "
-        "with or without their layers.N.; those of adapters are not meant"),
+    MF_OPTION_STR(mf_train_config, freeze, "",
+                  "what does not change, as attention.*, embed.weight: patterns of names of "
+                  "parameters and "
+                  "buffers (the bias of a router), with or without their layers.N.; those of "
+                  "adapters are "
+                  "not meant"),
     MF_OPTION_ENUM(
         mf_train_config, recompute, "none", recomputed,
         "what the backward pass computes again to save memory: light: norms, gates, gathered "

@@ -85,6 +85,7 @@ static int add_observers(mf_trainer *t)
     int rc = mf_observe_routing(t);
     if (rc == MF_OK) rc = mf_observe_heads(t);
     if (rc == MF_OK) rc = mf_observe_predictions(t);
+    if (rc == MF_OK) rc = mf_observe_gradients(t);
     if (rc == MF_OK) rc = mf_observe_evaluation(t, &t->evaluation);
     if (rc == MF_OK) rc = mf_observe_traces(t);
     if (rc == MF_OK) rc = mf_observe_controllers(t);

@@ -80,6 +80,8 @@ static void settings3(mf_keys *k)
     mf_keys_expect_text(k, "scoring_func", "sigmoid", "sigmoid");
     mf_keys_expect_text(k, "topk_method", "noaux_tc", "noaux_tc");
     mf_keys_set(k, "router.plugin=sigmoid_bias");
+    mf_keys_set(
+        k, "router.rate=0"); /* the bias of the trained model stays until someone says so */
     groups(k);
     mf_keys_set(k, "router.renormalize=%s",
                 mf_keys_bool_or(k, "norm_topk_prob", true) ? "yes" : "no");
@@ -115,8 +117,8 @@ static const mf_family_rule rules[] = {
      MF_PART_ALL, 0, NULL},
     MF_RULES_END};
 
-static const char *const types2[] = {"deepseek_v2", NULL},
-                         *const types3[] = {"deepseek_v3", NULL};
+static const char *const types2[] = {"deepseek_v2", NULL}, *const types3[] = {"deepseek_v3",
+                                                                              NULL};
 const mf_family mf_family_deepseek_v2 = {
     .name = "deepseek_v2", .types = types2, .rules = rules, .settings = settings2};
 const mf_family mf_family_deepseek_v3 = {
