@@ -153,7 +153,7 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
 static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
 {
     if (!s->config->unit_gates || !gate) return gate;
-    return mf_div(g, gate, mf_affine(g, mf_stop_gradient(g, gate), 1, 1e-12));
+    return mf_div(g, gate, mf_clamp(g, mf_stop_gradient(g, gate), 1e-37, 1e37));
 }
 
 /* What dropped assignments add to the layer's output: the layer's input times their gates, or

@@ -8,7 +8,7 @@
  * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless noise_eval = yes (as in LaMoE's code). The router has two
  * losses, off by default: the squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A). scope: importance over the batch, or over each sequence that is not all padding.
+ * appendix A); variances divide by n - 1. scope: importance over the batch, or over each sequence that is not all padding.
  * Parameters: 2 d E (+ 2 E with bias; d 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>

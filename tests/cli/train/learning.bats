@@ -79,3 +79,26 @@ held() {
     [[ "$output" == *lora* ]]
     [[ "$output" != *router* ]]
 }
+
+@test "the low-rank changes of experts leave their biases" {
+    "$MOEFW" train default "${set_of[@]}" --set expert.plugin=mlp --set lora.rank=2 --set "lora.targets=q, experts" \
+        --set train.steps=2 --out lora
+    grep -q 'at = attention.q, expert' lora/config.ini
+    # a bias that is named is refused, as before
+    run --separate-stderr "$MOEFW" train default "${set_of[@]}" --set expert.plugin=mlp --set lora.rank=2 \
+        --set lora.targets=expert.b1 --set train.steps=2 --out bias
+    [ "$status" -eq 2 ]
+}
+
+
+@test "the printed formula of tia_r has its gradient, and gates of 1 are 1" {
+    for mode in literal priority; do
+        "$MOEFW" train default "${set_of[@]}" --set router.plugin=tia_r --set router.mode=$mode --set router.lambda=-1 \
+            --set regularizer.balance.plugin=none --set regularizer.z.weight=100 --set train.steps=1 --out $mode
+    done
+    norm() { sed -n 's/.*"grad_norm":\([0-9.]*\).*/\1/p;q' "$1/metrics.jsonl"; }
+    [ "$(norm literal)" != "$(norm priority)" ]
+    "$MOEFW" train default "${set_of[@]}" --set moe.unit_gates=yes --set moe.renormalize=no --set train.steps=1 \
+        --set router.init_std=9 --out unit
+    sed -n '1p' unit/metrics.jsonl | grep -q '"gate_entropy":0.69314'
+}
