@@ -1,5 +1,10 @@
 /* comm/join.c: TCP between rank 0 and each other rank.
  *
+ * Whoever reaches the port may connect, so a greeting counts only if it has the token that the
+ * launcher gave to all ranks. Any other one, and one that does not come, is dropped and changes
+ * nothing; all connections that have not yet greeted are read side by side, and are few. What
+ * a peer sends as text is ended and made printable before it is used.
+ *
  * What travels later than the greeting are single numbers: 0 says that a rank is done (from
  * rank 0: that all are), any other one is the exit code for all. */
 #include "join.h"
@@ -17,13 +22,21 @@
 #include <unistd.h>
 #include "comm/launch.h"
 
-enum { HELLO_SECONDS = 5, AGAIN_MS = 50 };
-#define MAGIC "moefwJN1"
+enum { HELLO_SECONDS = 5, AGAIN_MS = 50, GUESTS_MAX = 64, TOKEN_MIN = 16 };
+#define MAGIC "moefwJN2"
 
 typedef struct hello {
-    char magic[8], version[24], host[64];
+    char magic[8], version[24], host[64], token[64];
     int32_t rank, ranks;
 } hello;
+
+/* A connection whose greeting is not complete. */
+typedef struct guest {
+    int fd;
+    size_t at; /* bytes of the greeting that have come */
+    double until;
+    hello h;
+} guest;
 
 static double now(void)
 {
@@ -161,46 +174,147 @@ static int reach(const struct addrinfo *first, double until)
 
 /* ---- joining ---- */
 
+/* Ends a peer's text and makes it printable. */
+static void clean(char *text, size_t room)
+{
+    text[room - 1] = '\0';
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~') *text = '?';
+}
+
+static void clean_hello(hello *h)
+{
+    clean(h->version, sizeof h->version);
+    clean(h->host, sizeof h->host);
+}
+
+/* Takes as long for each token, so that its time tells nothing of the right one. */
+static bool same_token(const hello *a, const hello *b)
+{
+    unsigned differ = 0;
+    for (size_t i = 0; i < sizeof a->token; i++)
+        differ |= (unsigned char)a->token[i] ^ (unsigned char)b->token[i];
+    return differ == 0;
+}
+
 static bool judge(const hello *h, const hello *mine, const mf_join *j, char *text, size_t room)
 {
     if (h->ranks != mine->ranks || strncmp(h->version, mine->version, sizeof h->version) != 0)
         snprintf(text, room, "rank %d has %d ranks and moefw %.20s; rank 0 has %d and %s",
                  h->rank, h->ranks, h->version, mine->ranks, mine->version);
-    else if (h->rank < 1 || h->rank >= j->ranks || j->socket[h->rank] >= 0)
+    else if (h->rank < 1 || h->rank >= j->ranks)
+        snprintf(text, room, "a process says that it is rank %d of %d", h->rank, j->ranks);
+    else if (j->socket[h->rank] >= 0)
         snprintf(text, room, "two processes are rank %d", h->rank);
     else
         return true;
     return false;
 }
 
-/* Greets until all have come. Who does not speak our language is sent away. */
+/* Those whom rank 0 waits for: the listening socket first, then guests. */
+typedef struct hall {
+    struct pollfd at[1 + GUESTS_MAX];
+    guest guests[GUESTS_MAX];
+    int n, refused;
+    char why[200]; /* the last one was refused; "": it had another token */
+} hall;
+
+static void send_away(hall *l, int i)
+{
+    close(l->guests[i].fd);
+    l->guests[i] = l->guests[--l->n];
+}
+
+/* With no place left the one that has been silent for longest goes. */
+static void let_in(hall *l, int fd)
+{
+    const int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int oldest = 0;
+    if (peer < 0) return;
+    for (int i = 1; i < l->n; i++)
+        if (l->guests[i].until < l->guests[oldest].until) oldest = i;
+    if (l->n == GUESTS_MAX) send_away(l, oldest);
+    l->guests[l->n++] = (guest){.fd = peer, .until = now() + HELLO_SECONDS};
+}
+
+/* 1: the greeting is complete; 0: not yet; -1: it will not be. */
+static int listen_to(guest *g)
+{
+    const ssize_t n = recv(g->fd, (char *)&g->h + g->at, sizeof g->h - g->at, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    if (n <= 0) return -1;
+    g->at += (size_t)n;
+    return g->at == sizeof g->h;
+}
+
+/* Waits for the next event, at most until the first guest has been silent for too long. */
+static void wait_for(hall *l, int fd, double until)
+{
+    l->at[0] = (struct pollfd){.fd = fd, .events = POLLIN};
+    for (int i = 0; i < l->n; i++) {
+        l->at[1 + i] = (struct pollfd){.fd = l->guests[i].fd, .events = POLLIN};
+        if (l->guests[i].until < until) until = l->guests[i].until;
+    }
+    const double left = until - now();
+    (void)poll(l->at, (nfds_t)(1 + l->n), left > 0 ? (int)(1e3 * left) + 1 : 0);
+}
+
+/* Takes the greeting of guest i. False: it ends the job, and text says why. */
+static bool take(mf_join *j, hall *l, int i, hello *all, int *n, char *text, size_t room)
+{
+    guest *g = &l->guests[i];
+    clean_hello(&g->h);
+    if (memcmp(g->h.magic, MAGIC, sizeof g->h.magic) != 0 || !same_token(&g->h, &all[0])) {
+        l->refused++;
+        send_away(l, i);
+        return true;
+    }
+    if (!judge(&g->h, &all[0], j, l->why, sizeof l->why)) {
+        snprintf(text, room, "%s", l->why);
+        if (all[0].token[0]) return false; /* it is of this job */
+        l->refused++;
+        send_away(l, i);
+        return true;
+    }
+    prepare(g->fd);
+    j->socket[g->h.rank] = g->fd;
+    all[g->h.rank] = g->h;
+    l->guests[i] = l->guests[--l->n];
+    ++*n;
+    return true;
+}
+
+/* Greets until all have come. */
 static bool greet(mf_join *j, int fd, hello *all, double until, char *text, size_t room)
 {
-    for (int n = 1; n < j->ranks;) {
-        hello h;
-        if (!ready(fd, POLLIN, until)) {
-            snprintf(text, room, "%d of %d ranks have come to rank 0", n, j->ranks);
-            return false;
+    hall *l = calloc(1, sizeof *l);
+    int n = 1;
+    bool fine = l != NULL;
+    if (!l) snprintf(text, room, "out of memory");
+    while (fine && n < j->ranks) {
+        if (now() > until) {
+            snprintf(text, room, "%d of %d ranks have come to rank 0%s%s", n, j->ranks,
+                     l->refused == 0 ? "" : "; others were sent away: ",
+                     l->refused == 0 ? ""
+                     : l->why[0]     ? l->why
+                                     : "they had another MOEFW_COMM_TOKEN or are not of moefw");
+            fine = false;
+            break;
         }
-        const int peer = accept(fd, NULL, NULL);
-        if (peer < 0) continue;
-        const double soon = now() + HELLO_SECONDS;
-        if (!get(peer, &h, sizeof h, soon < until ? soon : until) ||
-            memcmp(h.magic, MAGIC, sizeof h.magic) != 0) {
-            close(peer);
-            continue;
+        wait_for(l, fd, until);
+        for (int i = l->n - 1; fine && i >= 0; i--) {
+            const int rc = l->at[1 + i].revents ? listen_to(&l->guests[i]) : 0;
+            if (rc > 0)
+                fine = take(j, l, i, all, &n, text, room);
+            else if (rc < 0 || now() > l->guests[i].until)
+                send_away(l, i);
         }
-        if (!judge(&h, &all[0], j, text, room)) {
-            close(peer);
-            return false;
-        }
-        h.host[sizeof h.host - 1] = '\0';
-        prepare(peer);
-        j->socket[h.rank] = peer;
-        all[h.rank] = h;
-        n++;
+        if (fine && l->at[0].revents) let_in(l, fd);
     }
-    return true;
+    for (int i = 0; l && i < l->n; i++)
+        close(l->guests[i].fd);
+    free(l);
+    return fine;
 }
 
 static void find_place(mf_join *j, const hello *all)
@@ -220,13 +334,53 @@ static void find_place(mf_join *j, const hello *all)
 static bool spread(mf_join *j, hello *all, double until, void *blob, size_t size)
 {
     const size_t n = (size_t)j->ranks * sizeof *all;
-    if (j->rank > 0)
-        return put(j->socket[0], &all[j->rank], sizeof *all, until) &&
-               get(j->socket[0], all, n, until) && get(j->socket[0], blob, size, until);
+    if (j->rank > 0) {
+        const hello mine = all[j->rank];
+        bool fine = put(j->socket[0], &mine, sizeof mine, until) &&
+                    get(j->socket[0], all, n, until) && get(j->socket[0], blob, size, until);
+        for (int r = 0; r < j->ranks; r++) {
+            clean_hello(&all[r]);
+            fine = fine && memcmp(all[r].magic, MAGIC, sizeof all[r].magic) == 0 &&
+                   same_token(&all[r], &mine);
+        }
+        return fine;
+    }
     bool fine = true;
     for (int r = 1; r < j->ranks; r++)
         fine = fine && put(j->socket[r], all, n, until) && put(j->socket[r], blob, size, until);
     return fine;
+}
+
+/* Whether only processes of this machine reach the address. */
+static bool is_local(const struct addrinfo *a)
+{
+    for (; a; a = a->ai_next) {
+        const struct sockaddr_in *v4 = (const void *)a->ai_addr;
+        const struct sockaddr_in6 *v6 = (const void *)a->ai_addr;
+        const bool local = a->ai_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+                                                   : a->ai_family == AF_INET6 &&
+                                                         IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+        if (!local) return false;
+    }
+    return true;
+}
+
+/* Puts the token of the environment into the greeting. A machine's own users may do without. */
+static bool find_token(const struct addrinfo *root, hello *h, char *text, size_t room)
+{
+    const char *token = getenv("MOEFW_COMM_TOKEN");
+    const size_t n = token ? strlen(token) : 0;
+    if (n >= TOKEN_MIN && n < sizeof h->token) {
+        memcpy(h->token, token, n);
+        return true;
+    }
+    if (n == 0 && is_local(root)) return true;
+    snprintf(
+        text, room,
+        "expected MOEFW_COMM_TOKEN, a random text of %d to %zu bytes that all ranks have, "
+        "found %zu bytes; export MOEFW_COMM_TOKEN=$(openssl rand -hex 16) in the job script",
+        TOKEN_MIN, sizeof h->token - 1, n);
+    return false;
 }
 
 static int join(mf_join *j, hello *all, double seconds, void *blob, size_t size, char *text,
@@ -235,7 +389,12 @@ static int join(mf_join *j, hello *all, double seconds, void *blob, size_t size,
     struct addrinfo *root;
     const double until = now() + seconds;
     bool fine = true;
+    *text = '\0';
     if (root_of(&root, text, room)) return 1;
+    if (!find_token(root, &all[j->rank], text, room)) {
+        freeaddrinfo(root);
+        return 1;
+    }
     if (j->rank == 0) {
         const int fd = listen_at(root, j->ranks, text, room);
         fine = fd >= 0 && greet(j, fd, all, until, text, room);
@@ -248,7 +407,9 @@ static int join(mf_join *j, hello *all, double seconds, void *blob, size_t size,
     }
     freeaddrinfo(root);
     if (fine && !spread(j, all, until, blob, size)) {
-        snprintf(text, room, "rank %d: the connection ended before all ranks were there",
+        snprintf(text, room,
+                 "rank %d: the connection ended before all ranks were there, or rank 0 has "
+                 "another MOEFW_COMM_TOKEN or moefw",
                  j->rank);
         fine = false;
     }
@@ -274,6 +435,7 @@ int mf_join_open(mf_join *j, double seconds, void *blob, size_t size, char *text
     *h = (hello){.magic = MAGIC, .rank = j->rank, .ranks = j->ranks};
     snprintf(h->version, sizeof h->version, "%s", MOEFW_VERSION);
     gethostname(h->host, sizeof h->host - 1);
+    clean_hello(h);
     const int rc = j->ranks > 1 ? join(j, all, seconds, blob, size, text, room) : 0;
     if (rc == 0) find_place(j, all);
     free(all);

@@ -181,8 +181,10 @@ int mf_http_send(mf_http *h, const char *url, const char *json, int *ret_status,
         lib.setopt(h->curl, CURLOPT_HTTPGET, 1L);
     }
     const CURLcode code = lib.perform(h->curl);
-    if (h->no_memory || code == CURLE_OUT_OF_MEMORY)
-        return mf_fail(MF_ENOMEM, "out of memory for an answer");
+    if (h->no_memory) return mf_fail(MF_ENOMEM, "out of memory for an answer");
+    /* libcurl says that it has no memory, too, if a server sends a header of megabytes. */
+    if (code == CURLE_OUT_OF_MEMORY)
+        return mf_fail(MF_EPEER, "the answer's header is too large, or libcurl has no memory");
     if (code != CURLE_OK)
         return mf_fail(MF_EPEER, "%s", h->reason[0] ? h->reason : lib.text(code));
     lib.getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);

@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
 #include "cli/restart.h"
@@ -15,7 +16,10 @@
 
 #include <moefw/version.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { THREADS_MAX = 4096 };
 
 const mf_cli_option mf_cli_globals[] = {
     {.name = "plugin",
@@ -33,7 +37,7 @@ const mf_cli_option mf_cli_globals[] = {
      .arg = "N",
      .kind = MF_CLI_INT,
      .lo = 0,
-     .hi = 4096,
+     .hi = THREADS_MAX,
      .help = "threads; 0: all cores",
      .set = "train.threads"},
     {.name = "device",
@@ -154,8 +158,11 @@ int mf_cli_print_json(mf_jw *w)
     return text ? MF_OK : MF_ENOMEM;
 }
 
+bool mf_cli_no_stdout;
+
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
 {
+    if (mf_cli_no_stdout) return MF_OK; /* the results are in the file or folder */
     if (!mf_cli_json(cli)) {
         puts(mf_shown_on(stdout, name));
         return MF_OK;
@@ -245,6 +252,19 @@ static void allow_plugins(const mf_cli *cli)
     }
 }
 
+/* OpenMP would start as many threads as it is told. */
+static int judge_environment(const mf_cli *cli)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    long long n;
+    char first[32];
+    if (!text || mf_cli_int(cli, "threads", 0) > 0) return MF_OK;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(text, ", "), text);
+    if (!mf_parse_i64(first, &n) || n <= THREADS_MAX) return MF_OK;
+    return mf_fail(MF_EUSAGE, "OMP_NUM_THREADS=%s: expected at most %d threads", text,
+                   (int)THREADS_MAX);
+}
+
 int mf_cli_run(int argc, char **argv)
 {
     mf_cli cli;
@@ -261,7 +281,8 @@ int mf_cli_run(int argc, char **argv)
     else if (rc == MF_OK) {
         set_log_level(&cli);
         allow_plugins(&cli);
-        if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
+        rc = judge_environment(&cli);
+        if (rc == MF_OK && cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);

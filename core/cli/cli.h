@@ -90,6 +90,13 @@ typedef struct mf_cli_option {
     }
 #define MF_CLI_DATA_FILES MF_CLI_DATA_FILES_OF(NULL)
 
+/* For verbs that write a file: mf_cli_new_file. */
+#define MF_CLI_FORCE_OF(of_)                                                                   \
+    {                                                                                          \
+        .name = "force", .of = of_, .kind = MF_CLI_FLAG,                                       \
+        .help = "replace a file that exists"                                                   \
+    }
+
 /* One way to call a verb: an optional action word, then operands. */
 typedef struct mf_cli_form {
     const char *action;   /* "list"; NULL: the verb has no actions */
@@ -139,6 +146,17 @@ bool mf_cli_json(const mf_cli *cli);
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* Prints the text of w as a line, and frees w. MF_ENOMEM, also where w is NULL. */
 int mf_cli_print_json(mf_jw *w);
+/* Whether a verb may write the file that it is asked for, before it computes: MF_EUSAGE if it
+ * exists, unless --force is given or it is a page that moefw wrote. path NULL or "-": no
+ * file. */
+int mf_cli_new_file(const mf_cli *cli, const char *path);
+/* Where a writer that makes only new files writes one that replaces another: *ret is the path
+ * itself, or PATH.new. mf_cli_put_beside renames it if `rc`, which it returns, is MF_OK, and
+ * frees it. path may be NULL. */
+int mf_cli_beside(const char *path, char **ret);
+int mf_cli_put_beside(int rc, char *beside, const char *path);
+/* Whether standard output was closed when the program began. */
+extern bool mf_cli_no_stdout;
 /* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. MF_ENOMEM. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
 /* The status of a function that read a file which the command line names as input: a missing

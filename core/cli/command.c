@@ -27,14 +27,21 @@
 #include <unistd.h>
 
 /* If the caller closed a standard descriptor, the next opened file would get its number, and
- * messages would be written into a checkpoint. So closed ones are opened here. */
+ * messages would be written into a checkpoint. So closed ones are opened here: standard output
+ * so that writing to it fails, and only for this program, so that it is seen to be closed again
+ * when the program restarts itself. */
 static void open_standard(void)
 {
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
-            int got = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
-            (void)got;
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+        int got = -1;
+        if (fd == STDOUT_FILENO) {
+            mf_cli_no_stdout = true;
+            got = open("/dev/full", O_WRONLY | O_CLOEXEC);
         }
+        if (got < 0) got = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+        (void)got;
+    }
 }
 
 /* If the reader of stdout has ended, SIGPIPE ends the program, as it ends other programs; any
@@ -55,7 +62,8 @@ static int close_stdout(int rc)
     }
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
-                   why != 0 ? strerror(why) : "a write failed");
+                   mf_cli_no_stdout ? "it is closed"
+                   : why != 0 ? strerror(why) : "a write failed");
 }
 
 /* A command that met a fault of the machine has not done its work, even if it could go on: a

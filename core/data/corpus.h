@@ -7,11 +7,13 @@
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
- *          (a string or an integer; for numbers any number). An empty line is an error.
- *          Or a prompt and its answer: "prompt" (question, instruction) and "answer"
- *          (completion, response, output); or "messages": a list of objects with "role"
- *          (system, user, assistant) and "content". Only answers count in the loss
- *          (data/turns.h).
+ *          (a string or an integer; for numbers any number). Blank lines are passed over.
+ *          Or a prompt and its answer: "prompt" (question, instruction, input) and "answer"
+ *          (completion, response, output), with "input" and "context" behind the prompt,
+ *          "system" and "history" before it; or "messages" ("conversations"): a list of
+ *          objects with "role" (system, user, assistant) and "content", and "weight" 0 for
+ *          what is not learned. Only answers count in the loss (data/turns.h). Members that
+ *          are not read are named once, calls of tools are refused.
  *   tsv    one example per line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A, premise, text;
  *          sentence2, sentence_B, hypothesis; label, gold_label, entailment_judgment, class;

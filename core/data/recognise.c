@@ -26,7 +26,7 @@ int mf_recognise_foreign(const char *path, const char *data, size_t n)
         const char *magic;
         size_t n;
         const char *name, *way; /* way: a command that decompresses the file named after it */
-    } known[] = {{"\x1f\x8b", 2, "gzip", "gunzip -c"},
+    } known[] = {{"\x1f\x8b\x08", 3, "gzip", "gunzip -c"},
                  {"\x28\xb5\x2f\xfd", 4, "zstd", "zstd -dc"},
                  {"\xfd"
                   "7zXZ",

@@ -9,6 +9,7 @@
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/topics/topics.h"
+#include "data/unread.h"
 #include "model/task.h"
 
 /* One value in a column of labels: a class or a number. */
@@ -22,6 +23,7 @@ typedef enum mf_role { MF_ROLE_SYSTEM, MF_ROLE_USER, MF_ROLE_ASSISTANT } mf_role
 typedef struct mf_turn {
     mf_role role;
     size_t begin, n; /* in mf_source.text; behind it stands a newline, which is not of it */
+    bool ignored;    /* of the assistant, but not to be learned */
 } mf_turn;
 
 typedef struct mf_document {
@@ -75,6 +77,7 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
+    mf_unread unread;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
     mf_prediction *answers;       /* [n_more] values for each document */

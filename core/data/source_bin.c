@@ -3,6 +3,7 @@
  * without an error. */
 #include "base/error.h"
 #include "base/mem.h"
+#include "data/recognise.h"
 #include "data/source.h"
 #include "data/stream/cache.h"
 
@@ -45,30 +46,121 @@ static int read_header(const mf_source *s, const char *data, size_t size, size_t
     return MF_OK;
 }
 
-/* Whether ids that were read as 16 bits look like ids of 32 bits: every second one is 0. */
-static bool looks_wide(const mf_id_part *p)
+/* Other files of llm.c begin alike: models, states of optimizers, tokenizers, questions with
+ * several answers. Their first word is the date of their format, as 20240326, and the second
+ * one its version. */
+static int judge_date(const mf_source *s, const char *data, size_t size)
 {
-    enum { ENOUGH = 1 << 20 };
-    const unsigned char *at = p->ids;
-    bool any = false;
-    for (int64_t i = 0; i + 1 < p->n && i < ENOUGH; i += 2) {
-        if (at[2 * i + 2] != 0 || at[2 * i + 3] != 0) return false;
-        any = any || at[2 * i] != 0 || at[2 * i + 1] != 0;
-    }
-    return any && p->n >= 64 && p->n % 2 == 0;
+    const uint32_t date = size >= HEADER_BYTES ? read_u32(data) : 0,
+                   version = date ? read_u32(data + 4) : 0;
+    const uint32_t year = date / 10000, month = date / 100 % 100, day = date % 100;
+    if (year < 2024 || year > 2035 || month < 1 || month > 12 || day < 1 || day > 31 ||
+        version > 99)
+        return MF_OK;
+    return mf_fail(MF_EINPUT,
+                   "%s: a file of llm.c of another kind (number %u, version %u): expected its "
+                   "tokens (20240520 with version 1, 20240801 with version 7), or ids without "
+                   "a header and data.bin_bits",
+                   s->path, (unsigned)date, (unsigned)version);
 }
 
-/* Refuses HDF5 files: their bytes would be read as ids without meaning. */
-static int judge_hdf5(const mf_source *s, const char *data, size_t size)
+/* Words of a file at even and at odd places: lower and upper halves, if they are halves of
+ * ids. */
+typedef struct halves {
+    uint32_t largest[2];
+    int64_t nonzero[2], many[2]; /* words that are not 0; that are at least LOW */
+    int64_t n;                   /* words at each */
+} halves;
+
+enum { ENOUGH = 1 << 20, FEW = 32, LOW = MF_IDS_VOCAB >> 16 };
+
+/* at: n words of `width` bytes, 2 or 4. False: too few, or an odd number of them. */
+static bool look_at_halves(const void *at, int64_t n, size_t width, halves *ret)
 {
-    static const char sign[] = "\211HDF\r\n\032\n";
-    if (size < sizeof sign - 1 || memcmp(data, sign, sizeof sign - 1) != 0) return MF_OK;
-    return mf_fail(
-        MF_EINPUT,
-        "%s: an HDF5 file, which is not read: expected ids of 16 or 32 bits, as moefw "
-        "tokenize encode --bin writes them (in Python: ids.astype('<u4').tofile(FILE), "
-        "with data.bin_bits = 32)",
-        s->path);
+    *ret = (halves){.n = (n < ENOUGH ? n : ENOUGH) / 2};
+    if (n < 2 * FEW || n % 2 != 0) return false;
+    for (int64_t i = 0; i < 2 * ret->n; i++) {
+        const unsigned char *b = (const unsigned char *)at + (size_t)i * width;
+        const uint32_t word =
+            width == 4 ? read_u32((const char *)b) : (uint32_t)b[0] | (uint32_t)b[1] << 8;
+        if (word > ret->largest[i % 2]) ret->largest[i % 2] = word;
+        ret->nonzero[i % 2] += word > 0;
+        ret->many[i % 2] += word >= LOW;
+    }
+    return true;
+}
+
+/* Ids of 32 bits: upper halves are below LOW, while words of a text of 16 bits are alike at
+ * even and odd places. */
+static bool looks_wide(const mf_id_part *p)
+{
+    halves h;
+    if (p->id_bytes != 2 || !look_at_halves(p->ids, p->n, 2, &h)) return false;
+    if (h.nonzero[1] == 0) return h.nonzero[0] > 0;
+    return h.largest[1] < LOW && h.many[0] >= h.n / 4;
+}
+
+/* Ids of 64 bits, as numpy has them: every second word of 32 bits is 0. */
+static bool looks_wider(const mf_id_part *p)
+{
+    halves h;
+    return p->id_bytes == 4 && look_at_halves(p->ids, p->n, 4, &h) && h.nonzero[1] == 0 &&
+           h.nonzero[0] >= h.n / 4;
+}
+
+/* Small ids of 16 bits, read as if two of them were one: both halves are small. */
+static bool looks_like_pairs(const mf_id_part *p)
+{
+    halves h;
+    return p->id_bytes == 4 && look_at_halves(p->ids, 2 * p->n, 2, &h) && h.largest[0] < 256 &&
+           h.largest[1] < 256 && h.nonzero[1] >= h.n / 4;
+}
+
+/* bits: what the user said; 0: nothing. */
+static int judge_width(const mf_source *s, const mf_id_part *p, int32_t bits)
+{
+    if (bits == 0 && looks_wide(p))
+        return mf_fail(MF_EINPUT,
+                       "%s: every second id of 16 bits is 0 or small, as the upper halves of "
+                       "ids of 32 bits are: expected data.bin_bits = 32, or 16 if they are",
+                       s->path);
+    if (looks_wider(p))
+        return mf_fail(MF_EINPUT,
+                       "%s: every second id of 32 bits is 0, as the upper halves of ids of 64 "
+                       "bits are: expected 16 or 32 bits (in Python: "
+                       "ids.astype('<u4').tofile(FILE))",
+                       s->path);
+    if (looks_like_pairs(p))
+        return mf_fail(MF_EINPUT,
+                       "%s: both halves of each id of 32 bits are small, as pairs of ids of 16 "
+                       "bits are: expected data.bin_bits = 16",
+                       s->path);
+    return MF_OK;
+}
+
+/* Refuses files of other programs: their bytes would be read as ids without meaning. */
+static int judge_foreign(const mf_source *s, const char *data, size_t size)
+{
+    static const struct {
+        const char *sign;
+        size_t n;
+        const char *name;
+    } known[] = {
+        {"\211HDF\r\n\032\n", 8, "an HDF5 file"},
+        {"\223NUMPY", 6, "an array of numpy (.npy)"},
+        {"ARROW1", 6, "an Arrow file"},
+        {"GGUF", 4, "a GGUF file"},
+        {"SQLite format 3", 15, "an SQLite file"},
+        {"version https://git-lfs", 23, "a pointer of Git LFS (git lfs pull brings the file)"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (size >= known[i].n && memcmp(data, known[i].sign, known[i].n) == 0)
+            return mf_fail(
+                MF_EINPUT,
+                "%s: %s, which is not read: expected ids of 16 or 32 bits, as moefw "
+                "tokenize encode --bin writes them (in Python: ids.astype('<u4').tofile(FILE), "
+                "with data.bin_bits = 32)",
+                s->path, known[i].name);
+    return mf_recognise_foreign(s->path, data, size);
 }
 
 /* What the bytes of a file must be for these ids. *ret_width: bytes of one. */
@@ -76,8 +168,9 @@ static int judge(const mf_source *s, const mf_map *map, int32_t bits, size_t *re
                  size_t *ret_begin)
 {
     size_t width = bits == 32 ? 4 : 2, begin = 0;
-    int rc = judge_hdf5(s, map->data, map->size);
+    int rc = judge_foreign(s, map->data, map->size);
     if (rc == MF_OK) rc = read_header(s, map->data, map->size, &width, &begin);
+    if (rc == MF_OK && begin == 0 && bits == 0) rc = judge_date(s, map->data, map->size);
     if (rc != MF_OK) return rc;
     if (begin > 0 && bits != 0 && (size_t)bits != 8 * width)
         return mf_fail(MF_EINPUT, "%s: the header says ids of %zu bits, data.bin_bits %d",
@@ -108,11 +201,8 @@ int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits)
         rc = mf_fail(
             MF_EINPUT, "%s: token %lld is %u: expected less than %d; are the ids 16 bits wide?",
             s->path, (long long)wrong, (unsigned)mf_id_parts_word(&part, wrong), MF_IDS_VOCAB);
-    else if (begin == 0 && bits == 0 && looks_wide(&part))
-        rc = mf_fail(MF_EINPUT,
-                     "%s: every second id of 16 bits is 0: expected data.bin_bits = 32, or 16 "
-                     "if they are",
-                     s->path);
+    else if (begin == 0)
+        rc = judge_width(s, &part, bits);
     if (rc == MF_OK) return mf_id_parts_add(&s->tokens, &part);
     mf_id_part_free(&part);
     return rc;

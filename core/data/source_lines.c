@@ -46,6 +46,13 @@ static bool next_line(lines *l, line *ret)
     return true;
 }
 
+static bool is_blank(const line *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strchr(" \t\r", l->text[i]) || l->text[i] == 0) return false;
+    return true;
+}
+
 static int check_line(const mf_source *s, const line *l)
 {
     const char *nul = memchr(l->text, 0, l->n);
@@ -98,7 +105,7 @@ static int json_answer(const mf_source *s, mf_labels *set, bool number, const ch
     char digits[32];
     const char *name = mf_json_string(v, &n);
     *ret = no_answer;
-    if (!v) return MF_OK;
+    if (mf_json_typeof(v) == MF_JSON_NULL) return MF_OK;
     if (number) return json_number(s, member, v, l, &ret->value);
     if (!name && mf_json_int(v, &whole)) {
         n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)whole);
@@ -118,6 +125,20 @@ static bool asked_for(const char *column)
 static const char *label_member(const mf_source *s)
 {
     return asked_for(s->columns.label) ? s->columns.label : "label";
+}
+
+/* Notes the members of a text that are neither it nor a label. */
+static void note_unread(mf_source *s, const mf_json *object, const char *text)
+{
+    const char *key;
+    const mf_json *v;
+    for (size_t i = 0; mf_json_member(object, i, &key, &v); i++) {
+        bool read = mf_json_typeof(v) == MF_JSON_NULL || strcmp(key, text) == 0 ||
+                    strcmp(key, label_member(s)) == 0;
+        for (int k = 0; k < s->columns.n_more && !read; k++)
+            read = strcmp(key, s->columns.more[k].column) == 0;
+        if (!read) mf_unread_note(&s->unread, "", key);
+    }
 }
 
 static int add_json(mf_source *s, const line *l)
@@ -151,7 +172,10 @@ static int add_json(mf_source *s, const line *l)
                          object, l, &more[i]);
     d.n_first = d.n;
     if (rc == MF_OK) {
-        if (!turns) mf_source_append(s, text, d.n);
+        if (!turns) {
+            mf_source_append(s, text, d.n);
+            note_unread(s, object, member);
+        }
         rc = mf_source_add_document(s, &d, more);
     }
     mf_json_free(object);
@@ -180,10 +204,13 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
     lines all = lines_of(data, size);
     line l;
     while (next_line(&all, &l)) {
+        if (is_blank(&l)) continue; /* as other readers of JSON lines do */
         int rc = check_line(s, &l);
         if (rc == MF_OK) rc = add_json(s, &l);
         if (rc != MF_OK) return rc;
     }
+    mf_unread_tell(&s->unread, s->path);
+    s->unread = (mf_unread){0};
     if (s->n_documents == 0) return no_documents(s);
     return all_or_none(s);
 }
@@ -396,6 +423,15 @@ static int add_example(mf_source *s, const columns *c, const line *l, int64_t *l
     return mf_source_add_document(s, &d, more);
 }
 
+/* Whether this line and all behind it are empty, as editors leave them. */
+static bool is_end(const lines *all, const line *l)
+{
+    const char *at = all->at;
+    while (at < all->end && (*at == '\n' || *at == '\r'))
+        at++;
+    return l->n == 0 && l->number > 1 && at == all->end;
+}
+
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
 {
     lines all = lines_of(data, size);
@@ -403,6 +439,7 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
     columns c = {0};
     int64_t left_out = 0;
     while (next_line(&all, &l)) {
+        if (is_end(&all, &l)) break;
         int rc = check_line(s, &l);
         if (rc == MF_OK && l.number == 1) rc = judge_columns(s, &l, &c);
         if (rc == MF_OK && !(l.number == 1 && c.named)) rc = add_example(s, &c, &l, &left_out);

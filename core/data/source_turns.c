@@ -1,6 +1,7 @@
 /* data/source_turns.c: lines of jsonl that are a prompt with its answer, or messages. Only
  * their texts and roles are kept; how they become one text depends on the tokenizer, which is
- * chosen later (data/turns.h). */
+ * chosen later (data/turns.h). A member that changes what a line says is read or refused, and
+ * all others are noted, so that nothing is skipped without a word. */
 #include <string.h>
 
 #include "base/error.h"
@@ -8,29 +9,65 @@
 #include "base/text/json.h"
 #include "data/source.h"
 
-static const char *const prompts[] = {"prompt", "question", "instruction", NULL};
+enum { PARTS_MAX = 64 };
+
+/* Usual names, as Alpaca, Dolly, OpenAI and ShareGPT have them. */
+static const char *const prompts[] = {"prompt", "question", "instruction", "input", NULL};
 static const char *const answers[] = {"answer", "completion", "response", "output", NULL};
-static const char *const lists[] = {"messages", NULL};
-static const char *const roles[] = {"system", "user", "assistant", NULL};
+static const char *const lists[] = {"messages", "conversations", NULL};
+static const char *const inputs[] = {"input", "context", NULL}; /* stand behind a prompt */
+static const char *const systems[] = {"system", NULL};
+static const char *const histories[] = {"history", NULL};
+
+static const struct {
+    const char *name;
+    mf_role role;
+} roles[] = {{"system", MF_ROLE_SYSTEM},       {"user", MF_ROLE_USER},
+             {"assistant", MF_ROLE_ASSISTANT}, {"developer", MF_ROLE_SYSTEM},
+             {"human", MF_ROLE_USER},          {"gpt", MF_ROLE_ASSISTANT}};
+
+/* The members of an object that were read. */
+typedef struct reader {
+    mf_source *s;
+    const char *name; /* of the line */
+    const mf_json *object;
+    const mf_json *read[PARTS_MAX];
+    int n_read;
+    mf_document *d;
+} reader;
+
+typedef struct part {
+    const char *text;
+    size_t n;
+} part;
 
 static bool given(const char *name)
 {
     return name && *name != 0;
 }
 
-/* The member of a given name, else of the first usual name that the object has. */
-static const mf_json *member(const mf_json *object, const char *name, const char *const *usual)
+static const mf_json *take(reader *r, const mf_json *v)
 {
-    const mf_json *v = NULL;
-    if (given(name)) return mf_json_get(object, name);
-    for (; !v && *usual; usual++)
-        v = mf_json_get(object, *usual);
+    if (v && r->n_read < PARTS_MAX) r->read[r->n_read++] = v;
     return v;
 }
 
-/* The text of the file has room: with its quotes a string is longer than text and newline. */
-static int add_turn(mf_source *s, mf_document *d, mf_role role, const char *text, size_t n)
+/* The member of a given name, else of the first usual name that the object has. */
+static const mf_json *member(const reader *r, const char *name, const char *const *usual)
 {
+    const mf_json *v = NULL;
+    if (given(name)) return mf_json_get(r->object, name);
+    for (; !v && *usual; usual++)
+        v = mf_json_get(r->object, *usual);
+    return v;
+}
+
+/* Adds a turn of parts with `between` between them. The text of the file has room: with its
+ * quotes a string is longer than text and newline. */
+static int add_turn(reader *r, mf_role role, bool counts, const part *parts, int n,
+                    const char *between)
+{
+    mf_source *s = r->s;
     if (s->n_turns == s->turns_cap) {
         const int64_t cap = s->turns_cap < 256 ? 256 : s->turns_cap * 2;
         mf_turn *more =
@@ -39,61 +76,240 @@ static int add_turn(mf_source *s, mf_document *d, mf_role role, const char *text
         s->turns = more;
         s->turns_cap = cap;
     }
-    s->turns[s->n_turns++] = (mf_turn){role, s->size, n};
-    mf_source_append(s, text, n);
+    const size_t begin = s->size;
+    for (int i = 0, any = 0; i < n; i++) {
+        if (parts[i].n == 0) continue;
+        if (any++) mf_source_append(s, between, strlen(between));
+        mf_source_append(s, parts[i].text, parts[i].n);
+    }
+    s->turns[s->n_turns++] = (mf_turn){role, begin, s->size - begin, !counts};
+    r->d->n += s->size - begin;
     mf_source_append(s, "\n", 1);
-    d->n_turns++;
-    d->n += n;
+    r->d->n_turns++;
     return MF_OK;
 }
 
-static int add_messages(mf_source *s, const char *name, const mf_json *list, mf_document *d)
+/* ---- messages ---- */
+
+/* Whether a value says nothing: null, "", [] or {}. */
+static bool is_empty(const mf_json *v)
 {
-    bool answered = false;
-    int rc = MF_OK;
-    d->messages = true;
-    if (mf_json_typeof(list) != MF_JSON_ARRAY)
-        return mf_fail(MF_EINPUT, "%s: messages: expected a list", name);
-    for (size_t i = 0; rc == MF_OK && i < mf_json_size(list); i++) {
-        const mf_json *v = mf_json_at(list, i);
-        size_t n;
-        int role = 0;
-        const char *who = mf_json_string(mf_json_get(v, "role"), NULL),
-                   *text = mf_json_string(mf_json_get(v, "content"), &n);
-        while (who && roles[role] && strcmp(roles[role], who) != 0)
-            role++;
-        if (!who || !roles[role] || !text)
-            return mf_fail(MF_EINPUT,
-                           "%s: message %zu: expected \"role\": system, user or assistant, "
-                           "and \"content\", a string",
-                           name, i + 1);
-        answered = answered || role == MF_ROLE_ASSISTANT;
-        rc = add_turn(s, d, (mf_role)role, text, n);
+    size_t n;
+    switch (mf_json_typeof(v)) {
+    case MF_JSON_NULL:
+        return true;
+    case MF_JSON_STRING:
+        return mf_json_string(v, &n) && n == 0;
+    case MF_JSON_ARRAY:
+    case MF_JSON_OBJECT:
+        return mf_json_size(v) == 0;
+    default:
+        return false;
     }
-    if (rc == MF_OK && !answered)
-        rc = mf_fail(MF_EINPUT, "%s: no message is of the assistant: nothing to learn", name);
+}
+
+/* The text of a message: a string, or a list of {"type": "text", "text": ...}. */
+static bool read_content(const mf_json *v, part *parts, int *ret_n)
+{
+    *ret_n = 1;
+    parts[0].text = mf_json_string(v, &parts[0].n);
+    if (parts[0].text) return true;
+    if (mf_json_typeof(v) != MF_JSON_ARRAY || mf_json_size(v) > PARTS_MAX) return false;
+    for (*ret_n = 0; *ret_n < (int)mf_json_size(v); ++*ret_n) {
+        const mf_json *one = mf_json_at(v, (size_t)*ret_n);
+        const char *type = mf_json_string(mf_json_get(one, "type"), NULL);
+        part *p = &parts[*ret_n];
+        p->text = mf_json_string(mf_json_get(one, "text"), &p->n);
+        if (!type || strcmp(type, "text") != 0 || !p->text) return false;
+    }
+    return *ret_n > 0;
+}
+
+static int read_role(const mf_json *v, mf_role *ret)
+{
+    const char *who = mf_json_string(v, NULL);
+    for (size_t i = 0; who && i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(roles[i].name, who) == 0) {
+            *ret = roles[i].role;
+            return true;
+        }
+    return false;
+}
+
+/* Whether an answer counts: "weight" is 0 or 1 (OpenAI, Mistral), "train" a truth value. */
+static int read_weight(const reader *r, const mf_json *message, size_t i, bool *ret)
+{
+    const mf_json *weight = mf_json_get(message, "weight"),
+                  *train = mf_json_get(message, "train");
+    double number = 1;
+    bool flag = true;
+    const bool null_weight = mf_json_typeof(weight) == MF_JSON_NULL,
+               null_train = mf_json_typeof(train) == MF_JSON_NULL;
+    if (!null_weight && (!mf_json_real(weight, &number) || (number != 0 && number != 1)))
+        return mf_fail(MF_EINPUT, "%s: message %zu: \"weight\": expected 0 or 1", r->name,
+                       i + 1);
+    if (!null_train && !mf_json_bool(train, &flag))
+        return mf_fail(MF_EINPUT, "%s: message %zu: \"train\": expected true or false", r->name,
+                       i + 1);
+    *ret = number != 0 && flag;
+    return MF_OK;
+}
+
+/* Refuses what a template would write and this reader does not; notes what else is not read. */
+static int judge_members(const reader *r, const mf_json *message, size_t at)
+{
+    static const char *const read[] = {"role", "content", "from", "value", "weight", "train"};
+    static const char *const refused[] = {"tool_calls", "function_call"};
+    const char *key;
+    const mf_json *v;
+    for (size_t i = 0; mf_json_member(message, i, &key, &v); i++) {
+        bool known = is_empty(v);
+        for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
+            known = strcmp(key, read[k]) == 0;
+        for (size_t k = 0; k < sizeof refused / sizeof *refused && !known; k++)
+            if (strcmp(key, refused[k]) == 0)
+                return mf_fail(MF_EINPUT,
+                               "%s: message %zu: \"%s\" is not read: expected messages of text "
+                               "alone; write the call into \"content\" in the form that the "
+                               "model shall learn",
+                               r->name, at + 1, key);
+        if (!known) mf_unread_note(&r->s->unread, "message", key);
+    }
+    return MF_OK;
+}
+
+static int add_message(reader *r, const mf_json *v, size_t i, bool *ret_learned)
+{
+    part parts[PARTS_MAX];
+    int n = 0;
+    mf_role role = MF_ROLE_USER;
+    bool counts = true;
+    const mf_json *who = mf_json_get(v, "role"), *content = mf_json_get(v, "content");
+    int rc = judge_members(r, v, i);
+    if (rc == MF_OK) rc = read_weight(r, v, i, &counts);
+    if (rc != MF_OK) return rc;
+    if (!read_role(who ? who : mf_json_get(v, "from"), &role) ||
+        !read_content(content ? content : mf_json_get(v, "value"), parts, &n))
+        return mf_fail(MF_EINPUT,
+                       "%s: message %zu: expected \"role\": system, user or assistant, "
+                       "and \"content\", a string",
+                       r->name, i + 1);
+    counts = counts && role == MF_ROLE_ASSISTANT;
+    *ret_learned = *ret_learned || counts;
+    return add_turn(r, role, counts, parts, n, "");
+}
+
+static int add_messages(reader *r, const mf_json *list)
+{
+    bool learned = false;
+    int rc = MF_OK;
+    r->d->messages = true;
+    if (mf_json_typeof(list) != MF_JSON_ARRAY)
+        return mf_fail(MF_EINPUT, "%s: messages: expected a list", r->name);
+    for (size_t i = 0; rc == MF_OK && i < mf_json_size(list); i++)
+        rc = add_message(r, mf_json_at(list, i), i, &learned);
+    if (rc == MF_OK && !learned)
+        rc =
+            mf_fail(MF_EINPUT,
+                    "%s: no message is of the assistant and counts: nothing to learn", r->name);
     return rc;
+}
+
+/* ---- a prompt and its answer ---- */
+
+/* Earlier prompts and answers, [[PROMPT, ANSWER], ...], which are not learned. */
+static int add_history(reader *r, const mf_json *list)
+{
+    for (size_t i = 0; i < mf_json_size(list); i++) {
+        const mf_json *pair = mf_json_at(list, i);
+        part p, a;
+        p.text = mf_json_string(mf_json_at(pair, 0), &p.n);
+        a.text = mf_json_string(mf_json_at(pair, 1), &a.n);
+        if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_typeof(pair) != MF_JSON_ARRAY ||
+            mf_json_size(pair) != 2 || !p.text || !a.text)
+            return mf_fail(MF_EINPUT,
+                           "%s: \"history\": expected a list of [prompt, answer], two strings",
+                           r->name);
+        int rc = add_turn(r, MF_ROLE_USER, false, &p, 1, "");
+        if (rc == MF_OK) rc = add_turn(r, MF_ROLE_ASSISTANT, false, &a, 1, "");
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+/* What stands before the prompt. With it a prompt and its answer are like messages. */
+static int add_before(reader *r)
+{
+    const mf_json *system = take(r, member(r, NULL, systems)),
+                  *history = take(r, member(r, NULL, histories));
+    part p;
+    p.text = mf_json_string(system, &p.n);
+    r->d->messages = !is_empty(system) || !is_empty(history);
+    if (!is_empty(system) && !p.text)
+        return mf_fail(MF_EINPUT, "%s: \"system\": expected a string", r->name);
+    if (!is_empty(history) && mf_json_typeof(history) != MF_JSON_ARRAY)
+        return mf_fail(MF_EINPUT, "%s: \"history\": expected a list", r->name);
+    int rc = is_empty(system) ? MF_OK : add_turn(r, MF_ROLE_SYSTEM, false, &p, 1, "");
+    return rc == MF_OK && !is_empty(history) ? add_history(r, history) : rc;
+}
+
+static int add_pair(reader *r, const mf_json *prompt, part question, part answer)
+{
+    part parts[3] = {question};
+    int n = 1, rc = MF_OK;
+    take(r, prompt);
+    /* Whoever names the members of prompt and answer means these alone. */
+    const bool usual = !given(r->s->columns.prompt) && !given(r->s->columns.answer);
+    if (usual) rc = add_before(r);
+    for (const char *const *name = inputs; usual && rc == MF_OK && *name; name++) {
+        const mf_json *v = mf_json_get(r->object, *name);
+        if (v == prompt || is_empty(v)) continue;
+        take(r, v);
+        parts[n].text = mf_json_string(v, &parts[n].n);
+        if (!parts[n++].text)
+            return mf_fail(MF_EINPUT, "%s: \"%s\": expected a string", r->name, *name);
+    }
+    if (rc == MF_OK) rc = add_turn(r, MF_ROLE_USER, false, parts, n, "\n");
+    return rc == MF_OK ? add_turn(r, MF_ROLE_ASSISTANT, true, &answer, 1, "") : rc;
+}
+
+static void note_unread(const reader *r)
+{
+    const char *key;
+    const mf_json *v;
+    for (size_t i = 0; mf_json_member(r->object, i, &key, &v); i++) {
+        bool read = is_empty(v);
+        for (int k = 0; k < r->n_read && !read; k++)
+            read = r->read[k] == v;
+        if (!read) mf_unread_note(&r->s->unread, "", key);
+    }
 }
 
 int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
                          bool *ret_found)
 {
     const mf_columns *c = &s->columns;
-    const mf_json *list = member(object, c->messages, lists),
-                  *prompt = member(object, c->prompt, prompts),
-                  *answer = member(object, c->answer, answers);
-    size_t n, m;
+    reader r = {.s = s, .name = name, .object = object, .d = d};
+    const mf_json *list = member(&r, c->messages, lists),
+                  *prompt = member(&r, c->prompt, prompts),
+                  *answer = member(&r, c->answer, answers);
+    part question, reply;
+    int rc;
     d->turns = s->n_turns;
     d->n = 0;
     *ret_found = true;
-    if (given(c->messages) || (list && !given(c->prompt) && !given(c->answer)))
-        return add_messages(s, name, list, d);
+    if (given(c->messages) || (list && !given(c->prompt) && !given(c->answer))) {
+        rc = add_messages(&r, take(&r, list));
+        note_unread(&r);
+        return rc;
+    }
     if (prompt && prompt == answer)
         return mf_fail(MF_EINPUT,
                        "%s: data.prompt_field and data.answer_field name the same member",
                        name);
-    const char *first = mf_json_string(prompt, &n), *second = mf_json_string(answer, &m);
-    if (!first || !second || m == 0) {
+    question.text = mf_json_string(prompt, &question.n);
+    reply.text = mf_json_string(answer, &reply.n);
+    if (!question.text || !reply.text || reply.n == 0) {
         *ret_found = prompt || answer || given(c->prompt) || given(c->answer);
         return !*ret_found ? MF_OK
                            : mf_fail(MF_EINPUT,
@@ -102,6 +318,8 @@ int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, 
                                      name, given(c->prompt) ? c->prompt : prompts[0],
                                      given(c->answer) ? c->answer : answers[0]);
     }
-    const int rc = add_turn(s, d, MF_ROLE_USER, first, n);
-    return rc == MF_OK ? add_turn(s, d, MF_ROLE_ASSISTANT, second, m) : rc;
+    take(&r, answer);
+    rc = add_pair(&r, prompt, question, reply);
+    note_unread(&r);
+    return rc;
 }

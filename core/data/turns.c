@@ -125,8 +125,8 @@ static void plain(maker *m, const mf_turn *turn, const char *text, bool messages
     const bool eos = m->t->special[MF_SPECIAL_EOS] >= 0;
     flush(m, false);
     put(m, text, turn->n + (messages && !eos));
-    flush(m, true);
-    put_special(m, MF_SPECIAL_EOS, true);
+    flush(m, !turn->ignored);
+    put_special(m, MF_SPECIAL_EOS, !turn->ignored);
 }
 
 static void chatml(maker *m, const mf_turn *turn, const char *text, bool first)
@@ -143,7 +143,7 @@ static void chatml(maker *m, const mf_turn *turn, const char *text, bool first)
     if (turn->role == MF_ROLE_ASSISTANT) flush(m, false);
     put(m, text, turn->n);
     say(m, "<|im_end|>");
-    if (turn->role == MF_ROLE_ASSISTANT) flush(m, true);
+    if (turn->role == MF_ROLE_ASSISTANT) flush(m, !turn->ignored);
     say(m, "\n");
 }
 
@@ -168,8 +168,8 @@ static void mistral(maker *m, const mf_turn *turn, const char *text, int32_t pla
     }
     flush(m, false);
     put(m, text, turn->n);
-    flush(m, true);
-    put_special(m, MF_SPECIAL_EOS, true);
+    flush(m, !turn->ignored);
+    put_special(m, MF_SPECIAL_EOS, !turn->ignored);
 }
 
 int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name,

@@ -1,5 +1,5 @@
 /* data/turns.h: prompts, answers and messages as tokens. Only what the assistant says counts in
- * the loss, and the token that ends it.
+ * the loss, and the token that ends it; a message may say that it does not.
  *
  *   plain    a prompt and its answer as they are, one behind the other; messages each with a
  *            newline behind it. An answer ends with <eos> if the tokenizer has it, else, of a

@@ -208,12 +208,33 @@ static int read_values(import *im)
 
 /* ---- the run ---- */
 
+/* The config.ini of a run until its import is complete. What config.json says is all of the
+ * model: settings add nothing. */
+static const char seed[] = "; import" MF_CONFIG_COMPLETE "\n";
+
+/* Removes what a killed import left in the folder, so that the same command can be repeated. */
+static int remove_left(const char *run)
+{
+    char *path = mf_path_join(run, "config.ini"), *text = NULL, *kept = NULL;
+    size_t n = 0;
+    int rc = path ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_rundir_is(run)) rc = mf_read_file(path, 0, &text, &n);
+    if (rc == MF_OK && text && n == sizeof seed - 1 && memcmp(text, seed, n) == 0) {
+        rc = mf_run_remove(run, &kept);
+        if (rc == MF_OK)
+            mf_log(MF_LOG_WARN, "%s: removed: left of an import that did not end", run);
+    }
+    mf_free(kept);
+    mf_free(text);
+    mf_free(path);
+    return rc;
+}
+
 static int make_dir(import *im, const char *run)
 {
-    /* Replaced at the end. What config.json says is all of the model: settings add nothing. */
-    static const char seed[] = "; import" MF_CONFIG_COMPLETE "\n";
     const char *name = base_name(im->folder->arena, im->folder->path);
     int rc = name ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && run) rc = remove_left(run);
     im->made = rc == MF_OK && (!run || !mf_exists(run));
     if (rc == MF_OK)
         rc =

@@ -68,11 +68,34 @@ void mf_run_close(moefw_run *run)
     run->state = run->config ? MF_RUN_CONFIGURED : MF_RUN_NEW;
 }
 
+static void tell(void *arg, mf_log_level level, const char *text)
+{
+    const moefw_run *run = arg;
+    run->log(run->log_arg, (int)level, text);
+}
+
+static int enter(moefw_run *run, mf_run_scope *scope)
+{
+    if (!run) return mf_fail(MF_EINVAL, "expected a handle, found NULL");
+    if (atomic_exchange(&run->busy, true)) {
+        snprintf(run->message, sizeof run->message,
+                 "the handle is in use: expected one thread at a time, callbacks that call no "
+                 "function of their handle, and no exception that leaves a callback");
+        return run->code = MF_EUSAGE;
+    }
+    run->sink.line = run->log ? tell : NULL;
+    run->sink.arg = run;
+    scope->outer = mf_log_redirect(&run->sink);
+    run->sink.outer = scope->outer;
+    scope->threads = mf_parallel_threads();
+    mf_parallel_set_threads(run->threads);
+    return MF_OK;
+}
+
 void moefw_run_free(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return;
-    mf_run_enter(run, &scope);
+    if (!run || enter(run, &scope) != MF_OK) return; /* in a callback of its own: it stays */
     mf_run_close(run);
     mf_world_close(run->world);
     mf_ini_free(run->resolved);
@@ -85,12 +108,6 @@ void moefw_run_free(moefw_run *run)
 
 /* ---- calls into the library ---- */
 
-static void tell(void *arg, mf_log_level level, const char *text)
-{
-    const moefw_run *run = arg;
-    run->log(run->log_arg, (int)level, text);
-}
-
 void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg)
 {
     if (!run) return;
@@ -101,14 +118,17 @@ void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg)
                                                  : (mf_log_level)highest;
 }
 
-void mf_run_enter(moefw_run *run, mf_run_scope *scope)
+int mf_run_enter(moefw_run *run, mf_run_scope *scope)
 {
-    run->sink.line = run->log ? tell : NULL;
-    run->sink.arg = run;
-    scope->outer = mf_log_redirect(&run->sink);
-    run->sink.outer = scope->outer;
-    scope->threads = mf_parallel_threads();
-    mf_parallel_set_threads(run->threads);
+    const int rc = enter(run, scope);
+    /* What was wrong with an earlier call must not explain this one. */
+    if (rc == MF_OK) mf_error_clear();
+    return rc;
+}
+
+int mf_run_null(const char *call, const char *what)
+{
+    return mf_fail(MF_EINVAL, "%s: expected %s, found NULL", call, what);
 }
 
 int mf_run_leave(moefw_run *run, mf_run_scope *scope, int rc)
@@ -116,11 +136,13 @@ int mf_run_leave(moefw_run *run, mf_run_scope *scope, int rc)
     static const char set[] = "(set): ";
     mf_parallel_set_threads(scope->threads);
     mf_log_redirect(scope->outer);
-    if (rc == MF_OK) return MF_OK;
-    const char *why = mf_error_message();
-    if (strncmp(why, set, sizeof set - 1) == 0) why += sizeof set - 1;
-    snprintf(run->message, sizeof run->message, "%s", why[0] ? why : mf_status_text(rc));
-    run->code = rc;
+    if (rc != MF_OK) {
+        const char *why = mf_error_message();
+        if (strncmp(why, set, sizeof set - 1) == 0) why += sizeof set - 1;
+        snprintf(run->message, sizeof run->message, "%s", why[0] ? why : mf_status_text(rc));
+        run->code = rc;
+    }
+    atomic_store(&run->busy, false);
     return rc;
 }
 

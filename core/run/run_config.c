@@ -80,8 +80,7 @@ int mf_run_configure(moefw_run *run, const char *config, int n,
 int moefw_run_configure(moefw_run *run, const char *config)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, mf_run_configure(run, config, 0, NULL));
 }
 
@@ -159,8 +158,7 @@ static int set(moefw_run *run, const char *name, const char *value)
 int moefw_run_set(moefw_run *run, const char *name, const char *value)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, set(run, name, value));
 }
 
@@ -201,8 +199,7 @@ const char *moefw_run_get(moefw_run *run, const char *name)
 {
     mf_run_scope scope;
     const mf_ini_entry *e = NULL;
-    if (!run) return NULL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, NULL);
     int rc = resolve(run);
     if (rc == MF_OK && !(e = entry_of(run, name)))
         rc = mf_fail(MF_ENOTFOUND, "get: expected an option SECTION.KEY, found '%s'",
@@ -264,9 +261,9 @@ static int list(moefw_run *run, moefw_option_fn option, void *arg)
 int moefw_run_options(moefw_run *run, moefw_option_fn option, void *arg)
 {
     mf_run_scope scope;
-    if (!run || !option) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    return mf_run_leave(run, &scope, list(run, option, arg));
+    MF_RUN_ENTER(run, &scope, code_);
+    return mf_run_leave(run, &scope,
+                        option ? list(run, option, arg) : mf_run_null("options", "a function"));
 }
 
 /* ---- plugins ---- */
@@ -288,15 +285,13 @@ static int use_plugin(moefw_run *run, const char *what)
 int moefw_run_use_plugin(moefw_run *run, const char *plugin)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, use_plugin(run, plugin));
 }
 
 int moefw_run_register_plugin(moefw_run *run, const struct mf_plugin *plugin)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, mf_plugin_register(plugin));
 }

@@ -59,9 +59,12 @@ int moefw_run_encode(moefw_run *run, const char *text, size_t n, int32_t *tokens
                      size_t *ret_n)
 {
     mf_run_scope scope;
-    if (!run || !ret_n || (!text && n > 0) || (!tokens && room > 0)) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    return mf_run_leave(run, &scope, encode(run, text, n, tokens, room, ret_n));
+    MF_RUN_ENTER(run, &scope, code_);
+    const int rc = !ret_n                ? mf_run_null("encode", "ret_n")
+                   : !text && n > 0      ? mf_run_null("encode", "a text")
+                   : !tokens && room > 0 ? mf_run_null("encode", "room for tokens")
+                                         : encode(run, text, n, tokens, room, ret_n);
+    return mf_run_leave(run, &scope, rc);
 }
 
 const char *moefw_run_token_text(moefw_run *run, int32_t token, size_t *ret_n)
@@ -69,8 +72,7 @@ const char *moefw_run_token_text(moefw_run *run, int32_t token, size_t *ret_n)
     mf_run_scope scope;
     const char *text = NULL;
     size_t n = 0;
-    if (!run) return NULL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, NULL);
     const int rc = needs_tokenizer(run);
     if (rc == MF_OK) text = mf_tokenizer_piece(run->session->tokenizer, token, &n);
     (void)mf_run_leave(run, &scope, rc);
@@ -209,9 +211,8 @@ int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
     mf_run_scope scope;
     moefw_sampling s;
     mf_ids ids = {0};
-    if (!run || (!prompt && n > 0)) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    int rc = settle(run, sampling, &s);
+    MF_RUN_ENTER(run, &scope, code_);
+    int rc = !prompt && n > 0 ? mf_run_null("generate", "a prompt") : settle(run, sampling, &s);
     if (rc == MF_OK) rc = needs_tokenizer(run);
     if (rc == MF_OK && n > 0) rc = mf_run_encode(run, prompt, n, begins_text(run, &s), &ids);
     if (rc == MF_OK) rc = mf_run_continue(run, ids.id, ids.n, &s, piece, arg);
@@ -224,9 +225,8 @@ int moefw_run_generate_tokens(moefw_run *run, const int32_t *tokens, size_t n,
 {
     mf_run_scope scope;
     moefw_sampling s;
-    if (!run || (!tokens && n > 0)) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    int rc = settle(run, sampling, &s);
+    MF_RUN_ENTER(run, &scope, code_);
+    int rc = !tokens && n > 0 ? mf_run_null("generate", "tokens") : settle(run, sampling, &s);
     if (rc == MF_OK) rc = mf_run_judge_tokens(run, tokens, n);
     if (rc == MF_OK) rc = mf_run_continue(run, tokens, n, &s, piece, arg);
     return mf_run_leave(run, &scope, rc);

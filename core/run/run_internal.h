@@ -28,6 +28,7 @@ typedef enum mf_run_state {
 
 struct moefw_run {
     mf_run_state state;
+    atomic_bool busy; /* a call uses the handle */
     int code;
     char message[MF_RUN_MESSAGE];
     mf_log_sink sink;
@@ -79,10 +80,22 @@ typedef struct mf_run_scope {
     int threads;
 } mf_run_scope;
 
-void mf_run_enter(moefw_run *run, mf_run_scope *scope);
+/* MF_EINVAL without a handle. MF_EUSAGE if a call is using the handle: of another thread, or
+ * the one whose callback this is; also after a callback that never returned, because it threw
+ * an exception. Then nothing was entered, and the handle has the message. */
+int mf_run_enter(moefw_run *run, mf_run_scope *scope);
+/* Enters, or returns `failed`, in which code_ is the status. */
+#define MF_RUN_ENTER(run, scope, failed)                                                       \
+    do {                                                                                       \
+        const int code_ = mf_run_enter(run, scope);                                            \
+        if (code_ != MF_OK) return failed;                                                     \
+    } while (0)
 /* Restores the thread's state and returns rc. On failure the message of base/error.h is copied
  * into the handle, without a prefix "(set): ". */
 int mf_run_leave(moefw_run *run, mf_run_scope *scope, int rc);
+
+/* MF_EINVAL: the call got NULL in the place of this. */
+int mf_run_null(const char *call, const char *what);
 
 /* MF_EUSAGE if the handle is in none of the given states (a set of MF_RUN_IS bits), or if its
  * training has failed. what: the name of the call, for the message. */

@@ -60,8 +60,7 @@ static int open_reading(moefw_run *run, const char *dir, const moefw_open_option
 int moefw_run_open(moefw_run *run, const char *dir, const moefw_open_options *options)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, open_reading(run, dir, options));
 }
 
@@ -90,9 +89,8 @@ static int info(moefw_run *run, moefw_info *ret)
 int moefw_run_info(moefw_run *run, moefw_info *ret)
 {
     mf_run_scope scope;
-    if (!run || !ret) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    return mf_run_leave(run, &scope, info(run, ret));
+    MF_RUN_ENTER(run, &scope, code_);
+    return mf_run_leave(run, &scope, ret ? info(run, ret) : mf_run_null("info", "a struct"));
 }
 
 /* ---- evaluation ---- */
@@ -191,8 +189,7 @@ static int evaluate(moefw_run *run, const char *name, int64_t batches, moefw_met
 int moefw_run_evaluate(moefw_run *run, const char *split, int64_t batches, moefw_metrics *ret)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, evaluate(run, split, batches, ret));
 }
 
@@ -233,7 +230,6 @@ static int evaluate_batch(moefw_run *run, const moefw_batch *b, double *ret_loss
 int moefw_run_evaluate_batch(moefw_run *run, const moefw_batch *batch, double *ret_loss)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, evaluate_batch(run, batch, ret_loss));
 }

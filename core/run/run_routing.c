@@ -153,7 +153,8 @@ int moefw_run_routing(moefw_run *run, const int32_t *tokens, size_t n, moefw_rou
                       void *arg)
 {
     mf_run_scope scope;
-    if (!run || !layer) return MF_EINVAL;
-    mf_run_enter(run, &scope);
-    return mf_run_leave(run, &scope, routing(run, tokens, n, layer, arg));
+    MF_RUN_ENTER(run, &scope, code_);
+    return mf_run_leave(run, &scope,
+                        layer ? routing(run, tokens, n, layer, arg)
+                              : mf_run_null("routing", "a function"));
 }

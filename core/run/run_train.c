@@ -18,6 +18,7 @@
 #include "train/parallel/launch_check.h"
 #include "train/run/changes.h"
 #include "train/run/load.h"
+#include "train/run/restart.h"
 
 /* ---- records ---- */
 
@@ -160,8 +161,7 @@ static int start(moefw_run *run, const char *dir)
 int moefw_run_start(moefw_run *run, const char *dir)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, start(run, dir));
 }
 
@@ -182,23 +182,39 @@ static int lock_dir(moefw_run *run, const char *dir)
     return mf_rundir_open(dir, &run->dir);
 }
 
+static int begin_anew(const moefw_run *run)
+{
+    mf_log(MF_LOG_WARN, "%s: it ended before its first checkpoint, so it begins at step 0",
+           run->dir->path);
+    return mf_restart_clear(run->dir);
+}
+
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
     mf_run_changes *changes = NULL;
+    bool anew = false;
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
     if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = open_first(run, dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
-    if (rc == MF_OK) rc = mf_run_changes_find(run->dir, run->config, &changes);
+    if (rc == MF_OK)
+        rc = mf_restart_possible(run->dir, run->config->train.save_every,
+                                 run->config->train.steps, &anew);
+    if (rc == MF_OK && !anew) rc = mf_run_changes_find(run->dir, run->config, &changes);
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL,
                           run->dir->stored);
     rc = mf_run_join(run, rc);
     if (rc == MF_OK) rc = mf_run_share_dir(run, lock_dir(run, dir));
-    if (rc == MF_OK) rc = mf_run_changes_judge(changes, open_trainer(run, true));
-    if (rc == MF_OK) {
+    if (rc == MF_OK && anew) {
+        rc = mf_world_agree(run->world, writes(run) ? begin_anew(run) : MF_OK);
+        if (rc == MF_OK) rc = open_trainer(run, false);
+    } else if (rc == MF_OK) {
+        rc = mf_run_changes_judge(changes, open_trainer(run, true));
+    }
+    if (rc == MF_OK && !anew) {
         rc = mf_run_changes_keep(changes, run->dir, run->trainer, writes(run));
         rc = mf_world_agree(run->world, rc);
     }
@@ -210,8 +226,7 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
 int moefw_run_resume(moefw_run *run, const char *dir)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, mf_run_resume(run, dir, 0, NULL));
 }
 
@@ -241,6 +256,10 @@ int mf_run_judge_batch(const moefw_run *run, const moefw_batch *b)
             return mf_fail(MF_EINVAL,
                            "target %zu: expected an id from 0 to %d, or -1, found %d", i,
                            (int)vocab - 1, (int)b->targets[i]);
+    for (size_t i = 0; b->mask && i < n; i++)
+        if (!isfinite(b->mask[i]) || b->mask[i] < 0)
+            return mf_fail(MF_EINVAL, "mask %zu: expected 0 or a positive number, found %g", i,
+                           (double)b->mask[i]);
     return mf_run_judge_tokens(run, b->tokens, n) == MF_OK ? MF_OK : MF_EINVAL;
 }
 
@@ -313,8 +332,7 @@ static int step(moefw_run *run, const moefw_batch *batches, moefw_step *ret)
 int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, step(run, batches, ret));
 }
 
@@ -359,16 +377,14 @@ static int finish(moefw_run *run)
 int moefw_run_finish(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     return mf_run_leave(run, &scope, finish(run));
 }
 
 int moefw_run_train(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     int rc = mf_run_expect(run, "train", MF_RUN_IS(MF_RUN_TRAINING));
     while (rc == MF_OK && !run->finished && !mf_trainer_done(run->trainer))
         rc = step(run, NULL, NULL);
@@ -379,8 +395,7 @@ int moefw_run_train(moefw_run *run)
 int moefw_run_save(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run) return MF_EINVAL;
-    mf_run_enter(run, &scope);
+    MF_RUN_ENTER(run, &scope, code_);
     int rc = mf_run_expect(run, "save", MF_RUN_IS(MF_RUN_TRAINING));
     if (rc == MF_OK) rc = mf_trainer_save(run->trainer);
     return mf_run_leave(run, &scope, rc);

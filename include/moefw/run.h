@@ -35,9 +35,11 @@
  * to others.
  *
  * Strings are UTF-8 and end with NUL unless a length is given. Pointers that a callback
- * receives are valid during the callback; a callback must not call functions of the same
- * handle. Structs begin with `size`, which whoever fills in the struct sets to its sizeof:
- * later versions append fields. */
+ * receives are valid during the callback. A callback must not call functions of the same
+ * handle: they return MF_EUSAGE, and moefw_run_free has no effect. A callback must return:
+ * after an exception of C++ or a longjmp that leaves it, the handle stays in use for ever and
+ * is never freed, so catch exceptions within the callback. Structs begin with `size`, which
+ * whoever fills in the struct sets to its sizeof: later versions append fields. */
 #ifndef MOEFW_RUN_H
 #define MOEFW_RUN_H
 
@@ -154,8 +156,9 @@ MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
  * stopped. In a new handle it uses the run's own configuration; in a handle that was configured
  * with dir, also the options set since, which are written to the run's config.ini; those that
- * would change the model or the optimizer are refused (MF_ECONFIG). MF_EINPUT: no run;
- * MF_ECHECKPOINT: no checkpoint that verifies; MF_ERUN: another handle or process writes to
+ * would change the model or the optimizer are refused (MF_ECONFIG). A run that ended before its
+ * first checkpoint begins again at step 0. MF_EINPUT: no run; MF_ECHECKPOINT: no checkpoint
+ * that verifies, though there was one; MF_ERUN: another handle or process writes to
  * dir. After a failure the handle is new, or configured if it has read a configuration. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 

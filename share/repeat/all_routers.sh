@@ -168,7 +168,7 @@ traces() {
     for folder in $(rows "$1" | cut -d'|' -f17); do
         run=$out/runs/$1/$folder
         [ -s "$run/share.txt" ] && continue
-        "$MOEFW" trace record "$run" --batches=16 -t "$threads" -q -o "$run/trace.safetensors" >/dev/null 2>>"$out/log" ||
+        "$MOEFW" trace record "$run" --force --batches=16 -t "$threads" -q -o "$run/trace.safetensors" >/dev/null 2>>"$out/log" ||
             die 1 "moefw trace failed; $out/log tells"
         for layer in 0 1; do share "$run/trace.safetensors" $layer; done >"$run/share.new" &&
             mv "$run/share.new" "$run/share.txt"

@@ -63,7 +63,7 @@ json() {
     echo mine >kept
     run "$MOEFW" export csv other -o kept
     [ "$status" -eq 2 ]
-    [[ "$output" == *"kept: is there already; expected the name of a new file"* ]]
+    [[ "$output" == *"kept: exists already; expected a new file, or --force"* ]]
     [ "$(cat kept)" = mine ]
     run "$MOEFW" export csv nowhere -o new.csv
     [ "$status" -eq 3 ]

@@ -31,9 +31,12 @@ number() {
     [ -s a.trace ]
     [ ! -e a.trace.tmp ]
     cp a.trace before
-    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    "$MOEFW" trace record run --batches 4 -o a.trace --force -q
     cmp a.trace before
-    [ "$("$MOEFW" trace record run --batches 1)" = run/trace/step-4.safetensors ]
+    run "$MOEFW" trace record run --batches 1
+    [ "$status" -eq 2 ] # training has recorded it
+    [[ "$output" == *"run/trace/step-4.safetensors: exists already"* ]]
+    [ "$("$MOEFW" trace record run --batches 1 --force)" = run/trace/step-4.safetensors ]
 }
 
 @test "training records every n-th evaluation batch of each evaluation" {
@@ -50,7 +53,7 @@ number() {
 }
 
 @test "replay by the same program: the same bits" {
-    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    "$MOEFW" trace record run --batches 4 -o a.trace --force -q
     for how in "" --forced; do
         # shellcheck disable=SC2086
         run "$MOEFW" trace replay a.trace run $how --json
@@ -58,8 +61,8 @@ number() {
         [ "$(number differ)" -eq 0 ]
         [ "$(printf '%s' "$output" | grep -oE '"max_prob_diff_all":[^,]*' | sort -u)" = '"max_prob_diff_all":0' ]
     done
-    "$MOEFW" trace replay a.trace run -o b.trace -q
-    "$MOEFW" trace replay a.trace run --forced -t 2 -o c.trace -q
+    "$MOEFW" trace replay a.trace run -o b.trace --force -q
+    "$MOEFW" trace replay a.trace run --forced -t 2 -o c.trace --force -q
     run "$MOEFW" trace diff b.trace c.trace
     [ "$status" -eq 0 ]
     [[ "$output" == *"forced by a.trace"* ]]
@@ -69,13 +72,13 @@ number() {
 @test "a replay needs no data" {
     cp -r run away
     sed -i 's|^path = .*|path = nowhere.txt|' away/config.ini
-    "$MOEFW" trace record run --batches 2 -o a2.trace -q
+    "$MOEFW" trace record run --batches 2 -o a2.trace --force -q
     "$MOEFW" trace replay a2.trace away
 }
 
 @test "cpu recorded, ref replayed: the same except for ties, which are listed" {
-    "$MOEFW" trace record run --batches 4 -o a.trace -q
-    "$MOEFW" trace record ties --batches 4 -o t.trace -q
+    "$MOEFW" trace record run --batches 4 -o a.trace --force -q
+    "$MOEFW" trace record ties --batches 4 -o t.trace --force -q
     for run in "a.trace run" "t.trace ties"; do
         for how in "" --forced; do
             # shellcheck disable=SC2086
@@ -100,9 +103,9 @@ number() {
 }
 
 @test "other weights really differ, and the first difference is named" {
-    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    "$MOEFW" trace record run --batches 4 -o a.trace --force -q
     train other --seed 77
-    "$MOEFW" trace record other --batches 4 -o other.trace -q
+    "$MOEFW" trace record other --batches 4 -o other.trace --force -q
     run "$MOEFW" trace diff a.trace other.trace
     [ "$status" -eq 1 ]
     [[ "$output" == *"they part first at"*"batch 0, layer 0, sequence 0, position 0"*"A chooses"*"B"*"gap"* ]]
@@ -114,9 +117,9 @@ number() {
 }
 
 @test "traces that cannot be compared: the message names the difference" {
-    "$MOEFW" trace record run --batches 4 -o a.trace -q
-    "$MOEFW" trace record run --batches 3 -o short.trace -q
-    "$MOEFW" trace record run --batches 4 --split train -o train.trace -q
+    "$MOEFW" trace record run --batches 4 -o a.trace --force -q
+    "$MOEFW" trace record run --batches 3 -o short.trace --force -q
+    "$MOEFW" trace record run --batches 4 --split train -o train.trace --force -q
     run "$MOEFW" trace diff a.trace short.trace
     [ "$status" -eq 3 ]
     [[ "$output" == *"numbers of batches: 4 and 3"* ]]
@@ -137,15 +140,15 @@ number() {
     [[ "$output" == *"8 experts, the model 4"* ]]
     run "$MOEFW" trace record run --step 3
     [ "$status" -eq 3 ]
-    "$MOEFW" trace record wide --batches 4 -o wide.trace -q
+    "$MOEFW" trace record wide --batches 4 -o wide.trace --force -q
     train short --set model.seq=32
-    "$MOEFW" trace record short --batches 4 -o seq.trace -q
+    "$MOEFW" trace record short --batches 4 -o seq.trace --force -q
     train rows --set train.batch=4
-    "$MOEFW" trace record rows --batches 4 -o rows.trace -q
+    "$MOEFW" trace record rows --batches 4 -o rows.trace --force -q
     train deep --set model.layers=3
-    "$MOEFW" trace record deep --batches 4 -o deep.trace -q
+    "$MOEFW" trace record deep --batches 4 -o deep.trace --force -q
     train second --set model.moe_every=2
-    "$MOEFW" trace record second --batches 4 -o second.trace -q
+    "$MOEFW" trace record second --batches 4 -o second.trace --force -q
     while read -r other what; do
         run "$MOEFW" trace diff a.trace "$other.trace"
         [ "$status" -eq 3 ]
@@ -159,7 +162,7 @@ second numbers of MoE layers: 2 and 1
 TXT
     run "$MOEFW" trace record run -o .
     [ "$status" -eq 2 ]
-    [[ "$output" == *"is a directory; expected a file"* ]]
+    [[ "$output" == *"is a folder; expected a new file"* ]]
     train dense --set model.moe_every=0
     run "$MOEFW" trace record dense
     [ "$status" -eq 2 ]
@@ -167,7 +170,7 @@ TXT
 }
 
 @test "replay into another router, on the activations of the recorded one" {
-    "$MOEFW" trace record run --batches 2 -o a2.trace -q
+    "$MOEFW" trace record run --batches 2 -o a2.trace --force -q
     run "$MOEFW" trace replay a2.trace run --forced --router linear:temperature=2
     [ "$status" -eq 0 ] # the same weights: the order of scores is the same
     run "$MOEFW" trace replay a2.trace run --forced --router mlp --json
@@ -176,7 +179,7 @@ TXT
     # The loss is that of the recorded choices and gates: the router was only evaluated.
     losses=$(printf '%s' "$output" | grep -oE '"task_loss":"[^"]*"' | uniq | wc -l)
     [ "$losses" -eq 1 ]
-    "$MOEFW" trace replay a2.trace run --forced --router expert_choice -o e.trace -q || [ $? -eq 1 ]
+    "$MOEFW" trace replay a2.trace run --forced --router expert_choice -o e.trace --force -q || [ $? -eq 1 ]
     "$MOEFW" trace diff e.trace e.trace
     run "$MOEFW" trace replay a2.trace run --router mlpp
     [ "$status" -eq 2 ]
@@ -192,7 +195,7 @@ TXT
     train relu --set router.plugin=relu
     train hash --set router.plugin=hash
     for dir in cap experts relu hash; do
-        "$MOEFW" trace record "$dir" --batches 2 -o own.trace -q
+        "$MOEFW" trace record "$dir" --batches 2 -o own.trace --force -q
         for how in "" --forced; do
             # shellcheck disable=SC2086
             run "$MOEFW" trace replay own.trace "$dir" $how --json
@@ -210,7 +213,7 @@ TXT
     train classes --set data.path=pairs.tsv --set data.format=tsv --set model.task=classify
     train hidden --set model.task=mlm --set model.causal=no
     for dir in classes hidden; do
-        "$MOEFW" trace record "$dir" --batches 2 -o task.trace -q
+        "$MOEFW" trace record "$dir" --batches 2 -o task.trace --force -q
         run "$MOEFW" trace replay task.trace "$dir" --json
         [ "$status" -eq 0 ] || { echo "$dir: $output"; return 1; }
         [ "$(number differ)" -eq 0 ]
@@ -234,7 +237,7 @@ TXT
         --set task.kind.task=classify --set task.kind.classes=4
     train one "${graded[@]}" --set model.task=classify
     for dir in number tasks one; do
-        "$MOEFW" trace record "$dir" --batches 3 -o "$dir.trace" -q
+        "$MOEFW" trace record "$dir" --batches 3 -o "$dir.trace" --force -q
         for how in "" --forced; do
             run "$MOEFW" trace replay "$dir.trace" "$dir" $how --json
             [ "$status" -eq 0 ] || { echo "$dir: $output"; return 1; }
@@ -252,7 +255,7 @@ TXT
 }
 
 @test "bench routers on recorded activations" {
-    "$MOEFW" trace record run --batches 2 --activations -o act.trace -q
+    "$MOEFW" trace record run --batches 2 --activations -o act.trace --force -q
     # regularizers that cannot be loaded, and those that need an option, are skipped
     mkdir -p more/regularizers
     head -c 4000 "$builddir/plugins/regularizers/z_loss.so" >more/regularizers/torn.so
@@ -274,7 +277,7 @@ TXT
     run "$MOEFW" "${bench[@]}" --activations act.trace:7
     [ "$status" -eq 3 ]
     [[ "$output" == *"of layer 7"*"0, 1"* ]]
-    "$MOEFW" trace record run --batches 2 -o plain.trace -q
+    "$MOEFW" trace record run --batches 2 -o plain.trace --force -q
     run "$MOEFW" "${bench[@]}" --activations plain.trace
     [ "$status" -eq 3 ]
     [[ "$output" == *"--activations"* ]]

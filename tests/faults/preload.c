@@ -284,6 +284,29 @@ EXPORT int __open_2(const char *path, int flags)
     return open_it(path, flags, 0, CALLER);
 }
 
+/* The path of a name in an open folder. Calls that name no folder are not recorded here. */
+static const char *path_in(int folder, const char *name, char path[4096])
+{
+    snprintf(path, 4096, "%s/%s", path_of(folder) ? path_of(folder) : "", name);
+    return path_of(folder) ? path : name;
+}
+
+static void *real_openat;
+EXPORT int openat(int folder, const char *name, int flags, ...)
+{
+    char path[4096];
+    va_list args;
+    va_start(args, flags);
+    const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;
+    va_end(args);
+    if (fails(FAULT_OPEN, CALLER)) return -1;
+    enter();
+    const int fd = REAL(openat)(folder, name, flags, mode);
+    opened(fd, path_in(folder, name, path), flags);
+    leave();
+    return fd;
+}
+
 #define OPENER(fn, type, bad, params, args)                                                    \
     static void *real_##fn;                                                                    \
     EXPORT type fn params                                                                      \
@@ -390,8 +413,33 @@ EXPORT int close(int fd)
         return rc;                                                                             \
     }
 MOVER(rename, (const char *from, const char *to), (from, to))
-MOVER(renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
-      (a, from, b, to, flags))
+
+static int move_in(int a, const char *from, int b, const char *to, int rc)
+{
+    char from_path[4096], to_path[4096];
+    const char *at = path_in(b, to, to_path);
+    if (rc == 0 && below_root(at)) {
+        note(RECORD_RENAME, path_in(a, from, from_path), at, 0, 0, NULL, 0);
+        renamed(path_in(a, from, from_path), at);
+    }
+    leave();
+    return rc;
+}
+
+static void *real_renameat, *real_renameat2;
+EXPORT int renameat(int a, const char *from, int b, const char *to)
+{
+    if (fails(FAULT_RENAME, CALLER)) return -1;
+    enter();
+    return move_in(a, from, b, to, REAL(renameat)(a, from, b, to));
+}
+
+EXPORT int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    if (fails(FAULT_RENAME, CALLER)) return -1;
+    enter();
+    return move_in(a, from, b, to, REAL(renameat2)(a, from, b, to, flags));
+}
 
 #define CHANGER(fn, op, params, args)                                                          \
     static void *real_##fn;                                                                    \
@@ -407,12 +455,28 @@ MOVER(renameat2, (int a, const char *from, int b, const char *to, unsigned flags
 CHANGER(unlink, RECORD_UNLINK, (const char *path), (path))
 CHANGER(rmdir, RECORD_RMDIR, (const char *path), (path))
 
-static void *real_mkdir;
-EXPORT int mkdir(const char *path, mode_t mode)
+static void *real_unlinkat;
+EXPORT int unlinkat(int folder, const char *name, int flags)
 {
+    char buffer[4096];
     if (fails(FAULT_DIR, CALLER)) return -1;
     enter();
-    const int rc = REAL(mkdir)(path, mode);
+    const int rc = REAL(unlinkat)(folder, name, flags);
+    const char *path = path_in(folder, name, buffer);
+    if (rc == 0 && below_root(path))
+        note(flags & AT_REMOVEDIR ? RECORD_RMDIR : RECORD_UNLINK, path, "", 0, 0, NULL, 0);
+    leave();
+    return rc;
+}
+
+static void *real_mkdirat;
+EXPORT int mkdirat(int folder, const char *name, mode_t mode)
+{
+    char buffer[4096];
+    if (fails(FAULT_DIR, CALLER)) return -1;
+    enter();
+    const int rc = REAL(mkdirat)(folder, name, mode);
+    const char *path = path_in(folder, name, buffer);
     if (rc == 0 && below_root(path)) note(RECORD_MKDIR, path, "", 0, 0, NULL, 0);
     if (rc == 0 && fatal && strcmp(path, fatal) == 0) kill(getpid(), SIGKILL);
     leave();
@@ -428,6 +492,8 @@ EXPORT int mkdir(const char *path, mode_t mode)
 STAT(stat, (const char *path, struct stat *st), (path, st))
 STAT(lstat, (const char *path, struct stat *st), (path, st))
 STAT(fstat, (int fd, struct stat *st), (fd, st))
+STAT(fstatat, (int folder, const char *name, struct stat *st, int flags),
+     (folder, name, st, flags))
 STAT(access, (const char *path, int mode), (path, mode))
 
 static void *real_readlink, *real_realpath;

@@ -119,7 +119,7 @@ changed() {
     cp text.txt ids.bin # two letters are an id of 16 bits
     changed ids.bin
     changed text.txt --set data.tokenizer=byte --set data.cache=cache
-    "$MOEFW" data synth --out text.txt --bytes 1500000 >/dev/null
+    "$MOEFW" data synth --out text.txt --bytes 1500000 --force >/dev/null
     changed text.txt --set data.tokenizer=byte --set data.cache=no
     # the same tokens in another place are the same data
     run "$MOEFW" train -q --resume run --steps 6 --set data.cache=cache

@@ -29,12 +29,13 @@ for std in c11 c17; do
     check_public "public headers compile alone as $std" c $CC -std=$std
 done
 cxx=
-for c in ${CXX:-} g++ clang++; do
-    command -v "$c" >/dev/null 2>&1 && cxx=$c && break
+for c in "${CXX:-}" g++ clang++; do # CXX may hold several words, as `ccache g++`
+    command -v "${c%% *}" >/dev/null 2>&1 && cxx=$c && break
 done
 for std in c++11 c++20; do
     if [ -n "$cxx" ]; then
-        check_public "public headers compile alone as $std" cc "$cxx" -std=$std
+        # shellcheck disable=SC2086
+        check_public "public headers compile alone as $std" cc $cxx -std=$std
     else
         skip "public headers compile alone as $std" "no C++ compiler"
     fi

@@ -5,7 +5,8 @@
  *
  * FOLDER/port gets the port. FOLDER/mode is read before each request: ok (also without the
  * file), 500, 401, 404 (pages, not of MLflow), html (status 200 with a page), close (ends
- * connections without an answer), cut (ends them within the answer), hang (answers nothing),
+ * connections without an answer), cut (ends them within the answer), header (a header of
+ * megabytes), hang (answers nothing),
  * slow (.3 s for an answer), refuse (status 400 for values), gone (status 404 for runs).
  * FOLDER/log gets a line for each request, "METHOD WHAT BODY", FOLDER/values one for each
  * value, "RUN KEY STEP VALUE", FOLDER/logins one for each login.
@@ -279,13 +280,25 @@ static char *receive(int fd, char method[8], char path[2048])
     return text;
 }
 
+/* More than any client takes. */
+static void send_header(int fd)
+{
+    static const char begin[] = "HTTP/1.1 200 X\r\nX: ";
+    static char much[1 << 16];
+    memset(much, 'a', sizeof much);
+    send(fd, begin, sizeof begin - 1, MSG_NOSIGNAL);
+    for (int i = 0; i < 800 && send(fd, much, sizeof much, MSG_NOSIGNAL) > 0; i++)
+        ;
+}
+
 static void *connection(void *arg)
 {
     const int fd = (int)(intptr_t)arg;
     char method[8], path[2048], mode[16], head[256], *body;
     while ((body = receive(fd, method, path))) {
         read_mode(mode);
-        if (strcmp(mode, "close") == 0) break;
+        if (strcmp(mode, "header") == 0) send_header(fd);
+        if (strcmp(mode, "close") == 0 || strcmp(mode, "header") == 0) break;
         while (strcmp(mode, "hang") == 0) {
             usleep(50000);
             read_mode(mode);

@@ -10,15 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size)
+static int open_regular(const char *path, int flags, int *ret_fd, uint64_t *ret_size)
 {
     struct stat st;
     /* Without O_NONBLOCK, opening a named pipe would wait for a writer. The flag has no effect
      * on regular files. */
-    int fd = mf_raw_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = mf_raw_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags, 0);
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
+        if (errno == ELOOP && flags)
+            return mf_fail(MF_EINPUT, "%s: expected a file, found a symbolic link", path);
         if (errno == ELOOP)
             return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
         return mf_fail_errno(MF_EIO, "%s: cannot open", path);
@@ -36,6 +38,16 @@ int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size)
     *ret_fd = fd;
     *ret_size = (uint64_t)st.st_size;
     return MF_OK;
+}
+
+int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size)
+{
+    return open_regular(path, 0, ret_fd, ret_size);
+}
+
+int mf_file_open_itself(const char *path, int *ret_fd, uint64_t *ret_size)
+{
+    return open_regular(path, O_NOFOLLOW, ret_fd, ret_size);
 }
 
 int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offset)

@@ -52,6 +52,8 @@ int mf_write_file_atomic(const char *path, const void *data, size_t size);
 
 /* Opens a regular file for mf_file_read_at. */
 int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size);
+/* The same; MF_EINPUT if a symbolic link is there. */
+int mf_file_open_itself(const char *path, int *ret_fd, uint64_t *ret_size);
 /* Reads exactly n bytes at the offset; MF_EINPUT if the file ends before. path is
  * for messages. */
 int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offset);

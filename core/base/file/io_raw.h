@@ -16,7 +16,8 @@ int mf_raw_fsync(int fd);
 int mf_raw_ftruncate(int fd, uint64_t size);
 int mf_raw_close(int fd); /* the descriptor is closed even on an error */
 
-/* The fallback of the default table's rename_new, for systems without RENAME_NOREPLACE. */
-int mf_rename_new_by_hand(const char *from, const char *to);
+/* The fallback of the default table's rename_new, for systems without RENAME_NOREPLACE. Names
+ * are in the folders of the descriptors, or paths with AT_FDCWD. */
+int mf_rename_new_by_hand(int from_fd, const char *from, int to_fd, const char *to);
 
 #endif

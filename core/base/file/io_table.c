@@ -1,5 +1,6 @@
 /* base/file/io_table.c: the table of system calls that base/file uses, and the way to replace
  * it in tests. */
+#include "base/file/below.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 
@@ -9,58 +10,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int sys_open(const char *path, int flags, int mode)
-{
-    return open(path, flags | O_CLOEXEC, (mode_t)mode);
-}
-
-static int sys_mkdir(const char *path, int mode)
-{
-    return mkdir(path, (mode_t)mode);
-}
-
 /* For kernels and file systems without RENAME_NOREPLACE. A hard link never replaces a file, so
  * files are safe. A directory cannot be linked, but rename replaces an empty directory only, so
  * another process that makes the same name at that moment loses nothing. */
-int mf_rename_new_by_hand(const char *from, const char *to)
+int mf_rename_new_by_hand(int from_fd, const char *from, int to_fd, const char *to)
 {
     struct stat from_stat, to_stat;
-    if (lstat(from, &from_stat) != 0) return -1;
+    if (fstatat(from_fd, from, &from_stat, AT_SYMLINK_NOFOLLOW) != 0) return -1;
     if (!S_ISDIR(from_stat.st_mode)) {
-        if (link(from, to) != 0) return -1;
-        return unlink(from);
+        if (linkat(from_fd, from, to_fd, to, 0) != 0) return -1;
+        return unlinkat(from_fd, from, 0);
     }
-    if (lstat(to, &to_stat) == 0) {
+    if (fstatat(to_fd, to, &to_stat, AT_SYMLINK_NOFOLLOW) == 0) {
         errno = EEXIST;
         return -1;
     }
     if (errno != ENOENT) return -1;
-    if (rename(from, to) == 0) return 0;
+    if (renameat(from_fd, from, to_fd, to) == 0) return 0;
     if (errno == ENOTEMPTY || errno == ENOTDIR) errno = EEXIST;
     return -1;
 }
 
+static int sys_rename(const char *from, const char *to)
+{
+    return mf_below_rename(from, to, false);
+}
+
 static int sys_rename_new(const char *from, const char *to)
 {
-#ifdef RENAME_NOREPLACE
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
-    if (errno != ENOSYS && errno != EINVAL) return -1;
-#endif
-    return mf_rename_new_by_hand(from, to);
+    return mf_below_rename(from, to, true);
+}
+
+static int sys_unlink(const char *path)
+{
+    return mf_below_unlink(path, false);
+}
+
+static int sys_rmdir(const char *path)
+{
+    return mf_below_unlink(path, true);
 }
 
 static const mf_io_table system_table = {
-    .open = sys_open,
+    .open = mf_below_open,
     .pread = pread,
     .write = write,
     .fsync = fsync,
     .ftruncate = ftruncate,
     .close = close,
-    .rename = rename,
+    .rename = sys_rename,
     .rename_new = sys_rename_new,
-    .unlink = unlink,
-    .mkdir = sys_mkdir,
-    .rmdir = rmdir,
+    .unlink = sys_unlink,
+    .mkdir = mf_below_mkdir,
+    .rmdir = sys_rmdir,
 };
 
 static const mf_io_table *table = &system_table;

@@ -8,13 +8,10 @@
 #include "base/error.h"
 #include "base/file/io.h"
 
-int mf_map_open(const char *path, mf_map *ret)
+static int map_fd(int fd, uint64_t size, const char *path, mf_map *ret)
 {
     struct stat st;
-    uint64_t size;
-    int fd, rc = mf_file_open(path, &fd, &size);
-    *ret = (mf_map){0};
-    if (rc != MF_OK) return rc;
+    int rc = MF_OK;
     if (fstat(fd, &st) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot be examined", path);
     if (rc == MF_OK && size > SIZE_MAX / 2)
         rc = mf_fail(MF_EINPUT, "%s: too large to be mapped", path);
@@ -28,6 +25,22 @@ int mf_map_open(const char *path, mf_map *ret)
     *ret = (mf_map){data, (size_t)size,
                     (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
     return MF_OK;
+}
+
+int mf_map_open(const char *path, mf_map *ret)
+{
+    uint64_t size;
+    int fd, rc = mf_file_open(path, &fd, &size);
+    *ret = (mf_map){0};
+    return rc == MF_OK ? map_fd(fd, size, path, ret) : rc;
+}
+
+int mf_map_open_itself(const char *path, mf_map *ret)
+{
+    uint64_t size;
+    int fd, rc = mf_file_open_itself(path, &fd, &size);
+    *ret = (mf_map){0};
+    return rc == MF_OK ? map_fd(fd, size, path, ret) : rc;
 }
 
 void mf_map_close(mf_map *map)

@@ -15,6 +15,8 @@ typedef struct mf_map {
 
 /* Maps a regular file. Errors as of mf_file_open; MF_EIO. The caller closes it. */
 int mf_map_open(const char *path, mf_map *ret);
+/* The same; MF_EINPUT if a symbolic link is there. */
+int mf_map_open_itself(const char *path, mf_map *ret);
 void mf_map_close(mf_map *map);
 /* Says that reads will be here and there, so that the system reads no more than is asked for;
  * or from the beginning to the end, so that it reads ahead. */

@@ -175,6 +175,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "routers: also write the table, with figures, as one HTML page"},
+    MF_CLI_FORCE_OF("routers"),
     MF_CLI_END};
 
 /* ---- output ---- */
@@ -384,7 +385,8 @@ static int bench_routers(const mf_cli *cli)
     const char *names[MAX_ROUTERS];
     int n = 0, done = 0;
     mf_config *c = NULL; /* from the default preset; gives the experts if no option does */
-    int rc = mf_cli_config(cli, NULL, &c);
+    int rc = mf_cli_new_file(cli, mf_cli_text(cli, "report", NULL));
+    if (rc == MF_OK) rc = mf_cli_config(cli, NULL, &c);
     mf_router_bench_defaults(&s);
     s.dim = (int32_t)mf_cli_int(cli, "dim", s.dim);
     s.experts = (int32_t)mf_cli_int(cli, "experts", s.experts);

@@ -8,6 +8,7 @@
 #include "data/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/rundir.h"
+#include "train/run/stored_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 
 static const mf_cli_form forms[] = {
     {"ls", "RUN", 1, 1, "list the checkpoints of a run, newest first"},
-    {"verify", "RUN|CHECKPOINT", 1, 1, "check every byte of a checkpoint; exit 3 if it is bad"},
+    {"verify", "RUN|CHECKPOINT", 1, 1,
+     "check every byte of a checkpoint and of the files that its run's weights are in; exit 3 "
+     "if one is bad"},
     {"diff", "A B", 2, 2, "compare the tensors of two checkpoints; exit 1 if they differ"},
     MF_CLI_FORM_END};
 
@@ -150,6 +153,19 @@ static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
     return print_json(w);
 }
 
+/* The weights of an import stay in files of others, which its checkpoints do not hold. */
+static int verify_files(const char *path, mf_ckpt_report *r)
+{
+    mf_rundir *dir = NULL;
+    uint64_t bytes = 0;
+    if (!r->ok || !mf_rundir_readable(path)) return MF_OK;
+    int rc = mf_rundir_read(path, &dir);
+    if (rc == MF_OK) rc = mf_stored_files_verify(dir->stored, &bytes);
+    mf_rundir_close(dir);
+    r->bytes += bytes;
+    return rc;
+}
+
 static int verify(const mf_cli *cli, mf_jw *w)
 {
     char *path = NULL;
@@ -157,6 +173,7 @@ static int verify(const mf_cli *cli, mf_jw *w)
     const char *what = mf_cli_operand(cli, 0);
     int rc = find(cli, what, &path);
     if (rc == MF_OK) rc = mf_ckpt_verify(path, &r);
+    if (rc == MF_OK) rc = verify_files(path, &r);
     if ((rc == MF_EINPUT || rc == MF_ECHECKPOINT) && mf_cli_json(cli))
         put_report(w, &(mf_ckpt_report){0}, mf_error_message());
     else if (rc == MF_OK && mf_cli_json(cli)) {

@@ -66,6 +66,7 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1 << 20,
      .help = "info: context of the floor for windows (128)"},
+    MF_CLI_FORCE_OF("synth"),
     MF_CLI_END};
 
 static int print_json(mf_jw *w)
@@ -104,7 +105,9 @@ static char *labels_beside(const char *text)
 static int write_corpus(const mf_cli *cli, const mf_topics *t, const char *out,
                         const char *labels)
 {
-    int rc = mf_write_file_atomic(out, t->text, t->size);
+    int rc = mf_cli_new_file(cli, out);
+    if (rc == MF_OK) rc = mf_cli_new_file(cli, labels);
+    if (rc == MF_OK) rc = mf_write_file_atomic(out, t->text, t->size);
     if (rc == MF_OK) rc = mf_write_file_atomic(labels, t->labels, t->size);
     if (rc != MF_OK) return rc;
     double floor;

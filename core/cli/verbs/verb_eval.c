@@ -10,6 +10,7 @@
 #include "pretrained/tokens.h"
 #include "run/run_internal.h"
 #include "train/run/rundir.h"
+#include "train/run/stored_files.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,
@@ -85,6 +86,10 @@ static const mf_cli_option options[] = {
      .choices = mf_config_dtypes,
      .set = "train.dtype",
      .help = "type of the gemms: f32 or bf16 (as the run was trained)"},
+    MF_CLI_FORCE_OF(NULL),
+    {.name = "verify",
+     .kind = MF_CLI_FLAG,
+     .help = "first check every byte of the files that an import's weights are in"},
     MF_CLI_END};
 
 /* trained: the weights are those of a run, not initial ones. */
@@ -169,14 +174,23 @@ static int run_tokens(const mf_cli *cli, moefw_run *run)
     const char *save = mf_cli_text(cli, "save", NULL), *path = mf_cli_text(cli, "tokens", NULL),
                *lines = mf_cli_text(cli, "lines", NULL),
                *gradients = mf_cli_text(cli, "gradients", NULL);
+    char *beside = NULL;
     double loss = NAN;
     mf_tokens t = {0};
     int rc = lines ? mf_tokens_read_lines(lines, run->session, mf_cli_int(cli, "count", 0),
                                           mf_cli_int(cli, "length", 0), &t)
                    : mf_tokens_read(path, run->session, &t);
-    if (rc == MF_OK && save) rc = mf_tokens_save(run->session, &t, save, &loss);
-    if (rc == MF_OK && gradients)
-        rc = mf_tokens_gradients(run->session, run->directory, &t, gradients, &loss);
+    if (rc == MF_OK && save) {
+        rc = mf_cli_beside(save, &beside);
+        if (rc == MF_OK) rc = mf_tokens_save(run->session, &t, beside, &loss);
+        rc = mf_cli_put_beside(rc, beside, save);
+    }
+    if (rc == MF_OK && gradients) {
+        rc = mf_cli_beside(gradients, &beside);
+        if (rc == MF_OK)
+            rc = mf_tokens_gradients(run->session, run->directory, &t, beside, &loss);
+        rc = mf_cli_put_beside(rc, beside, gradients);
+    }
     mf_tokens_free(&t);
     if (rc != MF_OK) return rc;
     if (mf_cli_json(cli)) {
@@ -204,7 +218,7 @@ static int configure(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        mf_run_enter(run, &scope);
+        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
         rc = mf_run_leave(run, &scope, mf_run_configure(run, mf_cli_operand(cli, 0), n, a));
     }
     mf_arena_free(arena);
@@ -226,6 +240,20 @@ static int configure_untrained(const mf_cli *cli, moefw_run *run)
                "%s is a configuration, not a run: its model is measured with initial weights; "
                "'moefw train %s' trains it, 'moefw runs' lists runs",
                what, what);
+    return rc;
+}
+
+/* Opening a run trusts files of others that have their size and time of change. */
+static int verify(const char *what)
+{
+    mf_rundir *dir = NULL;
+    uint64_t bytes = 0;
+    int rc = mf_rundir_read(what, &dir);
+    if (rc == MF_OK) rc = mf_stored_files_verify(dir->stored, &bytes);
+    if (rc == MF_OK && bytes > 0)
+        mf_log(MF_LOG_INFO, "%s: %llu bytes of its files are as they were imported", what,
+               (unsigned long long)bytes);
+    mf_rundir_close(dir);
     return rc;
 }
 
@@ -256,10 +284,11 @@ static int run_verb(const mf_cli *cli)
     o.threads = (int)mf_cli_int(cli, "threads", 0);
     for (int i = 0; i < 2; i++) { /* they are new files, and computing them may take long */
         const char *file = mf_cli_text(cli, i == 0 ? "save" : "gradients", NULL);
-        if (file && mf_exists(file))
-            return mf_fail(MF_EUSAGE, "%s: exists already; expected a new file", file);
+        const int rc = mf_cli_new_file(cli, file);
+        if (rc != MF_OK) return rc;
     }
     int rc = is_run ? mf_cli_run_stays(cli, what) : MF_OK;
+    if (rc == MF_OK && is_run && mf_cli_flag(cli, "verify")) rc = verify(what);
     if (rc != MF_OK) return rc;
     moefw_run *run = moefw_run_new();
     if (!run) return MF_ENOMEM;

@@ -66,6 +66,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "hf, gguf: with --router: text of the fit, instead of the run's"},
+    MF_CLI_FORCE_OF("csv"),
     MF_CLI_END};
 
 static int export_csv(const mf_cli *cli)
@@ -75,7 +76,7 @@ static int export_csv(const mf_cli *cli)
     if (n > 64) return mf_fail(MF_EUSAGE, "'moefw export' takes 64 runs at most, not %d", n);
     for (int i = 0; i < n; i++)
         runs[i] = mf_cli_operand(cli, i);
-    int rc = out ? MF_OK : mf_cli_no_json(cli, "CSV");
+    int rc = out ? mf_cli_new_file(cli, out) : mf_cli_no_json(cli, "CSV");
     if (rc == MF_OK) rc = mf_export_csv(n, runs, out);
     if (rc == MF_OK && out) rc = mf_cli_put_name(cli, "export", out);
     return rc;

@@ -139,6 +139,7 @@ static const mf_cli_option options[] = {
      .help =
          "each text is a message: auto, in the form of the tokenizer's template (usual with "
          "-i); chatml; mistral; plain: texts are continued as they are (usual without -i)"},
+    MF_CLI_FORCE_OF(NULL),
     MF_CLI_END};
 
 static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
@@ -240,8 +241,7 @@ static int write_ids(const mf_cli *cli, const mf_sampler_options *o, int64_t tok
     sampling.seed = o->seed;
     sampling.no_cache = mf_cli_flag(cli, "no-cache");
     int rc = run ? read_begin(cli, &begin) : MF_ENOMEM;
-    if (rc == MF_OK && mf_exists(path))
-        rc = mf_fail(MF_EUSAGE, "%s: exists already; expected a new file", path);
+    if (rc == MF_OK) rc = mf_cli_new_file(cli, path);
     if (rc == MF_OK) rc = moefw_run_open(run, mf_cli_operand(cli, 0), &open);
     if (rc == MF_OK) rc = generate_ids(cli, &sampling, run, &begin, &all);
     if (rc == MF_OK) rc = save_ids(path, &all, run->session->model->dims.vocab <= 65536);

@@ -98,6 +98,7 @@ static int run(const mf_cli *cli)
         rc = add(mf_cli_operand(cli, i), &list, runs, &n);
     char *path = out ? mf_strdup(out) : usual_path(cli);
     if (rc == MF_OK && !path) rc = MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_cli_new_file(cli, path);
     if (rc == MF_OK && mf_cli_flag(cli, "watch"))
         rc = watch(n, runs, path, (int)mf_cli_int(cli, "every", WATCH_EVERY));
     else if (rc == MF_OK)
@@ -128,6 +129,7 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 86400,
      .help = "between two writes of --watch (10)"},
+    MF_CLI_FORCE_OF(NULL),
     MF_CLI_END};
 
 const mf_verb mf_verb_report = {

@@ -312,12 +312,13 @@ static int ask(const mf_cli *cli, int n, bool *ret_agreed)
 /* The lock tells whether a process is still training in it. */
 static int remove_run(const mf_cli *cli, const char *path)
 {
-    mf_rundir *dir;
-    int rc = mf_rundir_open(path, &dir);
-    if (rc != MF_OK) return rc;
-    rc = mf_remove_tree(path);
-    mf_rundir_close(dir);
-    if (rc == MF_OK && !mf_cli_json(cli)) mf_log(MF_LOG_INFO, "removed %s", path);
+    char *kept;
+    const int rc = mf_run_remove(path, &kept);
+    if (rc == MF_OK && kept)
+        mf_log(MF_LOG_WARN, "%s: removed but for what moefw did not write, as %s", path, kept);
+    else if (rc == MF_OK && !mf_cli_json(cli))
+        mf_log(MF_LOG_INFO, "removed %s", path);
+    mf_free(kept);
     return rc;
 }
 
@@ -334,8 +335,11 @@ static int judge_remove(const mf_cli *cli)
 
 static int remove_runs(const mf_cli *cli, const mf_listed_runs *list)
 {
-    bool agreed;
-    int rc = ask(cli, list->n, &agreed);
+    bool agreed = false;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < list->n; i++)
+        rc = mf_run_removable(list->run[i].dir); /* all, before the first is gone */
+    if (rc == MF_OK) rc = ask(cli, list->n, &agreed);
     if (rc == MF_OK && !agreed) mf_log(MF_LOG_INFO, "nothing was removed");
     for (int i = 0; rc == MF_OK && agreed && i < list->n; i++)
         rc = remove_run(cli, list->run[i].dir);

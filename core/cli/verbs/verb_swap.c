@@ -59,6 +59,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "also write the numbers, with figures, as one HTML page"},
+    MF_CLI_FORCE_OF(NULL),
     MF_CLI_END};
 
 static void print_loads(mf_jw *w, const char *key, const double *load, int32_t n)
@@ -173,6 +174,7 @@ static int run(const mf_cli *cli)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &set, &o.n_set) : MF_ENOMEM;
     o.set = set;
+    if (rc == MF_OK) rc = mf_cli_new_file(cli, mf_cli_text(cli, "report", NULL));
     if (rc == MF_OK) rc = mf_swap(mf_cli_operand(cli, 0), &o, &r);
     if (rc == MF_OK && mf_cli_json(cli))
         rc = print_json(r);

@@ -94,6 +94,7 @@ static const mf_cli_option options[] = {
      .choices = widths,
      .help =
          "encode --bin: bits of an id, 16 (the default) or 32 (read with data.bin_bits = 32)"},
+    MF_CLI_FORCE_OF("train export encode"),
     MF_CLI_END};
 
 /* Opens a tokenizer. name: "byte", which needs no file, or the path of a tokenizer file.
@@ -164,7 +165,8 @@ static int export(const mf_cli *cli, const mf_tokenizer *t)
 {
     const char *out = mf_cli_text(cli, "out", NULL);
     if (!out) return mf_fail(MF_EUSAGE, "tokenize export: --out FILE is needed");
-    int rc = save(cli, t, VOCAB_DICT, out);
+    int rc = mf_cli_new_file(cli, out);
+    if (rc == MF_OK) rc = save(cli, t, VOCAB_DICT, out);
     return rc == MF_OK ? told(cli, t, out) : rc;
 }
 
@@ -187,7 +189,8 @@ static int train(const mf_cli *cli)
         o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
         o.vocab_size -= o.vocab_size > 1; /* --vocab-size counts <eos>, too */
     }
-    int rc = read_text(cli, file, &text, &n);
+    int rc = mf_cli_new_file(cli, out);
+    if (rc == MF_OK) rc = read_text(cli, file, &text, &n);
     if (rc != MF_OK) return rc;
     rc = mf_tokenizer_train(kind, file, text, n, &o, &t);
     if (rc == MF_OK) rc = save(cli, t, OWN, out);
@@ -291,9 +294,11 @@ static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, co
     if (eos && template)
         return mf_fail(MF_EUSAGE, "--eos is for each line, --template for the whole text: "
                                   "expected one of them");
-    int rc = eos        ? encode_lines(t, file, text, n, &ids)
-             : template ? encode_template(t, file, text, n, &ids)
-                        : mf_tokenizer_encode(t, file, text, n, &ids);
+    int rc = mf_cli_new_file(cli, bin);
+    if (rc != MF_OK) return rc;
+    rc = eos        ? encode_lines(t, file, text, n, &ids)
+         : template ? encode_template(t, file, text, n, &ids)
+                    : mf_tokenizer_encode(t, file, text, n, &ids);
     if (rc == MF_OK && bin) {
         rc = write_bin(t, bin, mf_cli_enum(cli, "bits", 0) == 1, &ids);
         if (rc == MF_OK) rc = print_count(cli, bin, &ids);

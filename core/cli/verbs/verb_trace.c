@@ -16,6 +16,7 @@
 #include "lab/trace/trace_replay.h"
 #include "train/evaluate.h"
 #include "train/run/load.h"
+#include "train/run/rundir.h"
 
 static const mf_cli_form forms[] = {
     {"record", "RUN", 1, 1, "write down how a run routes its evaluation batches"},
@@ -81,6 +82,7 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e9,
      .help = "how many partings to list (20); 0: all"},
+    MF_CLI_FORCE_OF("record replay"),
     MF_CLI_END};
 
 /* ---- record ---- */
@@ -109,7 +111,9 @@ static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int
     const char *out = mf_cli_text(cli, "out", NULL);
     path =
         out ? mf_strdup(out) : mf_strf("%s/trace/step-%lld.safetensors", run, (long long)step);
-    int rc = path ? mf_evaluator_new(s, split, NULL, &e) : MF_ENOMEM;
+    int rc = path ? mf_cli_new_file(cli, path) : MF_ENOMEM;
+    if (rc == MF_OK && !out) rc = mf_rundir_refuse_links(run, "trace");
+    if (rc == MF_OK) rc = mf_evaluator_new(s, split, NULL, &e);
     if (rc == MF_OK) rc = mf_trace_recorder_new(s, &about, &r);
     if (rc == MF_OK) rc = mf_evaluator_record(e, r, 1);
     if (rc == MF_OK) rc = mf_evaluator_run(e, step, mf_cli_int(cli, "batches", 16), &metrics);
@@ -383,12 +387,13 @@ static int replay(const mf_cli *cli)
                                        .router = mf_cli_text(cli, "router", NULL),
                                        .device = mf_cli_text(cli, "device", NULL)};
         rc = mf_cli_run_stays(cli, mf_cli_operand(cli, 1));
+        if (rc == MF_OK) rc = mf_cli_new_file(cli, out);
         if (rc == MF_OK) rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
     }
     char *scratch = rc == MF_OK && !out ? scratch_name() : NULL;
     if (rc == MF_OK && !out && !scratch) rc = mf_error_code();
     if (rc == MF_OK) rc = replay_into(cli, a, s, step, out ? out : scratch);
-    if (scratch) unlink(scratch);
+    if (scratch) mf_io()->unlink(scratch);
     mf_free(scratch);
     mf_session_close(s);
     mf_trace_close(a);

@@ -124,7 +124,21 @@ static void tell(void *arg, int level, const char *line)
     mf_log((mf_log_level)level, "%s", line);
 }
 
-static int resume_run(const mf_cli *cli, moefw_run *run, int n, const mf_assignment *a)
+/* Whether there is nothing at the path yet that could be continued: job scripts start a run and
+ * continue it by the same command. */
+static bool is_new(const char *path)
+{
+    char **names;
+    int n;
+    if (!mf_exists(path)) return true;
+    if (!mf_is_dir(path) || mf_list_dir(path, &names, &n) != MF_OK) return false;
+    const bool empty = n == 0 || (n == 1 && strcmp(names[0], ".lock") == 0);
+    mf_list_free(names, n);
+    return empty;
+}
+
+/* Which run --resume continues. */
+static int run_to_resume(const mf_cli *cli, const char **ret_run)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
     const bool names_run = config_name && mf_rundir_is(config_name);
@@ -135,10 +149,11 @@ static int resume_run(const mf_cli *cli, moefw_run *run, int n, const mf_assignm
                        "--resume: both %s and --out %s name the run to continue; "
                        "give one of them",
                        config_name, out);
-    if (out && config_name && !names_run)
+    if (out && config_name && !names_run && !is_new(out))
         mf_log(MF_LOG_INFO, "%s continues with its own configuration; %s is not read", out,
                config_name);
-    return mf_run_resume(run, out ? out : config_name, n, a);
+    *ret_run = out ? out : config_name;
+    return MF_OK;
 }
 
 /* A program that uses the library can give batches of its own; this one has no others. */
@@ -153,7 +168,8 @@ static int judge_data(const mf_config *c)
 static int open_run(const mf_cli *cli, moefw_run *run)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
-    const bool resume = mf_cli_flag(cli, "resume");
+    bool resume = mf_cli_flag(cli, "resume");
+    const char *old = NULL;
     mf_assignment *a;
     mf_run_scope scope;
     int n = 0;
@@ -165,11 +181,17 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        mf_run_enter(run, &scope);
+        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
         run->joins = true;
-        if (resume) {
-            rc = resume_run(cli, run, n, a);
-        } else {
+        if (resume) rc = run_to_resume(cli, &old);
+        if (rc == MF_OK && resume && out && config_name && !mf_rundir_is(config_name) &&
+            is_new(out)) {
+            mf_log(MF_LOG_INFO, "%s: there is no run yet, so it begins", out);
+            resume = false;
+        }
+        if (rc == MF_OK && resume) {
+            rc = mf_run_resume(run, old, n, a);
+        } else if (rc == MF_OK) {
             rc = mf_run_configure(run, config_name, n, a);
             if (rc == MF_OK) rc = judge_data(run->config);
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");

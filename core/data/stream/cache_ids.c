@@ -21,10 +21,10 @@ char *mf_cache_folder(const char *key)
     return home && home[0] == '/' ? mf_strf("%s/.cache/moefw", home) : mf_strdup("");
 }
 
-/* The file of what is known of a part; NULL: none is kept, or no memory. */
-static char *file_of(const char *folder, const char *path, const mf_id_part *p)
+/* The file of what is known of a part, and the hash that its name has; NULL: none is kept, or
+ * no memory. */
+static char *file_of(const char *folder, const char *path, const mf_id_part *p, char hash[33])
 {
-    char hash[33];
     if (!folder || !folder[0] || !p->map.data) return NULL;
     char *real = realpath(path, NULL);
     char *text = real ? mf_strf("%s %zu %lld %lld %d %zu", real, p->map.size,
@@ -38,16 +38,27 @@ static char *file_of(const char *folder, const char *path, const mf_id_part *p)
     return mf_strf("%s/ids-%s.json", folder, hash);
 }
 
+/* What the file holds: a text that only this part and this largest id have. */
+static int write_text(const char part[33], int32_t largest, char text[128])
+{
+    char all[64], check[33];
+    snprintf(all, sizeof all, "%s %d", part, (int)largest);
+    mf_hash_bytes(all, strlen(all), check);
+    return snprintf(text, 128, "{\"largest\":%d,\"check\":\"%s\"}\n", (int)largest, check);
+}
+
 bool mf_cache_ids_read(const char *folder, const char *path, mf_id_part *part)
 {
-    char *file = file_of(folder, path, part), *text = NULL;
+    char hash[33], right[128], *file = file_of(folder, path, part, hash), *text = NULL;
     size_t n = 0;
     mf_json *object = NULL;
     int64_t largest = -1;
     bool known = file && mf_exists(file) && mf_read_file(file, 4096, &text, &n) == MF_OK &&
                  mf_json_parse(file, text, n, &object) == MF_OK &&
                  mf_json_int(mf_json_get(object, "largest"), &largest) && largest >= 0 &&
-                 largest < MF_IDS_VOCAB;
+                 largest < MF_IDS_VOCAB &&
+                 (size_t)write_text(hash, (int32_t)largest, right) == n &&
+                 memcmp(text, right, n) == 0;
     if (known)
         part->largest = (int32_t)largest;
     else
@@ -60,8 +71,8 @@ bool mf_cache_ids_read(const char *folder, const char *path, mf_id_part *part)
 
 void mf_cache_ids_write(const char *folder, const char *path, const mf_id_part *part)
 {
-    char *file = file_of(folder, path, part), text[64];
-    const int n = snprintf(text, sizeof text, "{\"largest\":%d}\n", (int)part->largest);
+    char hash[33], text[128], *file = file_of(folder, path, part, hash);
+    const int n = file ? write_text(hash, part->largest, text) : 0;
     if (file) mf_cache_clean(folder);
     if (!file || mf_mkdirs(folder) != MF_OK ||
         mf_write_file_atomic(file, text, (size_t)n) != MF_OK)

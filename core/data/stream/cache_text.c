@@ -1,8 +1,13 @@
 /* data/stream/cache_text.c: texts larger than memory. A text becomes a token file in the cache
  * folder, once; memory holds one piece of it. A piece ends where the tokenizer says that a cut
- * changes no token; one that knows no such place gets the whole text at once. */
+ * changes no token; one that knows no such place gets the whole text at once.
+ *
+ * Behind the ids of a token file stands a line with their number, their hash and the name of
+ * the file. It is compared whenever the file is opened, so a file that was cut, changed, or
+ * taken from another text is made anew and never trained on. */
 #include "data/stream/cache.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +17,7 @@
 #include "base/mem.h"
 #include "data/tokenizer/tokenizer_kinds.h"
 
-enum { PIECE = 4 << 20, WORDS = 1 << 16 };
+enum { PIECE = 4 << 20, WORDS = 1 << 16, SEAL = 160 };
 
 int mf_source_files_read(const mf_source_files *files, uint64_t begin, size_t n, char *out)
 {
@@ -137,12 +142,33 @@ static int tokenize_piece(work *w)
     return rc;
 }
 
+/* The line behind n ids whose bytes have this hash: always of the same length. */
+static int write_seal(const char *path, int32_t id_bytes, uint64_t n, const char hash[33],
+                      char seal[SEAL])
+{
+    const char *slash = strrchr(path, '/');
+    return snprintf(seal, SEAL, "\nmoefw-tokens 1 %d %020llu %s %s\n", (int)id_bytes,
+                    (unsigned long long)n, hash, slash ? slash + 1 : path);
+}
+
+static int put_seal(work *w, const char *path)
+{
+    char hash[33], seal[SEAL];
+    int rc = mf_writer_flush(&w->draft.out);
+    if (rc == MF_OK) rc = mf_hash_file(w->draft.name, hash);
+    if (rc != MF_OK) return rc;
+    const uint64_t n = w->draft.out.bytes / (uint64_t)w->id_bytes;
+    mf_writer_put(&w->draft.out, seal, (size_t)write_seal(path, w->id_bytes, n, hash, seal));
+    return MF_OK;
+}
+
 static int tokenize(work *w, const char *path)
 {
     int rc = mf_cache_draft_open(&w->draft, path);
     const bool opened = rc == MF_OK;
     while (rc == MF_OK && w->at < w->end)
         rc = tokenize_piece(w);
+    if (rc == MF_OK) rc = put_seal(w, path);
     if (opened) rc = mf_cache_draft_close(&w->draft, path, rc);
     mf_free(w->text);
     mf_ids_free(&w->ids);
@@ -185,29 +211,56 @@ static int path_of(const char *folder, const mf_tokenizer *t, const mf_source_fi
     return rc;
 }
 
-/* Opens a token file, whose ids need no look: this code wrote them. */
-static int open_file(const char *path, const mf_tokenizer *t, mf_id_parts *ret)
+/* Whether the map is what the name of the token file says. *ret_n: its ids. */
+static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64_t *ret_n)
+{
+    char hash[33] = "", seal[SEAL];
+    const size_t length =
+        (size_t)write_seal(path, width, 0, "00000000000000000000000000000000", seal);
+    if (map->size < length || (map->size - length) % (size_t)width != 0) return false;
+    const size_t bytes = map->size - length;
+    *ret_n = bytes / (size_t)width;
+    mf_map_ordered(map);
+    mf_hash_bytes(map->data, bytes, hash);
+    write_seal(path, width, *ret_n, hash, seal);
+    return memcmp((const char *)map->data + bytes, seal, length) == 0;
+}
+
+/* *ret_good false: there is no such file, or it is damaged, which is logged. */
+static int open_file(const char *path, const mf_tokenizer *t, mf_id_parts *ret, bool *ret_good)
 {
     mf_map map;
-    int rc = mf_map_open(path, &map);
-    if (rc != MF_OK) return rc;
-    mf_id_part part = {.n = (int64_t)(map.size / (size_t)id_bytes(t)),
-                       .ids = map.data,
-                       .id_bytes = id_bytes(t),
-                       .largest = t->vocab - 1,
-                       .map = map};
-    mf_map_scattered(&map);
-    return mf_id_parts_add(ret, &part);
+    uint64_t n = 0;
+    int rc = mf_map_open_itself(path, &map);
+    *ret_good = rc == MF_OK && is_sealed(&map, path, id_bytes(t), &n);
+    if (*ret_good) {
+        mf_id_part part = {.n = (int64_t)n,
+                           .ids = map.data,
+                           .id_bytes = id_bytes(t),
+                           .largest = t->vocab - 1,
+                           .map = map};
+        mf_map_scattered(&map);
+        return mf_id_parts_add(ret, &part);
+    }
+    if (rc == MF_OK) mf_map_close(&map);
+    if (rc != MF_OK && rc != MF_EINPUT && rc != MF_ENOTFOUND) return rc;
+    if (rc != MF_ENOTFOUND)
+        mf_log(MF_LOG_WARN, "%s: not the token file that its name tells (%s); it is made anew",
+               path, rc == MF_OK ? "damaged, or of an earlier version" : "a link or a folder");
+    mf_error_clear();
+    return MF_OK;
 }
 
 int mf_cache_text(const char *folder, const mf_tokenizer *t, const char *name,
                   const mf_source_files *files, uint64_t begin, uint64_t end, mf_id_parts *ret)
 {
     char *path;
+    bool good = false;
     if (t->ops == &mf_tokenizer_byte) return map_bytes(files, begin, end, ret);
     int rc = path_of(folder, t, files, begin, end, &path);
     if (rc == MF_OK) mf_cache_clean(folder);
-    if (rc == MF_OK && !mf_exists(path)) {
+    if (rc == MF_OK) rc = open_file(path, t, ret, &good);
+    if (rc == MF_OK && !good) {
         work w = {.t = t,
                   .name = name,
                   .files = files,
@@ -218,8 +271,13 @@ int mf_cache_text(const char *folder, const mf_tokenizer *t, const char *name,
                (unsigned long long)begin, (unsigned long long)end, path);
         rc = mf_mkdirs(folder);
         if (rc == MF_OK) rc = tokenize(&w, path);
+        if (rc == MF_OK) rc = open_file(path, t, ret, &good);
+        if (rc == MF_OK && !good)
+            rc = mf_fail(MF_EIO,
+                         "%s: changed while it was written: expected a folder in which "
+                         "nobody else writes",
+                         path);
     }
-    if (rc == MF_OK) rc = open_file(path, t, ret);
     mf_free(path);
     return rc;
 }

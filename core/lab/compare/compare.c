@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file/below.h"
 #include "base/file/io.h"
 #include "base/log.h"
 #include "plugin/load/open.h"
@@ -414,9 +415,21 @@ static int write_pilot(const mf_compare *c, const mf_compare_router *r)
     return rc;
 }
 
+/* A comparison that came from somebody else may have links to files of whoever resumes it. */
+static int refuse_links(const mf_compare *c)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
+        const char *const name[] = {c->routers[i].dir + strlen(c->spec->out) + 1, NULL};
+        if (!c->routers[i].refused) rc = mf_below_judge(c->spec->out, name);
+    }
+    return rc;
+}
+
 static int make_out(mf_compare *c)
 {
     int rc = mf_mkdirs(c->spec->out);
+    if (rc == MF_OK) rc = refuse_links(c);
     if (rc == MF_OK) rc = mf_compare_plan_write(c);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];

@@ -76,7 +76,8 @@ static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim
     int why = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (why == 0)
         why = posix_spawn_file_actions_addopen(a, STDOUT_FILENO, log,
-                                               O_WRONLY | O_CREAT | O_APPEND, 0666);
+                                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
+                                               0666);
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, STDOUT_FILENO, STDERR_FILENO);
     /* A copy to the same number clears close-on-exec in the child only. */
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);

@@ -8,7 +8,7 @@
 /* Writes a CSV table with one line for each line of metrics.jsonl: [run,] step, split, then a
  * column for each number (named as in report/export/flat.h); a cell is empty where the line has
  * no such number. RFC 4180, except that lines end with LF. With several runs, the column run
- * holds the run directory. path NULL: standard output. Fails with MF_EUSAGE if path exists, or
+ * holds the run directory. path NULL: standard output; a file that exists is replaced. Fails
  * as mf_flat_add does. */
 int mf_export_csv(int n, const char *const *runs, const char *path);
 

@@ -89,9 +89,6 @@ int mf_export_csv(int n, const char *const *runs, const char *path)
 {
     mf_flat f = {0};
     int rc = MF_OK;
-    if (path && mf_exists(path))
-        return mf_fail(MF_EUSAGE, "%s: is there already; expected the name of a new file",
-                       path);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_flat_add(&f, runs[i]);
         if (rc == MF_OK) mf_flat_warn(&f, runs[i]);

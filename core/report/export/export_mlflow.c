@@ -27,6 +27,8 @@
 
 enum { FINISHED = 3, KILLED = 5 }; /* values of mlflow.entities.RunStatus */
 
+#define BESIDE ".moefw-" /* temporary folders in a store begin so */
+
 typedef struct work {
     const char *run; /* run directory */
     const mf_export_mlflow_options *o;
@@ -39,7 +41,7 @@ typedef struct work {
     char id[MF_RUN_HASH], experiment[MF_MLFLOW_ID];
     bool experiment_there;
     char *store;                     /* absolute path */
-    char *beside, *folder, *made;    /* STORE/.moefw-N; in it EXPERIMENT_ID; in that RUN_ID */
+    char *beside, *folder, *made;    /* STORE/.moefw-N-I; in it EXPERIMENT_ID; in that RUN_ID */
     char *final_experiment, *target; /* final paths */
 } work;
 
@@ -128,16 +130,48 @@ static int absolute(const char *path, char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
+/* Names the temporary folders of exports that were killed; the server would not show them. */
+static void tell_leftovers(const char *store)
+{
+    char **names;
+    int n;
+    if (!mf_is_dir(store)) return;
+    if (mf_list_dir(store, &names, &n) != MF_OK) {
+        mf_error_clear();
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        if (strncmp(names[i], BESIDE, sizeof BESIDE - 1) == 0)
+            mf_log(MF_LOG_WARN,
+                   "%s/%s: left of an export that was stopped, unless one goes on now; it "
+                   "may be removed",
+                   store, names[i]);
+    mf_list_free(names, n);
+}
+
+/* A new name in the store: another machine may have a process with the same number. */
+static int name_beside(work *w)
+{
+    enum { TRIES = 1000 };
+    for (int i = 0; i < TRIES; i++) {
+        w->beside = mf_strf("%s/" BESIDE "%ld-%d", w->o->store, (long)getpid(), i);
+        if (!w->beside) return MF_ENOMEM;
+        if (!mf_exists(w->beside)) return MF_OK;
+        mf_free(w->beside);
+        w->beside = NULL;
+    }
+    return mf_fail(MF_EIO, "%s: %d names of temporary folders are taken", w->o->store, TRIES);
+}
+
 static int place(work *w)
 {
-    char name[40];
     int rc = absolute(w->o->store, &w->store);
     if (rc == MF_OK)
         rc = mf_mlflow_experiment(w->o->store, w->o->experiment, w->experiment,
                                   &w->experiment_there);
+    if (rc == MF_OK) tell_leftovers(w->o->store);
+    if (rc == MF_OK) rc = name_beside(w);
     if (rc != MF_OK) return rc;
-    snprintf(name, sizeof name, ".moefw-%ld", (long)getpid());
-    w->beside = mf_path_join(w->o->store, name);
     w->folder = w->beside ? mf_path_join(w->beside, w->experiment) : NULL;
     w->made = w->folder ? mf_path_join(w->folder, w->id) : NULL;
     w->final_experiment = mf_path_join(w->o->store, w->experiment);

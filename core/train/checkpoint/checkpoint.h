@@ -91,6 +91,10 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
                    mf_state **ret_state, int64_t *ret_step, double *ret_wall);
 
+/* Whether the folder, which may be missing, has anything that is or was a checkpoint, also a
+ * damaged or a replaced one. What an interrupted first save left is none. */
+int mf_ckpt_any(const char *folder, bool *ret);
+
 /* Removes what interrupted saves left in the folder, which may be missing, and gives a replaced
  * checkpoint its name back if the new one has none. mf_ckpt_resume does this itself. */
 int mf_ckpt_clean(const char *folder);

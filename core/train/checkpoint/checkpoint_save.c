@@ -83,6 +83,24 @@ int mf_ckpt_list(const char *folder, int64_t **ret_steps, int *ret_n)
     return code;
 }
 
+int mf_ckpt_any(const char *folder, bool *ret)
+{
+    char **names;
+    int n;
+    *ret = false;
+    if (!mf_is_dir(folder)) return MF_OK;
+    const int rc = mf_list_dir(folder, &names, &n);
+    if (rc != MF_OK) return rc;
+    for (int i = 0; i < n; i++) {
+        int64_t step;
+        const bool begun =
+            mf_ckpt_is_leftover(names[i]) && !mf_ckpt_is_replaced(names[i], &step);
+        *ret = *ret || (strncmp(names[i], "step-", 5) == 0 && !begun);
+    }
+    mf_list_free(names, n);
+    return MF_OK;
+}
+
 /* ---- removing ---- */
 
 /* Renames the directory first, which is one atomic step, so an interrupted removal leaves no

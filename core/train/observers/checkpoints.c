@@ -109,7 +109,7 @@ static int begin(void *self, mf_trainer *t)
     if (!mf_trainer_dir(t) || !mf_trainer_resumed(t) || mf_trainer_done(t)) return MF_OK;
     char *path = ended_path(t);
     if (!path) return MF_ENOMEM;
-    const bool gone = unlink(path) == 0 || errno == ENOENT;
+    const bool gone = mf_io()->unlink(path) == 0 || errno == ENOENT;
     const int rc = gone ? MF_OK : mf_fail_errno(MF_EIO, "cannot remove %s", path);
     mf_free(path);
     return rc;

@@ -3,6 +3,7 @@
 #include "train/run/rundir.h"
 
 #include "base/error.h"
+#include "base/file/below.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "base/log.h"
@@ -19,7 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char lock_name[] = ".lock";
+#define LOCK_NAME ".lock"
+
 static const char runs_folder[] = "runs"; /* where runs are put unless a path is given */
 enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MAX = 1024 };
 
@@ -49,7 +51,7 @@ static int write_owner(int fd, const char *path)
 
 static int take_lock(mf_rundir *dir)
 {
-    char *path = mf_path_join(dir->path, lock_name);
+    char *path = mf_path_join(dir->path, LOCK_NAME);
     if (path == NULL) return MF_ENOMEM;
     int code = MF_OK;
     int fd = mf_raw_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -81,7 +83,7 @@ static int take_lock(mf_rundir *dir)
 
 bool mf_rundir_busy(const char *path)
 {
-    char *file = mf_path_join(path, lock_name);
+    char *file = mf_path_join(path, LOCK_NAME);
     const int fd = file ? mf_raw_open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0) : -1;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const bool busy = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -113,7 +115,7 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
     dir->best = mf_path_join(path, "best");
-    dir->lock_file = mf_path_join(path, lock_name);
+    dir->lock_file = mf_path_join(path, LOCK_NAME);
     if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->memory ||
         !dir->tokenizer || !dir->report || !dir->sample || !dir->samples || !dir->weights ||
         !dir->stored || !dir->ckpt || !dir->trace || !dir->best || !dir->lock_file) {
@@ -128,6 +130,7 @@ void mf_rundir_close(mf_rundir *dir)
 {
     if (dir == NULL) return;
     if (dir->lock >= 0) mf_raw_close(dir->lock);
+    mf_below_drop(dir->below);
     mf_free(dir->path);
     mf_free(dir->config);
     mf_free(dir->manifest);
@@ -146,9 +149,22 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir);
 }
 
+/* A run that came from somebody else may have links to files of whoever resumes it. */
+int mf_rundir_refuse_links(const char *path, const char *name)
+{
+    static const char *const written[] = {
+        "config.ini", "manifest.json", "metrics.jsonl", "memory.jsonl", "tokenizer.json",
+        "report.html", "routing_sample.json", "samples", "weights.json", MF_STORED_FILES,
+        "ckpt", "trace", "best", "tensorboard", MF_RUN_ENDED, MF_RUN_MLFLOW, LOCK_NAME, NULL};
+    const char *const one[] = {name, NULL};
+    return mf_below_judge(path, name ? one : written);
+}
+
 static int open_locked(const char *path, mf_rundir **ret)
 {
     int code = new_rundir(path, ret);
+    if (code == MF_OK) code = mf_rundir_refuse_links(path, NULL);
+    if (code == MF_OK) code = mf_below_add(path, &(*ret)->below);
     if (code == MF_OK) code = take_lock(*ret);
     if (code != MF_OK) {
         mf_rundir_close(*ret);
@@ -315,7 +331,7 @@ static int check_empty(const char *path)
     int n, code = mf_list_dir(path, &names, &n);
     if (code != MF_OK) return code;
     for (int i = 0; i < n && code == MF_OK; i++)
-        if (strcmp(names[i], lock_name) != 0)
+        if (strcmp(names[i], LOCK_NAME) != 0)
             code = mf_fail(
                 MF_EUSAGE,
                 "%s: the directory holds files already (%s): expected an empty or a new one",

@@ -35,6 +35,10 @@ int mf_stored_files_put(mf_stored_files *f, const char *name, const mf_stored *w
 /* Reads a list and maps its files. MF_EINPUT with the file named that is missing or has
  * changed, or what is wrong with the list; MF_EIO, MF_ENOMEM. */
 int mf_stored_files_read(const char *path, mf_stored_files **ret);
+/* Reads every byte of the files of a list, which may be missing, and compares their checksums:
+ * opening a run trusts a file that has its size and time of change. *ret_bytes: how many.
+ * Errors as mf_stored_files_read. */
+int mf_stored_files_verify(const char *path, uint64_t *ret_bytes);
 /* Writes the weights to which parameters of the store are bound. MF_EIO, MF_ENOMEM. */
 int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const char *path);
 

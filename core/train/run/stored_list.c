@@ -129,22 +129,26 @@ static int wrong(const char *path, const char *what)
     return mf_fail(MF_EINPUT, "%s: %s", path, what);
 }
 
-/* Checks that a file is the one that was recorded. */
-static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
+static int judge_hash(const mf_stored_file *file)
 {
     char now[33];
-    if ((int64_t)file->map.size != bytes)
-        return mf_fail(MF_EINPUT,
-                       "%s, which holds weights of this run, has changed: expected %lld bytes, "
-                       "found %zu; import its folder again",
-                       file->path, (long long)bytes, file->map.size);
-    if (file->map.changed == changed) return MF_OK;
     mf_hash_bytes(file->map.data ? file->map.data : "", file->map.size, now);
     if (strcmp(now, file->hash) == 0) return MF_OK;
     return mf_fail(MF_EINPUT,
                    "%s, which holds weights of this run, has changed: expected XXH3-128 %s, "
                    "found %s; import its folder again",
                    file->path, file->hash, now);
+}
+
+/* Checks that a file is the one that was recorded. */
+static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
+{
+    if ((int64_t)file->map.size != bytes)
+        return mf_fail(MF_EINPUT,
+                       "%s, which holds weights of this run, has changed: expected %lld bytes, "
+                       "found %zu; import its folder again",
+                       file->path, (long long)bytes, file->map.size);
+    return file->map.changed == changed ? MF_OK : judge_hash(file);
 }
 
 /* Maps the file beside the run, else where it was when the list was written. */
@@ -272,5 +276,20 @@ int mf_stored_files_read(const char *path, mf_stored_files **ret)
         *ret = f;
     else
         mf_stored_files_free(f);
+    return rc;
+}
+
+int mf_stored_files_verify(const char *path, uint64_t *ret_bytes)
+{
+    mf_stored_files *f = NULL;
+    *ret_bytes = 0;
+    if (!mf_exists(path)) return MF_OK;
+    int rc = mf_stored_files_read(path, &f);
+    for (int i = 0; rc == MF_OK && i < f->n_files; i++) {
+        mf_map_ordered(&f->files[i].map);
+        rc = judge_hash(&f->files[i]);
+        *ret_bytes += f->files[i].map.size;
+    }
+    mf_stored_files_free(f);
     return rc;
 }

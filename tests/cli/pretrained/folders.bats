@@ -198,7 +198,7 @@ END
     for option in --save --gradients; do
         run "$MOEFW" eval run --tokens "$MOE/golden.safetensors" $option there
         [ "$status" -eq 2 ]
-        [ "$output" = "moefw: there: exists already; expected a new file" ]
+        [ "$output" = "moefw: there: exists already; expected a new file, or --force to replace it" ]
     done
     run "$MOEFW" eval run --tokens "$MOE/golden.safetensors" --save out --gradients back
     [ "$status" -eq 0 ]

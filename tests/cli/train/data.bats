@@ -79,7 +79,7 @@ setup() {
     [[ "$output" == "bpe.json: bpe, 8 ids" ]]
     run "$MOEFW" tokenize encode bpe.json text
     [[ "$output" == "5 5 5 4 7 2" ]]
-    run "$MOEFW" tokenize train bpe text --merges 1 --out bpe.json
+    run "$MOEFW" tokenize train bpe text --merges 1 --out bpe.json --force
     [[ "$output" == *" 7 ids" ]]
     run "$MOEFW" tokenize train bpe_bytes text --vocab-size 257 --out bytes.json
     [[ "$output" == *" 257 ids" ]]
@@ -250,7 +250,7 @@ JSON
     [ "$(wc -c <long.bin)" -eq $((2 * $(wc -c <short.bin))) ]
     [ "$(od -An -v -tu2 -w2 short.bin | tr -d ' ')" = "$(od -An -v -tu4 -w4 long.bin | tr -d ' ')" ]
     yes "low lower newest" | head -n 40 >text
-    "$MOEFW" tokenize encode b.json text --bin long.bin --bits 32
+    "$MOEFW" tokenize encode b.json text --bin long.bin --bits 32 --force
     run "$MOEFW" data info long.bin --tokenizer ./b.json
     [ "$status" -eq 3 ]
     [[ "$output" == *"expected data.bin_bits = 32"* ]]
@@ -483,7 +483,7 @@ megatron() {
 
 @test "what a killed process left in data.cache is removed by the next one, but nothing that somebody writes" {
     "$MOEFW" data synth --out text.txt --bytes 60000 >/dev/null
-    "$MOEFW" data synth --out large.txt --bytes 30000000 >/dev/null
+    "$MOEFW" data synth --out large.txt --labels large.u8 --bytes 30000000 >/dev/null
     args=(-q -t 1 --steps 1 --set data.tokenizer=char --set data.cache="$PWD/cache" --set model.layers=1 --set model.dim=8
         --set model.heads=1 --set model.seq=8 --set train.eval_context=0 --set train.batch=2 --set report.enabled=no)
     # a process that stands still is one that writes
@@ -599,7 +599,7 @@ learn() {
     printf '{"messages": [{"role": "user", "content": "ab"}]}\n' >bad.jsonl
     run "$MOEFW" data info bad.jsonl
     [ "$status" -eq 3 ]
-    [[ "$output" == *'no message is of the assistant: nothing to learn'* ]]
+    [[ "$output" == *'no message is of the assistant and counts: nothing to learn'* ]]
 }
 
 @test "too little in a file is bad input of that file" {

@@ -104,7 +104,7 @@ losses() {
 }
 
 @test "whatever the server does, the run is whole, with one warning" {
-    for mode in 500 404 html close cut; do
+    for mode in 500 404 html close cut header; do
         mode $mode
         run small $mode --steps 20
         [ "$status" -eq 0 ] || { echo "$mode: $output"; return 1; }

@@ -222,7 +222,42 @@ by() {
     done
 }
 
-@test "--resume without a checkpoint never starts at step 0" {
+@test "a run that ends before its first checkpoint begins again by the same command" {
+    small whole --set train.steps=6 --set train.save_every=4
+    small a --set train.steps=6 --set train.save_every=4
+    # as a kill in step 3 leaves it
+    rm -rf a/ckpt a/report.html
+    head -n 2 whole/metrics.jsonl >a/metrics.jsonl
+    run "$MOEFW" train -q --resume a
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"a: it ended before its first checkpoint, so it begins at step 0"* ]]
+    cmp whole/ckpt/step-6/model.safetensors a/ckpt/step-6/model.safetensors
+    [ "$(grep -c '"split":"train"' a/metrics.jsonl)" = "$(grep -c '"split":"train"' whole/metrics.jsonl)" ]
+    # in the middle of the first save
+    rm -rf a/ckpt/* && mkdir a/ckpt/step-4.tmp
+    grep -E '^."step":[1-4],' whole/metrics.jsonl >a/metrics.jsonl
+    "$MOEFW" train -q --resume a
+    cmp whole/ckpt/step-6/model.safetensors a/ckpt/step-6/model.safetensors
+    # only the lock is there, or nothing: a job script has one command
+    cp a/config.ini one.ini
+    for folder in new empty; do
+        [ "$folder" = new ] || { mkdir empty && touch empty/.lock; }
+        run "$MOEFW" train one.ini --resume --out "$folder"
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"$folder: there is no run yet, so it begins"* ]]
+        cmp whole/ckpt/step-6/model.safetensors "$folder/ckpt/step-6/model.safetensors"
+    done
+    run "$MOEFW" train --resume nosuch
+    [ "$status" -eq 3 ]
+    # all checkpoints damaged: nothing begins anew
+    : >a/ckpt/step-6/model.safetensors
+    : >a/ckpt/step-4/model.safetensors
+    run "$MOEFW" train -q --resume a
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"every checkpoint is damaged"* ]]
+}
+
+@test "a run whose checkpoints are gone never starts at step 0" {
     small a --set train.steps=2 --set train.save_every=0
     rm -rf a/ckpt
     run "$MOEFW" train -q --resume a

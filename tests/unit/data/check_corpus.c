@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/corpus.h"
+#include "tests/lib/corpora.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
@@ -18,48 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool message_has(const char *part)
-{
-    return strstr(mf_error_message(), part) != NULL;
-}
-
-static const char *file(const char *name, const char *text)
-{
-    const char *path = scratch_path(name);
-    scratch_write(path, text, strlen(text));
-    return path;
-}
-
-static mf_corpus *load(const mf_corpus_spec *spec)
-{
-    mf_corpus *c;
-    int rc = mf_corpus_load(spec, &c);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    return c;
-}
-
-static mf_corpus_spec spec_of(const char *path, const char *format)
-{
-    mf_corpus_spec s;
-    mf_corpus_defaults(&s);
-    s.path = path;
-    s.format = format;
-    return s;
-}
-
-static void refuse(const mf_corpus_spec *spec, int code, const char *says)
-{
-    mf_corpus *c = (mf_corpus *)&c;
-    int got = mf_corpus_load(spec, &c);
-    ck_assert_msg(got == code, "%s: %d %s", spec->path, got, mf_error_message());
-    ck_assert_ptr_null(c);
-    ck_assert_msg(message_has(says), "expected \"%s\" in: %s", says, mf_error_message());
-}
-
 START_TEST(text_streams)
 {
-    mf_corpus_spec s = spec_of(file("t.txt", "0123456789abcdefghij"), NULL);
-    mf_corpus *c = load(&s);
+    mf_corpus_spec s = corpus_spec(text_file("t.txt", "0123456789abcdefghij"), NULL);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->tokens, 20);
     ck_assert_int_eq(c->vocab, 256);
     ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].begin, 0);
@@ -76,36 +39,37 @@ START_TEST(text_streams)
     mf_corpus_free(c);
 
     s.tokenizer = "char";
-    s.val_path = file("v.txt", "ab0");
-    s.test_path = file("u.txt", "9");
-    c = load(&s);
+    s.val_path = text_file("v.txt", "ab0");
+    s.test_path = text_file("u.txt", "9");
+    c = corpus_load(&s);
     ck_assert_int_eq(c->vocab, 20);
     ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].tokens, 20); /* val has its own file */
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 3);
     ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_VAL].begin), 10);
     ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_TEST].begin), 9);
     mf_corpus_free(c);
-    s.val_path = file("v.txt", "ab!");
-    refuse(&s, MF_EINPUT, "v.txt: byte 2: character U+0021");
+    s.val_path = text_file("v.txt", "ab!");
+    corpus_refuse(&s, MF_EINPUT, "v.txt: byte 2: character U+0021");
 }
 END_TEST
 
 /* A split must not cut a character. */
 START_TEST(cut_between_characters)
 {
-    mf_corpus_spec s = spec_of(file("e.txt", "\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC"), "text");
+    mf_corpus_spec s =
+        corpus_spec(text_file("e.txt", "\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC"), "text");
     s.tokenizer = "char";
     for (s.split = 0.34; s.split < 0.99; s.split += 0.05) {
-        mf_corpus *c = load(&s);
+        mf_corpus *c = corpus_load(&s);
         ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].tokens, s.split < 0.667 ? 1 : 2);
         ck_assert_uint_eq(c->split[MF_SPLIT_TRAIN].bytes, 3 * (s.split < 0.667 ? 1 : 2));
         ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, s.split < 0.667 ? 2 : 1);
         mf_corpus_free(c);
     }
     s.split = 0.2;
-    refuse(&s, MF_EINPUT, "leaves none for training");
+    corpus_refuse(&s, MF_EINPUT, "leaves none for training");
     s.split = 1;
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 0);
     mf_corpus_free(c);
 }
@@ -113,9 +77,9 @@ END_TEST
 
 START_TEST(topics)
 {
-    mf_corpus_spec s = spec_of("builtin:topics?bytes=20000", NULL);
+    mf_corpus_spec s = corpus_spec("builtin:topics?bytes=20000", NULL);
     s.val_path = "builtin:topics?bytes=3000&seed=5&topics=4";
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->n_labels, 8);
     ck_assert_int_eq(c->tokens, 23000);
     for (int i = 0; i < 2; i++) {
@@ -129,7 +93,7 @@ START_TEST(topics)
 
     s.val_path = NULL;
     s.tokenizer = "char";
-    c = load(&s);
+    c = corpus_load(&s);
     ck_assert_int_le(c->vocab, 29);
     const mf_split_range *v = &c->split[MF_SPLIT_VAL];
     ck_assert_uint_eq(v->text_begin, 18000);
@@ -142,25 +106,25 @@ START_TEST(topics)
     ck_assert(past > 0.4 && past < 0.8 && window > past && window < 2 * past);
     mf_corpus_free(c);
 
-    s.val_path = file("v.txt", "no topics here");
+    s.val_path = text_file("v.txt", "no topics here");
     s.tokenizer = NULL;
-    c = load(&s);
+    c = corpus_load(&s);
     ck_assert_ptr_null(c->labels); /* all splits must have labels, or none */
     mf_corpus_free(c);
     s.path = "builtin:topics?overlap=2";
-    refuse(&s, MF_ECONFIG, "overlap");
+    corpus_refuse(&s, MF_ECONFIG, "overlap");
 }
 END_TEST
 
 START_TEST(jsonl)
 {
-    mf_corpus_spec s = spec_of(
-        file("d.jsonl",
-             "\xEF\xBB\xBF{\"text\": \"one\"}\r\n{\"id\": 7, \"text\": \"t\\u00e9\\n\"}\n"
-             "{\"text\":\"\xE2\x82\xAC\"}"),
+    mf_corpus_spec s = corpus_spec(
+        text_file("d.jsonl",
+                  "\xEF\xBB\xBF{\"text\": \"one\"}\r\n{\"id\": 7, \"text\": \"t\\u00e9\\n\"}\n"
+                  "{\"text\":\"\xE2\x82\xAC\"}"),
         NULL);
     s.split = 0.7;
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     static const char all[] = "onet\xC3\xA9\n\xE2\x82\xAC";
     ck_assert_int_eq(c->n_spans, 3);
     ck_assert_int_eq(c->tokens, sizeof all - 1);
@@ -175,10 +139,19 @@ START_TEST(jsonl)
     ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 3);
     mf_corpus_free(c);
 
-    s.path =
-        file("d.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\",\"label\":\"n\"}\n"
-                        "{\"text\":\"c\",\"label\":12}\n{\"text\":\"d\",\"label\":9}\n");
-    c = load(&s);
+    /* Blank lines are passed over, and lines keep their numbers. */
+    s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n \t\r\n\n{\"text\":\"c\"}\n\n\n");
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->n_spans, 2);
+    ck_assert_int_eq(c->tokens, 3);
+    mf_corpus_free(c);
+    s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n\n{\"text\":3}\n");
+    corpus_refuse(&s, MF_EINPUT, "d.jsonl:4: expected an object");
+
+    s.path = text_file("d.jsonl",
+                       "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\",\"label\":\"n\"}\n"
+                       "{\"text\":\"c\",\"label\":12}\n{\"text\":\"d\",\"label\":9}\n");
+    c = corpus_load(&s);
     ck_assert_int_eq(c->n_classes, 4);
     /* not all are numbers, so they are sorted as bytes */
     ck_assert_str_eq(c->classes[0], "12");
@@ -187,7 +160,6 @@ START_TEST(jsonl)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"{\"text\":\"a\"}\n\n{\"text\":\"b\"}\n", "d.jsonl:2: the line is empty"},
         {"{\"text\":\"a\"}\n{\"text\":3}\n", "d.jsonl:2: expected an object"},
         {"{\"text\":\"a\"}\n{\"txt\":\"b\"}\n", "d.jsonl:2: expected an object"},
         {"{\"text\":\"\"}\n", "d.jsonl:1: expected an object"},
@@ -199,8 +171,8 @@ START_TEST(jsonl)
         {"{\"text\":\"a\",\"label\":\"\"}\n", "d.jsonl:1: \"label\""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        s.path = file("d.jsonl", bad[i].text);
-        refuse(&s, MF_EINPUT, bad[i].says);
+        s.path = text_file("d.jsonl", bad[i].text);
+        corpus_refuse(&s, MF_EINPUT, bad[i].says);
     }
 }
 END_TEST
@@ -220,9 +192,10 @@ static void check_example(const mf_corpus *c, int64_t i, const char *first, cons
 /* Unusual files that must be read correctly. */
 START_TEST(tsv)
 {
-    mf_corpus_spec s = spec_of(file("a.tsv", "good film\t1\n\"bad\" film\t0\nso so\t1"), NULL);
+    mf_corpus_spec s =
+        corpus_spec(text_file("a.tsv", "good film\t1\n\"bad\" film\t0\nso so\t1"), NULL);
     s.split = 0.5;
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 3);
     ck_assert_int_eq(c->n_classes, 2);
     ck_assert(!c->pairs);
@@ -233,44 +206,46 @@ START_TEST(tsv)
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].begin, 1);
     mf_corpus_free(c);
 
-    s.path = file("a.tsv", "\xEF\xBB\xBFgood\t10\r\nbad\t9\r\n"); /* BOM, CRLF; 9 before 10 */
-    c = load(&s);
+    s.path =
+        text_file("a.tsv", "\xEF\xBB\xBFgood\t10\r\nbad\t9\r\n"); /* BOM, CRLF; 9 before 10 */
+    c = corpus_load(&s);
     check_example(c, 0, "good", "", "10");
     ck_assert_str_eq(c->classes[0], "9");
     mf_corpus_free(c);
 
-    s.path = file("a.tsv", "a man\tno man\tNO\na dog\tan animal\tYES\n");
-    c = load(&s);
+    s.path = text_file("a.tsv", "a man\tno man\tNO\na dog\tan animal\tYES\n");
+    c = corpus_load(&s);
     ck_assert(c->pairs);
     check_example(c, 0, "a man", "no man", "NO");
     check_example(c, 1, "a dog", "an animal", "YES");
     mf_corpus_free(c);
 
-    s.path = file("a.tsv", "pair_ID\tsentence_A\tsentence_B\tscore\tEntailment_Judgment\n"
-                           "1\tA\tB\t4.5\tNEUTRAL\n2\tC\tDD\t3\tENTAILMENT\n");
-    c = load(&s);
+    s.path = text_file("a.tsv", "pair_ID\tsentence_A\tsentence_B\tscore\tEntailment_Judgment\n"
+                                "1\tA\tB\t4.5\tNEUTRAL\n2\tC\tDD\t3\tENTAILMENT\n");
+    c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "C", "DD", "ENTAILMENT");
     mf_corpus_free(c);
 
-    s.path = file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
+    s.path =
+        text_file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
                            "1\ta\tb\tx\t-\n2\tc\td\ty\tz\n");
-    c = load(&s); /* label1 is no usual name of a label column; "-" is skipped */
+    c = corpus_load(&s); /* label1 is no usual name of a label column; "-" is skipped */
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "c", "d", "z");
     mf_corpus_free(c);
 
-    s.path = file("a.tsv", "sentence\tlabel\nx\t0\ny\t1\n");
+    s.path = text_file("a.tsv", "sentence\tlabel\nx\t0\ny\t1\n");
     s.task = MF_TASK_CLASSIFY;
-    c = load(&s);
+    c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     ck_assert_int_eq(c->vocab, 256 + 4);
     ck_assert_int_ge(c->tokenizer->special[MF_SPECIAL_CLS], 256);
     mf_corpus_free(c);
 
     /* with task classify a file without a known ending is tsv */
-    s.path = file("a.txt", "x\t0\ny\t1\n");
-    c = load(&s);
+    s.path = text_file("a.txt", "x\t0\ny\t1\n");
+    c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     mf_corpus_free(c);
 }
@@ -282,9 +257,9 @@ START_TEST(tsv_with_a_long_line)
     char *text = malloc(LONG + 32);
     memset(text, 'x', LONG);
     strcpy(text + LONG, "\t1\nshort\t0\n");
-    mf_corpus_spec s = spec_of(file("long.tsv", text), NULL);
+    mf_corpus_spec s = corpus_spec(text_file("long.tsv", text), NULL);
     s.split = 0.5;
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->longest, LONG);
     check_example(c, 1, "short", "", "0");
     mf_corpus_free(c);
@@ -300,7 +275,7 @@ START_TEST(bad_tsv)
         {"a\t1\nb\n", "a.tsv:2: 1 column: expected 2"},
         {"a\t1\nb\tc\t0\n", "a.tsv:2: 3 columns: expected 2"},
         {"a\t1\n\nb\t0\n", "a.tsv:2: the line is empty"},
-        {"a\t1\nb\t0\n\n", "a.tsv:3: the line is empty"},
+        {"a\t1\nb\t0\n\n\nc\t1\n", "a.tsv:3: the line is empty"},
         {"a\t1\n\t0\n", "a.tsv:2: the sentence is empty"},
         {"a\t1\nb\t\n", "a.tsv:2: the label is empty"},
         {"a\tb\t1\n\tb\t1\n", "a.tsv:2: the first sentence is empty"},
@@ -313,56 +288,63 @@ START_TEST(bad_tsv)
         {"sentence\tlabel\na\t-\n", "no examples"},
         {"", "the file is empty"},
     };
-    mf_corpus_spec s = spec_of(scratch_path("a.tsv"), "tsv");
+    mf_corpus_spec s = corpus_spec(scratch_path("a.tsv"), "tsv");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        file("a.tsv", bad[i].text);
-        refuse(&s, MF_EINPUT, bad[i].says);
+        text_file("a.tsv", bad[i].text);
+        corpus_refuse(&s, MF_EINPUT, bad[i].says);
     }
     scratch_write(s.path, "a\t1\nb\0c\t0\n", 10);
-    refuse(&s, MF_EINPUT, "a.tsv:2: NUL at byte 1");
+    corpus_refuse(&s, MF_EINPUT, "a.tsv:2: NUL at byte 1");
     static char many[4097 * 16];
     for (int i = 0, n = 0; i < 4097; i++)
         n += snprintf(many + n, sizeof many - (size_t)n, "a\tlabel %d\n", i);
-    file("a.tsv", many);
-    refuse(&s, MF_EINPUT, "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
-    file("a.tsv", "a\t1\nb\t0\nc\tmaybe\n");
+    text_file("a.tsv", many);
+    corpus_refuse(&s, MF_EINPUT,
+                  "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
+    text_file("a.tsv",
+              "a\t1\nb\t0\n\r\n\n"); /* empty lines at the end, as editors leave them */
+    mf_corpus *c = corpus_load(&s);
+    ck_assert_int_eq(c->n_spans, 2);
+    mf_corpus_free(c);
+    text_file("a.tsv", "a\t1\nb\t0\nc\tmaybe\n");
     s.classes = 2;
-    refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
+    corpus_refuse(&s, MF_EINPUT,
+                  "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
     s.classes = 0;
     static const char *const names[] = {"yes", "maybe", "no"};
     s.class_names = names; /* class names of a run, used with other data */
     s.n_class_names = 3;
-    refuse(&s, MF_EINPUT, "a.tsv:1: label \"1\" does not occur in the training data");
-    file("a.tsv", "a\tno\nb\tmaybe\n");
+    corpus_refuse(&s, MF_EINPUT, "a.tsv:1: label \"1\" does not occur in the training data");
+    text_file("a.tsv", "a\tno\nb\tmaybe\n");
     s.split = 1;
-    mf_corpus *c = load(&s);
+    c = corpus_load(&s);
     ck_assert_int_eq(c->n_classes, 3);
     ck_assert_int_eq(c->spans[0].label, 2);
     ck_assert_int_eq(c->spans[1].label, 1);
     mf_corpus_free(c);
     s.class_names = NULL;
     s.split = 0.5;
-    file("a.tsv", "a\t1\nb\t0\n");
-    s.val_path = file("b.tsv", "c\t0\nd\t2\n");
-    refuse(&s, MF_EINPUT, "b.tsv:2: label \"2\" does not occur in the training data");
-    s.val_path = file("b.tsv", "c\td\t0\n");
-    refuse(&s, MF_ECONFIG, "differ in form");
+    text_file("a.tsv", "a\t1\nb\t0\n");
+    s.val_path = text_file("b.tsv", "c\t0\nd\t2\n");
+    corpus_refuse(&s, MF_EINPUT, "b.tsv:2: label \"2\" does not occur in the training data");
+    s.val_path = text_file("b.tsv", "c\td\t0\n");
+    corpus_refuse(&s, MF_ECONFIG, "differ in form");
 }
 END_TEST
 
 /* Numbers as labels, further columns, and examples that lack one of them. */
 START_TEST(numbers_and_further_columns)
 {
-    mf_corpus_spec s = spec_of(file("n.tsv", "score\tsentence\tkind\tother\n"
-                                             "1.5\ta\tx\t7\n-2e1\tbb\ty\t-\n"
-                                             "3\tccc\t-\t9\n4.25\tdddd\tx\t1e3\n"),
-                               "tsv");
+    mf_corpus_spec s = corpus_spec(text_file("n.tsv", "score\tsentence\tkind\tother\n"
+                                                      "1.5\ta\tx\t7\n-2e1\tbb\ty\t-\n"
+                                                      "3\tccc\t-\t9\n4.25\tdddd\tx\t1e3\n"),
+                                   "tsv");
     s.task = MF_TASK_REGRESS;
     s.split = 0.75;
     s.n_more = 2;
     s.more[0] = (mf_corpus_question){.column = "kind"};
     s.more[1] = (mf_corpus_question){.column = "Other", .number = true};
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     static const float values[] = {1.5f, -20, 3, 4.25f};
     static const int32_t kinds[] = {0, 1, -1, 0};
     ck_assert_int_eq(c->n_spans, 4);
@@ -385,7 +367,7 @@ START_TEST(numbers_and_further_columns)
     s.limit = 2;
     s.pick_random = true;
     s.split = 1;
-    c = load(&s);
+    c = corpus_load(&s);
     for (int i = 0; i < 2; i++) {
         const int was = (int)c->spans[i].n - 1; /* its length identifies it */
         ck_assert_float_eq(c->spans[i].value, values[was]);
@@ -397,138 +379,41 @@ START_TEST(numbers_and_further_columns)
     mf_corpus_free(c);
     s.limit = 0;
     s.more[0].column = "sort";
-    refuse(&s, MF_EINPUT, "n.tsv:1: no column named sort");
+    corpus_refuse(&s, MF_EINPUT, "n.tsv:1: no column named sort");
     s.more[0].column = "kind";
     s.more[0].classes = 1;
-    refuse(&s, MF_EINPUT, "n.tsv:3: label \"y\" is one too many: expected at most 1");
+    corpus_refuse(&s, MF_EINPUT, "n.tsv:3: label \"y\" is one too many: expected at most 1");
     s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
-    refuse(&s, MF_EINPUT, "n.tsv:2: column kind: \"x\": expected a number");
+    corpus_refuse(&s, MF_EINPUT, "n.tsv:2: column kind: \"x\": expected a number");
     s.n_more = 0;
     s.label_column = "sentence";
     s.first_column = "kind";
-    refuse(&s, MF_EINPUT, "n.tsv:2: column sentence: \"a\": expected a number");
-    s = spec_of(file("n.jsonl", "{\"text\":\"a\",\"label\":2,\"k\":\"x\"}\n"
-                                "{\"text\":\"b\",\"label\":-0.5}\n"),
-                "jsonl");
+    corpus_refuse(&s, MF_EINPUT, "n.tsv:2: column sentence: \"a\": expected a number");
+    s = corpus_spec(text_file("n.jsonl", "{\"text\":\"a\",\"label\":2,\"k\":\"x\"}\n"
+                                         "{\"text\":\"b\",\"label\":-0.5}\n"),
+                    "jsonl");
     s.task = MF_TASK_REGRESS;
     s.split = 1;
     s.n_more = 1;
     s.more[0] = (mf_corpus_question){.column = "k"};
-    c = load(&s);
+    c = corpus_load(&s);
     ck_assert_float_eq(c->spans[1].value, -0.5f);
     ck_assert_int_eq(c->more[0].label[0], 0);
     ck_assert_int_eq(c->more[0].label[1], -1);
     mf_corpus_free(c);
-    s.path = file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
+    s.path = text_file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
     s.n_more = 0;
-    refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
+    corpus_refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
     /* Columns of which training has nothing. */
-    s = spec_of(file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"), "tsv");
+    s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"),
+                    "tsv");
     s.split = 0.7;
     s.n_more = 1;
     s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
-    refuse(&s, MF_EINPUT, "n.tsv: no example to train on has a number in column kind");
-    file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t-\n");
+    corpus_refuse(&s, MF_EINPUT, "n.tsv: no example to train on has a number in column kind");
+    text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t-\n");
     s.more[0].number = false;
-    refuse(&s, MF_EINPUT, "n.tsv: no example has a label in column kind");
-}
-END_TEST
-
-static const char *token_file(const char *name, const void *data, size_t n)
-{
-    const char *path = scratch_path(name);
-    scratch_write(path, data, n);
-    return path;
-}
-
-START_TEST(bin)
-{
-    static const uint16_t ids16[] = {5, 0, 65535, 7, 1, 2, 3, 4, 8, 9};
-    static const uint32_t ids32[] = {5, 70000, 1, 2};
-    mf_corpus_spec s = spec_of(token_file("t.bin", ids16, sizeof ids16), NULL);
-    mf_corpus *c = load(&s);
-    ck_assert_int_eq(c->tokens, 10);
-    ck_assert_int_eq(mf_corpus_id(c, 2), 65535);
-    ck_assert_int_eq(c->vocab, 65536);
-    ck_assert_ptr_null(c->tokenizer);
-    ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 1);
-    ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 0);
-    mf_corpus_free(c);
-
-    s.path = token_file("t.bin", ids32, sizeof ids32);
-    s.bin_bits = 32;
-    c = load(&s);
-    ck_assert_int_eq(c->tokens, 4);
-    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
-    mf_corpus_free(c);
-    s.path = token_file("t.bin", ids32, 6);
-    refuse(&s, MF_EINPUT, "6 bytes are no whole number of 32-bit ids");
-    static const uint32_t huge[] = {1, 0xFFFFFFFFu};
-    s.path = token_file("t.bin", huge, sizeof huge);
-    refuse(&s, MF_EINPUT, "token 1 is 4294967295");
-
-    /* The headers of llm.c. */
-    static int32_t header[256 + 2] = {20240520, 1, 4};
-    memcpy(header + 256, ids16, 8);
-    s.bin_bits = 0;
-    s.split = 0.5;
-    s.path = token_file("t.bin", header, 1024 + 8);
-    c = load(&s);
-    ck_assert_int_eq(c->tokens, 4);
-    ck_assert_int_eq(mf_corpus_id(c, 3), 7);
-    mf_corpus_free(c);
-    s.path = token_file("t.bin", header, 1024 + 6);
-    refuse(&s, MF_EINPUT, "the header says 4 tokens");
-    header[1] = 3;
-    s.path = token_file("t.bin", header, 1024 + 8);
-    refuse(&s, MF_EINPUT, "version 3");
-
-    static int32_t wide[256 + 3] = {20240801, 7, 3};
-    memcpy(wide + 256, ids32, 12);
-    s.path = token_file("t.bin", wide, sizeof wide);
-    c = load(&s);
-    ck_assert_int_eq(c->tokens, 3);
-    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
-    mf_corpus_free(c);
-    s.bin_bits = 16;
-    refuse(&s, MF_EINPUT, "the header says ids of 32 bits, data.bin_bits 16");
-    wide[1] = 1;
-    s.path = token_file("t.bin", wide, sizeof wide);
-    refuse(&s, MF_EINPUT, "version 1: expected 7 (uint32 ids)");
-
-    /* 32-bit ids that are read as 16-bit are reported if the width was not given. */
-    static uint32_t small[40];
-    for (uint32_t i = 0; i < 40; i++)
-        small[i] = i;
-    s.path = token_file("t.bin", small, sizeof small);
-    s.bin_bits = 0;
-    refuse(&s, MF_EINPUT, "every second id of 16 bits is 0: expected data.bin_bits = 32");
-    s.bin_bits = 16;
-    c = load(&s);
-    ck_assert_int_eq(c->tokens, 80);
-    mf_corpus_free(c);
-    s.bin_bits = 0;
-
-    /* Ids that the tokenizer does not have are refused. */
-    mf_tokenizer *t;
-    ck_assert_int_eq(mf_tokenizer_train("char", "x", "abcdef", 6, NULL, &t), MF_OK);
-    s.given = t;
-    s.path = token_file("t.bin", ids16, sizeof ids16);
-    refuse(&s, MF_EINPUT, "token 2 is 65535, but the tokenizer knows 6 ids");
-    mf_tokenizer_free(t);
-
-    /* From standard input. */
-    const int was = dup(STDIN_FILENO), from = open(s.path, O_RDONLY);
-    ck_assert(was >= 0 && from >= 0 && dup2(from, STDIN_FILENO) == STDIN_FILENO);
-    s = spec_of("-", "bin");
-    c = load(&s);
-    ck_assert_int_eq(c->tokens, 10);
-    for (int i = 0; i < 10; i++)
-        ck_assert_int_eq(mf_corpus_id(c, i), ids16[i]);
-    mf_corpus_free(c);
-    dup2(was, STDIN_FILENO);
-    close(was);
-    close(from);
+    corpus_refuse(&s, MF_EINPUT, "n.tsv: no example has a label in column kind");
 }
 END_TEST
 
@@ -544,54 +429,55 @@ static int encode_hugely(const mf_tokenizer *t, const char *source, size_t base,
 START_TEST(documents_of_too_many_tokens)
 {
     const mf_tokenizer_ops ops = {.name = "huge", .encode = encode_hugely};
-    mf_corpus_spec s = spec_of(file("h.jsonl", "{\"text\":\"a\"}\n"), NULL);
+    mf_corpus_spec s = corpus_spec(text_file("h.jsonl", "{\"text\":\"a\"}\n"), NULL);
     s.split = 1;
     s.given = &(mf_tokenizer){.ops = &ops};
-    refuse(&s, MF_EINPUT, "h.jsonl:1: more than 1073741823 tokens");
+    corpus_refuse(&s, MF_EINPUT, "h.jsonl:1: more than 1073741823 tokens");
 }
 END_TEST
 
 START_TEST(bad_specs)
 {
-    mf_corpus_spec s = spec_of(NULL, NULL);
-    refuse(&s, MF_ECONFIG, "data.path");
+    mf_corpus_spec s = corpus_spec(NULL, NULL);
+    corpus_refuse(&s, MF_ECONFIG, "data.path");
     s.path = scratch_path("none.txt");
-    refuse(&s, MF_ENOTFOUND, "none.txt");
+    corpus_refuse(&s, MF_ENOTFOUND, "none.txt");
     char empty[4096]; /* a folder is read file by file */
     snprintf(empty, sizeof empty, "%s/empty", scratch_dir());
     ck_assert_int_eq(mkdir(empty, 0777), 0);
     s.path = empty;
-    refuse(&s, MF_EINPUT, "holds no files");
-    s.path = file("t.txt", "some text");
+    corpus_refuse(&s, MF_EINPUT, "holds no files");
+    s.path = text_file("t.txt", "some text");
     s.format = "jsnl";
-    refuse(&s, MF_ECONFIG, "did you mean jsonl?");
+    corpus_refuse(&s, MF_ECONFIG, "did you mean jsonl?");
     s.format = NULL;
     s.tokenizer = "bytes";
-    refuse(&s, MF_ECONFIG, "did you mean byte?");
+    corpus_refuse(&s, MF_ECONFIG, "did you mean byte?");
     s.tokenizer = scratch_path("none.json");
-    refuse(&s, MF_ENOTFOUND, "none.json");
+    corpus_refuse(&s, MF_ENOTFOUND, "none.json");
     s.tokenizer = NULL;
     s.split = 0;
-    refuse(&s, MF_ECONFIG, "data.split");
+    corpus_refuse(&s, MF_ECONFIG, "data.split");
     s.split = 1.5;
-    refuse(&s, MF_ECONFIG, "data.split");
+    corpus_refuse(&s, MF_ECONFIG, "data.split");
     s.split = 0.01;
-    refuse(&s, MF_EINPUT, "leaves none for training");
+    corpus_refuse(&s, MF_EINPUT, "leaves none for training");
     s.split = 0.5;
     s.bin_bits = 8;
-    refuse(&s, MF_ECONFIG, "bin_bits");
+    corpus_refuse(&s, MF_ECONFIG, "bin_bits");
     s.bin_bits = 0;
-    s.path = file("t.txt", "");
-    refuse(&s, MF_EINPUT, "is empty");
+    s.path = text_file("t.txt", "");
+    corpus_refuse(&s, MF_EINPUT, "is empty");
 }
 END_TEST
 
 START_TEST(memory_and_io_fail)
 {
-    mf_corpus_spec s = spec_of(file("oom.tsv", "sentence1\tsentence2\tlabel\tscore\tkind\n"
-                                               "a b\tc\t1\t.5\tx\nd\te f\t0\t2\ty\n"
-                                               "x\ty\t1\t-1\tx\n"),
-                               NULL);
+    mf_corpus_spec s =
+        corpus_spec(text_file("oom.tsv", "sentence1\tsentence2\tlabel\tscore\tkind\n"
+                                         "a b\tc\t1\t.5\tx\nd\te f\t0\t2\ty\n"
+                                         "x\ty\t1\t-1\tx\n"),
+                    NULL);
     s.n_more = 2;
     s.more[0] = (mf_corpus_question){.column = "score", .number = true};
     s.more[1] = (mf_corpus_question){.column = "kind"};
@@ -625,11 +511,11 @@ START_TEST(shared_files)
     if (!shared) return;
     char *train = mf_strf("%s/data/sst2/train.tsv", shared);
     char *dev = mf_strf("%s/data/sst2/dev.tsv", shared);
-    mf_corpus_spec s = spec_of(train, NULL);
+    mf_corpus_spec s = corpus_spec(train, NULL);
     s.val_path = dev;
     s.task = MF_TASK_CLASSIFY;
     if (mf_exists(train) && mf_exists(dev)) {
-        mf_corpus *c = load(&s);
+        mf_corpus *c = corpus_load(&s);
         ck_assert_int_eq(c->n_classes, 2);
         ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].end, 6920);
         ck_assert_int_eq(c->n_spans - 6920, 872);
@@ -641,7 +527,7 @@ START_TEST(shared_files)
     s.path = train;
     s.val_path = NULL;
     if (mf_exists(train)) {
-        mf_corpus *c = load(&s);
+        mf_corpus *c = corpus_load(&s);
         ck_assert_int_eq(c->n_classes, 3);
         ck_assert_int_eq(c->n_spans, 4500);
         ck_assert(c->pairs);
@@ -664,7 +550,6 @@ static Suite *suite(void)
     tcase_add_test(t, tsv_with_a_long_line);
     tcase_add_test(t, bad_tsv);
     tcase_add_test(t, numbers_and_further_columns);
-    tcase_add_test(t, bin);
     tcase_add_test(t, documents_of_too_many_tokens);
     tcase_add_test(t, bad_specs);
     tcase_add_test(t, memory_and_io_fail);

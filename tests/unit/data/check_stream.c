@@ -11,6 +11,7 @@
 #include "data/batch.h"
 #include "data/stream/cache.h"
 #include "data/stream/id_parts.h"
+#include "tests/lib/corpora.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
@@ -18,36 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-/* A text of words, blanks, digits and characters of more than one byte, drawn. */
-static char *text_of(size_t n, uint64_t seed)
-{
-    static const char *const words[] = {"the ",
-                                        "a",
-                                        " of\n",
-                                        "\n\n",
-                                        "12",
-                                        "moving",
-                                        "  ",
-                                        "it's ",
-                                        "!? ",
-                                        "\n",
-                                        "\xC3\xA9t\xC3\xA9",
-                                        "\t",
-                                        "Long",
-                                        "x\ny",
-                                        "7\n8",
-                                        "\xE2\x82\xAC "};
-    char *text = mf_alloc(n + 16, 1);
-    ck_assert_ptr_nonnull(text);
-    for (size_t at = 0, i = 0; at < n; i++) {
-        const char *w = words[mf_rng_below(seed, 1, 0, i, sizeof words / sizeof *words)];
-        memcpy(text + at, w, strlen(w));
-        at += strlen(w);
-    }
-    return text;
-}
 
 static mf_ids encode(const mf_tokenizer *t, const char *text, size_t n)
 {
@@ -60,7 +33,7 @@ static mf_ids encode(const mf_tokenizer *t, const char *text, size_t n)
 /* Cuts a text of 600 bytes after each prefix; returns in how many a place was found. */
 static int check_cuts(const mf_tokenizer *t, uint64_t seed)
 {
-    char *text = text_of(600, seed);
+    char *text = corpus_text(600, seed);
     const size_t n = strlen(text);
     const mf_ids whole = encode(t, text, n);
     int found = 0;
@@ -89,7 +62,7 @@ START_TEST(cuts)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         mf_tokenizer *t;
         mf_tokenizer_options o = {.vocab_size = k >= 2 ? 320 : 0};
-        char *text = text_of(20000, 1);
+        char *text = corpus_text(20000, 1);
         ck_assert_msg(mf_tokenizer_train(kinds[k], "text", text, strlen(text), &o, &t) == MF_OK,
                       "%s", mf_error_message());
         mf_free(text);
@@ -120,28 +93,6 @@ START_TEST(cuts_of_published_ones)
     }
 }
 END_TEST
-
-static mf_corpus *load(const mf_corpus_spec *s)
-{
-    mf_corpus *c;
-    ck_assert_msg(mf_corpus_load(s, &c) == MF_OK, "%s", mf_error_message());
-    return c;
-}
-
-static void same_tokens(const mf_corpus *a, const mf_corpus *b)
-{
-    ck_assert_int_eq(a->tokens, b->tokens);
-    ck_assert_int_eq(a->vocab, b->vocab);
-    for (int s = 0; s < MF_SPLITS; s++) {
-        ck_assert_int_eq(a->split[s].begin, b->split[s].begin);
-        ck_assert_int_eq(a->split[s].end, b->split[s].end);
-        ck_assert_uint_eq(a->split[s].bytes, b->split[s].bytes);
-    }
-    for (int64_t i = 0; i < a->tokens; i++)
-        if (mf_corpus_id(a, i) != mf_corpus_id(b, i))
-            ck_abort_msg("token %lld: %d, %d", (long long)i, mf_corpus_id(a, i),
-                         mf_corpus_id(b, i));
-}
 
 static int names_in(const char *folder)
 {
@@ -177,11 +128,11 @@ START_TEST(long_lines)
     s.path = path;
     s.tokenizer = "bpe_bytes";
     s.split = 0.9999;
-    mf_corpus *plain = load(&s);
+    mf_corpus *plain = corpus_load(&s);
     s.cache = scratch_path("lines-cache");
-    mf_corpus *cached = load(&s);
+    mf_corpus *cached = corpus_load(&s);
     ck_assert_ptr_null(cached->ids);
-    same_tokens(plain, cached);
+    corpus_same(plain, cached);
     mf_corpus_free(cached);
     mf_corpus_free(plain);
     mf_free(text);
@@ -192,7 +143,7 @@ START_TEST(cached_texts)
 {
     static const char *const kinds[] = {"byte", "char", "bpe_bytes"};
     const char *path = scratch_path("large.txt"), *folder = scratch_path("cache");
-    char *text = text_of(9 << 20, 3); /* three pieces */
+    char *text = corpus_text(9 << 20, 3); /* three pieces */
     scratch_write(path, text, strlen(text));
     scratch_write(scratch_path("val.txt"), text, 5001);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -201,15 +152,15 @@ START_TEST(cached_texts)
         s.path = path;
         s.tokenizer = kinds[k];
         s.split = 0.7001;
-        mf_corpus *plain = load(&s);
+        mf_corpus *plain = corpus_load(&s);
         ck_assert_ptr_nonnull(plain->ids);
         s.cache = folder;
-        mf_corpus *cached = load(&s);
+        mf_corpus *cached = corpus_load(&s);
         ck_assert_ptr_null(cached->ids);
-        same_tokens(plain, cached);
+        corpus_same(plain, cached);
         const int files = k > 0 ? names_in(folder) : 0;
-        mf_corpus *again = load(&s);
-        same_tokens(plain, again);
+        mf_corpus *again = corpus_load(&s);
+        corpus_same(plain, again);
         if (k > 0) ck_assert_int_eq(names_in(folder), files);
         mf_corpus_free(again);
         mf_corpus_free(cached);
@@ -218,7 +169,6 @@ START_TEST(cached_texts)
     mf_free(text);
 }
 END_TEST
-
 START_TEST(several_texts)
 {
     const char *folder = scratch_path("texts");
@@ -229,20 +179,20 @@ START_TEST(several_texts)
     mf_corpus_defaults(&s);
     s.path = folder;
     s.split = 0.45; /* within the character that both files share */
-    mf_corpus *plain = load(&s), *cached, *none = NULL;
+    mf_corpus *plain = corpus_load(&s), *cached, *none = NULL;
     s.cache = scratch_path("cache");
-    cached = load(&s);
+    cached = corpus_load(&s);
     ck_assert_int_eq(cached->stored.n_parts, 3);
-    same_tokens(plain, cached);
+    corpus_same(plain, cached);
     mf_corpus_free(cached);
     mf_corpus_free(plain);
     s.split = 0.75; /* within the second file */
     s.cache = NULL;
-    plain = load(&s);
+    plain = corpus_load(&s);
     s.cache = scratch_path("cache");
-    cached = load(&s);
+    cached = corpus_load(&s);
     ck_assert_int_eq(cached->stored.n_parts, 3);
-    same_tokens(plain, cached);
+    corpus_same(plain, cached);
     mf_corpus_free(cached);
     mf_corpus_free(plain);
     s.tokenizer = "char";
@@ -260,20 +210,20 @@ START_TEST(mapped_beside_generated)
 {
     const char *const topics = "builtin:topics?bytes=3000";
     const char *path = scratch_path("words.txt");
-    char *text = text_of(5000, 4);
+    char *text = corpus_text(5000, 4);
     scratch_write(path, text, strlen(text));
     for (int turn = 0; turn < 2; turn++) {
         mf_corpus_spec s;
         mf_corpus_defaults(&s);
         s.path = turn ? topics : path;
         s.val_path = turn ? path : topics;
-        mf_corpus *plain = load(&s);
+        mf_corpus *plain = corpus_load(&s);
         s.cache = scratch_path("beside");
-        mf_corpus *cached = load(&s);
+        mf_corpus *cached = corpus_load(&s);
         ck_assert_ptr_null(cached->ids);
         ck_assert_int_eq(cached->stored.n_parts, 2);
         ck_assert_int_eq(cached->stored.part[turn ? 0 : 1].own != NULL, 1);
-        same_tokens(plain, cached);
+        corpus_same(plain, cached);
         mf_corpus_free(cached);
         mf_corpus_free(plain);
     }
@@ -304,46 +254,6 @@ START_TEST(texts_that_change)
 }
 END_TEST
 
-/* Names of drafts that are taken, or that another process removes, are passed over. */
-START_TEST(drafts)
-{
-    enum { TRIES = 1000 };
-    const char *path = scratch_path("drafts/d.bin");
-    char name[TRIES][40];
-    mf_cache_draft d;
-    size_t n;
-    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO); /* there is no such folder */
-    ck_assert_ptr_null(d.name);
-    ck_assert_int_eq(mf_mkdirs(scratch_path("drafts")), MF_OK);
-    for (int i = 0; i < TRIES; i++) {
-        snprintf(name[i], sizeof name[i], "drafts/d.bin.%ld-%d.tmp", (long)getpid(), i);
-        if (i != 2 && i != 3) scratch_write(scratch_path(name[i]), "", 0);
-    }
-    fault_io(2, FAULT_ONCE, ENOENT); /* removed after it was created, before it is locked */
-    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
-    ck_assert(fault_hit());
-    fault_off();
-    ck_assert_str_eq(d.name, scratch_path(name[3]));
-    ck_assert(!mf_exists(scratch_path(name[2])));
-    mf_writer_put(&d.out, "ids", 3);
-    ck_assert_int_eq(mf_cache_draft_close(&d, path, MF_OK), MF_OK);
-    ck_assert(!mf_exists(scratch_path(name[3])));
-    char *text = scratch_read(path, &n);
-    ck_assert(text && n == 3 && memcmp(text, "ids", 3) == 0);
-    free(text);
-    /* a name that a folder has */
-    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
-    ck_assert_int_eq(mf_cache_draft_close(&d, scratch_path("drafts"), MF_OK), MF_EIO);
-    ck_assert_ptr_nonnull(strstr(mf_error_message(), "drafts: cannot rename into place"));
-    ck_assert(!mf_exists(scratch_path(name[2])));
-    scratch_write(scratch_path(name[2]), "", 0);
-    scratch_write(scratch_path(name[3]), "", 0);
-    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO);
-    ck_assert_ptr_nonnull(strstr(mf_error_message(), "d.bin: 1000 files beside it are being"));
-    ck_assert_ptr_null(d.name);
-}
-END_TEST
-
 /* A part that there is no memory for is freed. */
 START_TEST(a_part_without_memory)
 {
@@ -371,7 +281,7 @@ START_TEST(mapped_ids)
     s.path = path;
     s.cache = folder;
     for (int turn = 0; turn < 2; turn++) {
-        mf_corpus *c = load(&s);
+        mf_corpus *c = corpus_load(&s);
         ck_assert(mf_id_parts_mapped(&c->stored));
         ck_assert_int_eq(c->tokens, N);
         ck_assert_int_eq(c->vocab, 778);
@@ -382,8 +292,20 @@ START_TEST(mapped_ids)
         mf_corpus_free(c);
         ck_assert_int_eq(names_in(folder), 1);
     }
+    /* What is kept and is not of this file counts for nothing. */
+    char **names;
+    int n;
+    ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);
+    char *kept = mf_path_join(folder, names[0]);
+    static const char wrong[] = "{\"largest\":3}\n";
+    scratch_write(kept, wrong, sizeof wrong - 1);
+    mf_corpus *fresh = corpus_load(&s);
+    ck_assert_int_eq(fresh->vocab, 778);
+    mf_corpus_free(fresh);
+    mf_free(kept);
+    mf_list_free(names, n);
     s.bin_bits = 32; /* known apart from those of 16 bits */
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->tokens, N / 2);
     ck_assert_int_eq(names_in(folder), 2);
     mf_corpus_free(c);
@@ -429,7 +351,7 @@ START_TEST(epochs)
     mf_corpus_defaults(&s);
     s.path = scratch_path("n.bin");
     s.split = 1;
-    mf_corpus *c = load(&s);
+    mf_corpus *c = corpus_load(&s);
     mf_batch_spec spec;
     mf_batch_defaults(&spec);
     spec.rows = ROWS;
@@ -491,7 +413,7 @@ START_TEST(packed_documents)
     mf_corpus_defaults(&spec);
     spec.path = scratch_path("packed.jsonl");
     spec.split = 1;
-    mf_corpus *c = load(&spec);
+    mf_corpus *c = corpus_load(&spec);
     mf_batch_spec s;
     mf_batch_defaults(&s);
     s.rows = ROWS;
@@ -548,7 +470,7 @@ START_TEST(cut_streams)
     mf_corpus_defaults(&spec);
     spec.path = scratch_path("n.bin");
     spec.split = 1;
-    mf_corpus *c = load(&spec);
+    mf_corpus *c = corpus_load(&spec);
     mf_batch_spec s;
     mf_batch_defaults(&s);
     s.order = MF_ORDER_SEQUENTIAL;
@@ -576,7 +498,7 @@ START_TEST(cut_streams)
     /* Of text: the bytes are those of the targets that are left. */
     scratch_write(scratch_path("ends.txt"), "one\ntwo\nthree", 13);
     spec.path = scratch_path("ends.txt");
-    c = load(&spec);
+    c = corpus_load(&spec);
     s.document_end = '\n';
     ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_OK);
     mf_batcher_fill(b, 0, x); /* "one\ntwo\nth", whose targets are "ne\nwo\nhr" */
@@ -602,7 +524,6 @@ static Suite *suite(void)
     tcase_add_test(t, several_texts);
     tcase_add_test(t, mapped_beside_generated);
     tcase_add_test(t, texts_that_change);
-    tcase_add_test(t, drafts);
     tcase_add_test(t, a_part_without_memory);
     tcase_add_test(t, mapped_ids);
     tcase_add_test(t, shuffled_numbers);

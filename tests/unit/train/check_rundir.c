@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static bool message_has(const char *part)
 {
@@ -245,6 +246,59 @@ START_TEST(failing_calls)
 }
 END_TEST
 
+/* Each file and folder that a run writes: a link in its place is refused by its name before
+ * anything is written, and a link of the user's own is none of ours. */
+START_TEST(links_in_a_run)
+{
+    static const char *const names[] = {"config.ini",
+                                        "manifest.json",
+                                        "metrics.jsonl",
+                                        "memory.jsonl",
+                                        "tokenizer.json",
+                                        "report.html",
+                                        "samples",
+                                        "routing_sample.json",
+                                        "weights.json",
+                                        "stored.json",
+                                        "ckpt",
+                                        "trace",
+                                        "best",
+                                        "tensorboard",
+                                        "ended.txt",
+                                        "mlflow.json",
+                                        ".lock",
+                                        "ckpt/step-5",
+                                        "samples/step-5.txt"};
+    const char *run = scratch_path("linked"), *target = scratch_path("target");
+    mf_rundir *d;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t n;
+        ck_assert_int_eq(mf_remove_tree(run), MF_OK);
+        ck_assert_int_eq(mf_rundir_create_at(run, &d), MF_OK);
+        scratch_write(d->config, "x", 1);
+        ck_assert_int_eq(mf_mkdir(d->ckpt), MF_OK);
+        ck_assert_int_eq(mf_mkdir(d->samples), MF_OK);
+        mf_rundir_close(d);
+        scratch_write(target, "precious", 8);
+        char *link = mf_path_join(run, names[i]);
+        ck_assert_int_eq(mf_remove_tree(link), MF_OK);
+        ck_assert_int_eq(symlink(target, link), 0);
+        ck_assert_int_eq(mf_rundir_open(run, &d), MF_EINPUT);
+        ck_assert_ptr_null(d);
+        ck_assert(message_has(link) && message_has("a symbolic link"));
+        char *text = scratch_read(target, &n);
+        ck_assert(text && n == 8);
+        free(text);
+        ck_assert_int_eq(mf_remove_tree(link), MF_OK);
+        scratch_write(scratch_path("linked/config.ini"), "x", 1);
+        ck_assert(symlink(target, scratch_path("linked/notes")) == 0);
+        ck_assert_int_eq(mf_rundir_open(run, &d), MF_OK);
+        mf_rundir_close(d);
+        mf_free(link);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("rundir");
@@ -257,6 +311,7 @@ static Suite *suite(void)
     tcase_add_test(t, races);
     tcase_add_test(t, killed_writer);
     tcase_add_test(t, failing_calls);
+    tcase_add_test(t, links_in_a_run);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,0 +1,264 @@
+/* join: whoever reaches the port of rank 0 and lacks the token changes nothing, and no text of
+ * a peer is used before it is ended and made printable. */
+#include "check_main.h"
+
+#include "comm/join.c"
+
+#include <arpa/inet.h>
+#include <sys/wait.h>
+
+static const char token[] = "0123456789abcdef0123456789abcdef";
+
+/* A port that nothing uses now. */
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, n), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+static void set_number(const char *name, int n)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d", n);
+    setenv(name, text, 1);
+}
+
+static void set_root(const char *host, int port)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s:%d", host, port);
+    setenv("MOEFW_COMM_ROOT", text, 1);
+}
+
+/* What rank 0 says: its status, and its message or the host of its place. */
+typedef struct said {
+    int rc;
+    char text[256];
+} said;
+
+/* Starts rank 0 of two as a process; read_rank0 gives what it says. */
+static pid_t start_rank0(int port, double seconds, int *ret_pipe)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        mf_join j;
+        char blob[8] = "blob";
+        said s = {0};
+        set_root("127.0.0.1", port);
+        set_number("RANK", 0);
+        set_number("WORLD_SIZE", 2);
+        s.rc = mf_join_open(&j, seconds, blob, sizeof blob, s.text, sizeof s.text);
+        if (write(ends[1], &s, sizeof s) != sizeof s) _exit(1);
+        mf_join_close(&j);
+        _exit(0);
+    }
+    close(ends[1]);
+    *ret_pipe = ends[0];
+    return child;
+}
+
+static said read_rank0(pid_t child, int from)
+{
+    said s = {.rc = -1};
+    ck_assert_int_eq(read(from, &s, sizeof s), sizeof s);
+    close(from);
+    waitpid(child, NULL, 0);
+    return s;
+}
+
+static int call_at(int port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    for (int i = 0; i < 400; i++) {
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
+        close(fd);
+        poll(NULL, 0, 10);
+    }
+    ck_abort_msg("rank 0 does not listen");
+    return -1;
+}
+
+static hello hello_of(int rank, int ranks, const char *with)
+{
+    hello h = {.magic = MAGIC, .rank = rank, .ranks = ranks};
+    snprintf(h.version, sizeof h.version, "%s", MOEFW_VERSION);
+    snprintf(h.host, sizeof h.host, "peer");
+    snprintf(h.token, sizeof h.token, "%s", with);
+    return h;
+}
+
+static int greet_at(int port, const hello *h)
+{
+    const int fd = call_at(port);
+    ck_assert(put(fd, h, sizeof *h, now() + 5));
+    return fd;
+}
+
+START_TEST(who_lacks_the_token_changes_nothing)
+{
+    const int port = free_port();
+    int from, silent[GUESTS_MAX + 8];
+    setenv("MOEFW_COMM_TOKEN", token, 1);
+    const double begin = now();
+    const pid_t child = start_rank0(port, 20, &from);
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+        silent[i] = call_at(port);
+    const hello wrong = hello_of(1, 2, "0123456789abcdef0123456789abcdeX"),
+                ranks = hello_of(1, 7, ""), none = hello_of(1, 2, "");
+    const int a = greet_at(port, &wrong), b = greet_at(port, &ranks), c = greet_at(port, &none),
+              d = call_at(port);
+    ck_assert(put(d, "GET / HTTP/1.0\r\n\r\n", 18, now() + 5));
+    poll(NULL, 0, 100);
+    const hello good = hello_of(1, 2, token);
+    const int e = greet_at(port, &good);
+    const said s = read_rank0(child, from);
+    ck_assert_msg(s.rc == 0, "%s", s.text);
+    /* Those that say nothing do not make others wait. */
+    ck_assert(now() - begin < HELLO_SECONDS);
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+        close(silent[i]);
+    close(a);
+    close(b);
+    close(c);
+    close(d);
+    close(e);
+}
+END_TEST
+
+START_TEST(who_has_the_token_is_told_what_differs)
+{
+    const int port = free_port();
+    int from;
+    setenv("MOEFW_COMM_TOKEN", token, 1);
+    hello other = hello_of(1, 2, token);
+    memset(other.version, '\033', sizeof other.version);
+    pid_t child = start_rank0(port, 20, &from);
+    const int a = greet_at(port, &other);
+    said s = read_rank0(child, from);
+    ck_assert_int_eq(s.rc, 1);
+    ck_assert_ptr_nonnull(strstr(s.text, "moefw ????????"));
+    ck_assert_ptr_null(strchr(s.text, '\033'));
+    close(a);
+    other = hello_of(INT32_MAX, 2, token);
+    child = start_rank0(port, 20, &from);
+    const int b = greet_at(port, &other);
+    s = read_rank0(child, from);
+    ck_assert_int_eq(s.rc, 1);
+    ck_assert_ptr_nonnull(strstr(s.text, "says that it is rank 2147483647 of 2"));
+    close(b);
+}
+END_TEST
+
+START_TEST(without_a_token_a_wrong_greeting_ends_nothing)
+{
+    const int port = free_port();
+    int from;
+    unsetenv("MOEFW_COMM_TOKEN");
+    const hello wrong = hello_of(1, 7, ""), good = hello_of(1, 2, "");
+    pid_t child = start_rank0(port, 20, &from);
+    const int a = greet_at(port, &wrong), b = greet_at(port, &good);
+    said s = read_rank0(child, from);
+    ck_assert_msg(s.rc == 0, "%s", s.text);
+    close(a);
+    close(b);
+    child = start_rank0(port, 1, &from);
+    const int c = greet_at(port, &wrong);
+    s = read_rank0(child, from);
+    ck_assert_int_eq(s.rc, 1);
+    ck_assert_ptr_nonnull(strstr(s.text, "1 of 2 ranks have come to rank 0; others were sent "
+                                         "away: rank 1 has 7 ranks"));
+    close(c);
+}
+END_TEST
+
+START_TEST(other_machines_need_a_token)
+{
+    char text[256], blob[8];
+    mf_join j;
+    set_number("RANK", 1);
+    set_number("WORLD_SIZE", 2);
+    set_root("192.0.2.1", 9); /* an address of documents, which is never called */
+    unsetenv("MOEFW_COMM_TOKEN");
+    ck_assert_int_eq(mf_join_open(&j, 1, blob, sizeof blob, text, sizeof text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "expected MOEFW_COMM_TOKEN"));
+    setenv("MOEFW_COMM_TOKEN", "short", 1);
+    ck_assert_int_eq(mf_join_open(&j, 1, blob, sizeof blob, text, sizeof text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "found 5 bytes"));
+}
+END_TEST
+
+/* A rank 0 whose hosts have no end; with_token: it has the token of the job. */
+static int join_at_wrong_root(bool with_token, char *text, size_t room, mf_join *j)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), port = free_port(), yes = 1;
+    a.sin_port = htons((uint16_t)port);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    ck_assert_int_eq(listen(fd, 4), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        hello all[2] = {hello_of(0, 2, with_token ? token : ""),
+                        hello_of(1, 2, with_token ? token : "")};
+        const int peer = accept(fd, NULL, NULL);
+        for (int r = 0; r < 2; r++)
+            memset(all[r].host, 'H', sizeof all[r].host);
+        _exit(!put(peer, all, sizeof all, now() + 5) || !put(peer, "blobblo", 8, now() + 5));
+    }
+    close(fd);
+    char blob[8];
+    setenv("MOEFW_COMM_TOKEN", token, 1);
+    set_number("RANK", 1);
+    set_number("WORLD_SIZE", 2);
+    set_root("127.0.0.1", port);
+    const int rc = mf_join_open(j, 5, blob, sizeof blob, text, room);
+    waitpid(child, NULL, 0);
+    return rc;
+}
+
+START_TEST(texts_of_rank_0_are_ended)
+{
+    char text[256];
+    mf_join j;
+    ck_assert_int_eq(join_at_wrong_root(true, text, sizeof text, &j), 0);
+    ck_assert_uint_eq(strnlen(j.place.host, sizeof j.place.host), sizeof j.place.host - 1);
+    ck_assert_int_eq(j.place.node_ranks, 2);
+    mf_join_close(&j);
+}
+END_TEST
+
+START_TEST(another_rank_0_is_not_obeyed)
+{
+    char text[256];
+    mf_join j;
+    ck_assert_int_eq(join_at_wrong_root(false, text, sizeof text, &j), 1);
+    ck_assert_ptr_nonnull(strstr(text, "another MOEFW_COMM_TOKEN"));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("join");
+    TCase *c = tcase_create("tcp");
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, who_lacks_the_token_changes_nothing);
+    tcase_add_test(c, who_has_the_token_is_told_what_differs);
+    tcase_add_test(c, without_a_token_a_wrong_greeting_ends_nothing);
+    tcase_add_test(c, other_machines_need_a_token);
+    tcase_add_test(c, texts_of_rank_0_are_ended);
+    tcase_add_test(c, another_rank_0_is_not_obeyed);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

@@ -1,0 +1,188 @@
+/* bin: files of token ids with and without headers, ids of another width than they are read
+ * with, and files of other programs, which are no ids. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "data/corpus.h"
+#include "tests/lib/corpora.h"
+#include "tests/lib/scratch.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Ids of another width than they are read with have a form that ids of texts do not have. */
+static void check_widths(mf_corpus_spec *s)
+{
+    enum { N = 400 };
+    static uint32_t ids32[N];
+    static uint64_t ids64[N];
+    static uint16_t ids16[N], chars[N];
+    for (uint32_t i = 0; i < N; i++) {
+        ids32[i] = 65536 * (1 + i % 2) + 7919 * i % 65536;
+        ids64[i] = 7919 * i % 50257;
+        ids16[i] = (uint16_t)(7919 * i % 50257);
+        chars[i] = (uint16_t)(7 * i % 63);
+    }
+    s->path = bytes_file("t.bin", ids32, sizeof ids32);
+    corpus_refuse(s, MF_EINPUT,
+                  "as the upper halves of ids of 32 bits are: expected data.bin_bits = 32");
+    s->bin_bits = 32;
+    mf_corpus *c = corpus_load(s);
+    ck_assert_int_eq(c->tokens, N);
+    mf_corpus_free(c);
+    s->path = bytes_file("t.bin", ids64, sizeof ids64);
+    corpus_refuse(s, MF_EINPUT, "as the upper halves of ids of 64 bits are");
+    s->path = bytes_file("t.bin", chars, sizeof chars);
+    corpus_refuse(s, MF_EINPUT, "as pairs of ids of 16 bits are: expected data.bin_bits = 16");
+    s->bin_bits = 0;
+    c = corpus_load(s);
+    ck_assert_int_eq(c->tokens, N);
+    mf_corpus_free(c);
+    s->path = bytes_file("t.bin", ids16, sizeof ids16);
+    c = corpus_load(s);
+    ck_assert_int_eq(c->tokens, N);
+    mf_corpus_free(c);
+}
+
+/* Files that are no ids begin with what their programs write. */
+START_TEST(bin_of_other_programs)
+{
+    static const struct {
+        const char *begin, *says;
+    } other[] = {
+        {"\x93NUMPY\x01", "an array of numpy (.npy), which is not read"},
+        {"\211HDF\r\n\032\n", "an HDF5 file"},
+        {"ARROW1", "an Arrow file"},
+        {"GGUF", "a GGUF file"},
+        {"PK\x03\x04", "compressed by zip"},
+        {"\x1f\x8b\x08", "compressed by gzip"},
+        {"PAR1", "a Parquet file"},
+        {"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"},
+    };
+    static char bytes[4096];
+    mf_corpus_spec s = corpus_spec("", NULL);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        memset(bytes, 1, sizeof bytes);
+        memcpy(bytes, other[i].begin, strlen(other[i].begin));
+        s.path = bytes_file("t.bin", bytes, sizeof bytes);
+        corpus_refuse(&s, MF_EINPUT, other[i].says);
+    }
+    /* llm.c's model, its state of the optimizer, its tokenizer and its questions */
+    static const int32_t dates[] = {20240326, 20240527, 20240328, 20240522};
+    for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
+        const int32_t begin[2] = {dates[i], 3};
+        memset(bytes, 1, sizeof bytes);
+        memcpy(bytes, begin, sizeof begin);
+        s.path = bytes_file("t.bin", bytes, sizeof bytes);
+        corpus_refuse(&s, MF_EINPUT, "a file of llm.c of another kind");
+    }
+    s.bin_bits = 16; /* somebody may have ids that begin so */
+    mf_corpus *c = corpus_load(&s);
+    mf_corpus_free(c);
+}
+END_TEST
+
+START_TEST(bin)
+{
+    static const uint16_t ids16[] = {5, 0, 65535, 7, 1, 2, 3, 4, 8, 9};
+    static const uint32_t ids32[] = {5, 70000, 1, 2};
+    mf_corpus_spec s = corpus_spec(bytes_file("t.bin", ids16, sizeof ids16), NULL);
+    mf_corpus *c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 10);
+    ck_assert_int_eq(mf_corpus_id(c, 2), 65535);
+    ck_assert_int_eq(c->vocab, 65536);
+    ck_assert_ptr_null(c->tokenizer);
+    ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 1);
+    ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 0);
+    mf_corpus_free(c);
+
+    s.path = bytes_file("t.bin", ids32, sizeof ids32);
+    s.bin_bits = 32;
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 4);
+    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
+    mf_corpus_free(c);
+    s.path = bytes_file("t.bin", ids32, 6);
+    corpus_refuse(&s, MF_EINPUT, "6 bytes are no whole number of 32-bit ids");
+    static const uint32_t huge[] = {1, 0xFFFFFFFFu};
+    s.path = bytes_file("t.bin", huge, sizeof huge);
+    corpus_refuse(&s, MF_EINPUT, "token 1 is 4294967295");
+
+    /* The headers of llm.c. */
+    static int32_t header[256 + 2] = {20240520, 1, 4};
+    memcpy(header + 256, ids16, 8);
+    s.bin_bits = 0;
+    s.split = 0.5;
+    s.path = bytes_file("t.bin", header, 1024 + 8);
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 4);
+    ck_assert_int_eq(mf_corpus_id(c, 3), 7);
+    mf_corpus_free(c);
+    s.path = bytes_file("t.bin", header, 1024 + 6);
+    corpus_refuse(&s, MF_EINPUT, "the header says 4 tokens");
+    header[1] = 3;
+    s.path = bytes_file("t.bin", header, 1024 + 8);
+    corpus_refuse(&s, MF_EINPUT, "version 3");
+
+    static int32_t wide[256 + 3] = {20240801, 7, 3};
+    memcpy(wide + 256, ids32, 12);
+    s.path = bytes_file("t.bin", wide, sizeof wide);
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 3);
+    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
+    mf_corpus_free(c);
+    s.bin_bits = 16;
+    corpus_refuse(&s, MF_EINPUT, "the header says ids of 32 bits, data.bin_bits 16");
+    wide[1] = 1;
+    s.path = bytes_file("t.bin", wide, sizeof wide);
+    corpus_refuse(&s, MF_EINPUT, "version 1: expected 7 (uint32 ids)");
+
+    /* 32-bit ids that are read as 16-bit are reported if the width was not given. */
+    static uint32_t small[40];
+    for (uint32_t i = 0; i < 40; i++)
+        small[i] = i;
+    s.path = bytes_file("t.bin", small, sizeof small);
+    s.bin_bits = 0;
+    corpus_refuse(&s, MF_EINPUT, "every second id of 16 bits is 0 or small");
+    s.bin_bits = 16;
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 80);
+    mf_corpus_free(c);
+    s.bin_bits = 0;
+    check_widths(&s);
+
+    /* Ids that the tokenizer does not have are refused. */
+    mf_tokenizer *t;
+    ck_assert_int_eq(mf_tokenizer_train("char", "x", "abcdef", 6, NULL, &t), MF_OK);
+    s.given = t;
+    s.path = bytes_file("t.bin", ids16, sizeof ids16);
+    corpus_refuse(&s, MF_EINPUT, "token 2 is 65535, but the tokenizer knows 6 ids");
+    mf_tokenizer_free(t);
+
+    /* From standard input. */
+    const int was = dup(STDIN_FILENO), from = open(s.path, O_RDONLY);
+    ck_assert(was >= 0 && from >= 0 && dup2(from, STDIN_FILENO) == STDIN_FILENO);
+    s = corpus_spec("-", "bin");
+    c = corpus_load(&s);
+    ck_assert_int_eq(c->tokens, 10);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(mf_corpus_id(c, i), ids16[i]);
+    mf_corpus_free(c);
+    dup2(was, STDIN_FILENO);
+    close(was);
+    close(from);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("bin");
+    TCase *t = tcase_create("bin");
+    tcase_add_test(t, bin);
+    tcase_add_test(t, bin_of_other_programs);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
