@@ -114,7 +114,8 @@ int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
 void mf_model_whole(mf_model *m);
 /* Freezes the parameters and buffers that match one of the patterns; those of adapters, and
  * buffers of controllers and regularizers, never match. If this leaves no parameter to train,
- * it freezes these, too. Plugins may read what is frozen, and what they write to it is lost. Patterns are
+ * it freezes these, too. Plugins may read what is frozen, and what they write to it is lost.
+ * Patterns are
  * separated by commas or blanks; each is compared with the full name, and with the name without
  * "layers.N.". Call this before graphs are built. MF_ECONFIG if a pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);

@@ -12,7 +12,7 @@
 #include "train/metrics/predictions.h"
 #include "train/head_measure.h"
 #include "train/length_buckets.h"
-#include "train/shares.h"
+#include "train/parallel/shares.h"
 
 struct mf_evaluator {
     mf_session *session;

@@ -9,7 +9,7 @@
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
-#include "train/shares.h"
+#include "train/parallel/shares.h"
 #include "train/trainer.h"
 
 /* What a rank tells the others once a step. */

@@ -5,10 +5,11 @@
  * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
  * chosen logits; so with k > 1 a token's gates always sum to 1, and moe.renormalize has no
  * effect. With k = 1 that softmax would always be 1, so the gate is the expert's share of the
- * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless noise_eval = yes (as in LaMoE's code). The router has two
- * losses, off by default: the squared coefficients of variation of the gates' sums
+ * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless
+ * noise_eval = yes (as in LaMoE's code). The router has two losses, off by default: the squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A); variances divide by n - 1. scope: importance over the batch, or over each sequence that is not all padding.
+ * appendix A); variances divide by n - 1. scope: importance over the batch, or over each
+ * sequence that is not all padding.
  * Parameters: 2 d E (+ 2 E with bias; d 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>

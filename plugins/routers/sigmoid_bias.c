@@ -2,7 +2,8 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
- * With renormalize = no, and with auto if k = 1 (where s / s would always be 1), gate = s * scale.
+ * With renormalize = no, and with auto if k = 1 (where s / s would always be 1), gate is
+ * s * scale.
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a

@@ -3,7 +3,7 @@
  *
  * A gradient is read only until its first element that is not 0, and never again, so a step
  * costs nothing unless there is such a parameter. Each rank looks at what it has of the sum,
- * and rank 0 tells. Parameters of experts that ranks share are not judged: a rank has a part. */
+ * and rank 0 tells. Parameters of experts that ranks share are not judged: each has a part. */
 #include <stdio.h>
 #include <string.h>
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/* train/shares.h: what each micro-batch of a step counts (train.accumulate).
+/* train/parallel/shares.h: what each micro-batch of a step counts (train.accumulate).
  *
  * The loss of a step is the sum over all its tokens (examples, for tasks of whole examples)
  * divided by their number, whatever micro-batches and ranks the step is cut into. A graph
@@ -9,8 +9,8 @@
  * and the mean over the micro-batches is that of the step. If all weights are equal, each share
  * is exactly 1. Regularizers and losses of routers are means over a micro-batch of its own
  * statistics; the share of its tokens weighs them. */
-#ifndef MF_TRAIN_SHARES_H
-#define MF_TRAIN_SHARES_H
+#ifndef MF_TRAIN_PARALLEL_SHARES_H
+#define MF_TRAIN_PARALLEL_SHARES_H
 
 #include "train/length_buckets.h"
 

@@ -1,6 +1,6 @@
-/* train/shares.c: counts what the micro-batches of a step weigh. Batches are a function of the
+/* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a function of the
  * step, so each rank counts those of the others, too, and nothing is exchanged. */
-#include "train/shares.h"
+#include "train/parallel/shares.h"
 #include <math.h>
 #include "base/mem.h"
 
