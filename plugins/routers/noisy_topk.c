@@ -6,7 +6,8 @@
  * chosen logits; so with k > 1 a token's gates always sum to 1, and moe.renormalize has no
  * effect. With k = 1 that softmax would always be 1, so the gate is the expert's share of the
  * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless
- * noise_eval = yes (as in LaMoE's code). The router has two losses, off by default: the squared coefficients of variation of the gates' sums
+ * noise_eval = yes (as in LaMoE's code). The router has two losses, off by default: the
+ * squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
  * appendix A); variances divide by n - 1. scope: importance over the batch, or over each
  * sequence that is not all padding.

@@ -49,8 +49,8 @@ static mf_tensor *root(mf_graph *g, mf_tensor *x)
     return mf_sqrt(g, mf_clamp(g, x, 1e-30, 1e30));
 }
 
-/* s~ [T,1]. As a rank of tokens it has no gradient; in the printed formula it is a function of x
- * like any other. */
+/* s~ [T,1]. As a rank of tokens it has no gradient; in the printed formula it is a function of
+ * x like any other. */
 static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
 {
     const int64_t T = (int64_t)in->batch * in->seq;
