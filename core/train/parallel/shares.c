@@ -1,5 +1,5 @@
-/* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a function
- * of the step, so each rank counts those of the others, too, and nothing is exchanged. */
+/* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a
+ * function of the step, so each rank counts those of others, too; nothing is exchanged. */
 #include "train/parallel/shares.h"
 #include <math.h>
 #include "base/mem.h"
