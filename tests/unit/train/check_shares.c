@@ -238,7 +238,8 @@ static double size_of(const float *v, int64_t n)
     return sqrt(sum);
 }
 
-/* The validation at the end of a run would use the memory of gradients. Batches of 1, 2, 3 and 6 documents against tests/golden/accumulate/make.py. */
+/* Batches of 1, 2, 3 and 6 documents against tests/golden/accumulate/make.py. The validation at
+ * the end of a run would use the memory of the gradients, so there is one more step. */
 START_TEST(a_sum_over_all_tokens)
 {
     static const char *const fixed[] = {"model.dim=8",          "model.heads=2",
