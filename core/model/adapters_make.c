@@ -120,12 +120,20 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
     offer(f, (mf_linear_site){"attention.o", H * mf_model_value_dim(c), c->dim, 0, H});
 }
 
+/* A vector for each expert, as a bias: no matrix that rows are multiplied with. */
+static bool is_bias(const mf_param *p)
+{
+    return p->shape.rank == 2 && mf_model_of_experts(p) &&
+           (p->init.flags & (MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY)) ==
+               (MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY);
+}
+
 /* A weight's name without "layers.N."; NULL if the parameter is no weight of that block (layer
  * -1: of the output head), or one of attention, which offer_attention lists. */
 static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
-    if (p->buffer || p->shape.rank < 2 || p->adapter) return NULL;
+    if (p->buffer || p->shape.rank < 2 || p->adapter || is_bias(p)) return NULL;
     if (layer < 0) return strncmp(p->name, "head.", 5) == 0 ? p->name : NULL;
     const int n = snprintf(prefix, sizeof prefix, "layers.%d.", (int)layer);
     if (strncmp(p->name, prefix, (size_t)n) != 0) return NULL;

@@ -218,6 +218,7 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
     if (rc == MF_OK) {
         mf_model_config_settle(&c->model);
+        mf_moe_config_settle(&c->moe);
         settle_length(c, &j);
         if (j.first == MF_OK || sink) judge_all(&j, c);
         if (!sink) rc = j.first;
