@@ -91,8 +91,8 @@ AM_CONDITIONAL([HAVE_CUDA], [test "x${mf_with_cuda%%,*}" = xyes])
 
 ])
 
-# MF_BLAS_FLAVOUR: how OpenBLAS runs its threads. Any works; with the OpenMP flavour it shares
-# the program's threads. It is opened at run time (kernels/cpu/blas.c): BLAS_FILE is the name
+# MF_BLAS_FLAVOUR: how OpenBLAS would run threads of its own. Any works: it is told to use none.
+# It is opened at run time (kernels/cpu/blas.c): BLAS_FILE is the name
 # under which a program that is linked with it would look for it.
 AC_DEFUN([MF_BLAS_FLAVOUR], [
 AC_CACHE_CHECK([the file name of OpenBLAS], [mf_cv_blas_file], [

@@ -31,6 +31,7 @@ AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="ignore_noninstrumented_modules=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
 	HARNESS_ACTIVE=1; export HARNESS_ACTIVE; \
+	XDG_STATE_HOME=/dev/null; export XDG_STATE_HOME; \
 	srcdir='$(source_folder)'; export srcdir; \
 	builddir='$(abs_top_builddir)'; export builddir; \
 	CC='$(CC)'; export CC; BATS='$(BATS)'; export BATS; \

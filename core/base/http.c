@@ -68,7 +68,7 @@ static void find(void)
 int mf_http_check(void)
 {
     pthread_once(&lib.once, find);
-    if (!lib.found) return mf_fail(MF_EDEP, "libcurl is missing (Debian package: libcurl4)");
+    if (!lib.found) return mf_fail(MF_EDEP, "libcurl is missing: apt-get install libcurl4");
     return lib.complete ? MF_OK : mf_fail(MF_EDEP, "libcurl cannot be used; expected 7.32");
 }
 
@@ -198,8 +198,8 @@ int mf_http_send(mf_http *h, const char *url, const char *json, int *ret_status,
 
 int mf_http_check(void)
 {
-    return mf_fail(MF_EDEP, "this build has no libcurl (Debian package: libcurl4-openssl-dev; "
-                            "then configure again)");
+    return mf_fail(MF_EDEP, "this build has no libcurl: apt-get install "
+                            "libcurl4-openssl-dev && ./quickstart build");
 }
 
 int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret)

@@ -7,6 +7,10 @@
 typedef struct mf_resident {
     /* bytes in memory now and at most so far; 0 if the system does not tell */
     size_t now, peak;
+    /* of `now`: what the program itself takes, without pages of files. How many of those are in
+     * memory is decided by the system: program and libraries are mapped in pieces whose size
+     * differs between kernels, and are shared with other processes. */
+    size_t own;
 } mf_resident;
 
 mf_resident mf_resident_read(void);

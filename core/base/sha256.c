@@ -60,12 +60,12 @@ static void base64(const unsigned char *p, size_t n, char *out)
     *out = '\0';
 }
 
-void mf_sha256_base64(const void *data, size_t n, char out[45])
+static void sha256(const void *data, size_t n, unsigned char hash[32])
 {
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const unsigned char *p = data;
-    unsigned char last[128] = {0}, hash[32];
+    unsigned char last[128] = {0};
     size_t rest = n % 64, end = rest < 56 ? 64 : 128;
     for (size_t i = 0; i + 64 <= n; i += 64)
         block(h, p + i);
@@ -77,5 +77,22 @@ void mf_sha256_base64(const void *data, size_t n, char out[45])
         block(h, last + i);
     for (int i = 0; i < 32; i++)
         hash[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void mf_sha256_base64(const void *data, size_t n, char out[45])
+{
+    unsigned char hash[32];
+    sha256(data, n, hash);
     base64(hash, sizeof hash, out);
+}
+
+void mf_sha256_hex(const void *data, size_t n, char out[MF_SHA256_HEX])
+{
+    unsigned char hash[32];
+    sha256(data, n, hash);
+    for (size_t i = 0; i < sizeof hash; i++) {
+        out[2 * i] = "0123456789abcdef"[hash[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[hash[i] & 15];
+    }
+    out[2 * sizeof hash] = '\0';
 }

@@ -10,6 +10,7 @@
 #include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
+#include "cli/meant/operand.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"
 
@@ -251,7 +252,7 @@ static void allow_plugins(const mf_cli *cli)
     }
 }
 
-/* OpenMP would start as many threads as it is told. */
+/* A number of threads beyond the limit is a slip, so it is not lowered without a word. */
 static int judge_environment(const mf_cli *cli)
 {
     const char *text = getenv("OMP_NUM_THREADS");
@@ -281,6 +282,7 @@ int mf_cli_run(int argc, char **argv)
         if (rc == MF_OK)
             rc = mf_backend_names(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK && cli.verb->plain) rc = mf_cli_no_config(&cli);
+        if (rc == MF_OK) rc = mf_cli_judge_operand(&cli);
         if (rc == MF_OK) rc = cli.verb->run(&cli);
         if (cli.verb->inputs) rc = mf_cli_input(rc);
     }

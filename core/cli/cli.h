@@ -60,7 +60,7 @@ typedef struct mf_cli_option {
     double lo, hi;              /* bounds of numbers, inclusive; both 0: none */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": the option means --set train.steps=ARGUMENT */
-    const char *of; /* actions that accept it, separated by blanks; NULL: the whole verb */
+    const char *of;   /* actions that accept it, separated by blanks; NULL: the whole verb */
     mf_cli_code code; /* whether its argument may name files of code, which it allows */
 } mf_cli_option;
 #define MF_CLI_END                                                                             \
@@ -93,8 +93,7 @@ typedef struct mf_cli_option {
 /* For verbs that write a file: mf_cli_new_file. */
 #define MF_CLI_FORCE_OF(of_)                                                                   \
     {                                                                                          \
-        .name = "force", .of = of_, .kind = MF_CLI_FLAG,                                       \
-        .help = "replace a file that exists"                                                   \
+        .name = "force", .of = of_, .kind = MF_CLI_FLAG, .help = "replace a file that exists"  \
     }
 
 /* One way to call a verb: an optional action word, then operands. */
@@ -146,8 +145,7 @@ bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* Prints the text of w as a line, and frees w. MF_ENOMEM, also where w is NULL. */
 int mf_cli_print_json(mf_jw *w);
 /* Whether a verb may write the file that it is asked for, before it computes: MF_EUSAGE if it
- * exists, unless --force is given or it is a page that moefw wrote. path NULL or "-": no
- * file. */
+ * exists, unless --force is given or it is a page of moefw. path NULL or "-": no file. */
 int mf_cli_new_file(const mf_cli *cli, const char *path);
 /* Where a writer that makes only new files writes one that replaces another: *ret is the path
  * itself, or PATH.new. mf_cli_put_beside renames it if `rc`, which it returns, is MF_OK, and
@@ -187,9 +185,9 @@ int mf_cli_run_stays(const mf_cli *cli, const char *run);
 int mf_cli_no_config(const mf_cli *cli);
 
 /* ---- for the program ---- */
-/* Parses the command line and runs the verb, after a restart of the program if the verb needs
- * one (cli/restart.h). --help and --version are handled here. Fails with MF_EUSAGE, naming the
- * word and the nearest valid one; else as the restart or the verb does. */
+/* Parses the command line, whose words it reorders, and runs the verb. --help and --version are
+ * handled here. Fails with MF_EUSAGE, naming the word and the nearest valid one; else as the
+ * verb does. */
 int mf_cli_run(int argc, char **argv);
 
 /* ---- generated from the tables ---- */

@@ -3,7 +3,8 @@
  * everything with that verb's own table. */
 #include "config/aliases.h"
 #include "cli/cli_parse.h"
-#include "cli/other_words.h"
+#include "cli/meant/operand.h"
+#include "cli/meant/other_words.h"
 
 #include "base/text/ini.h"
 #include "base/mem.h"
@@ -316,9 +317,12 @@ static int judge_operands(mf_cli *cli)
     if (cli->n_operands < form->min)
         return mf_fail(MF_EUSAGE, "'moefw %s%s%s' wants %s", verb->name, gap, action,
                        form->operands);
-    if (form->max >= 0 && cli->n_operands > form->max)
-        return mf_fail(MF_EUSAGE, "'moefw %s%s%s': one operand too many: '%s'", verb->name, gap,
-                       action, cli->operand[form->max]);
+    if (form->max >= 0 && cli->n_operands > form->max) {
+        char meant[4400];
+        return mf_fail(MF_EUSAGE, "'moefw %s%s%s': one operand too many: '%s'%s", verb->name,
+                       gap, action, cli->operand[form->max],
+                       mf_cli_meant_setting(cli->operand[form->max], meant, sizeof meant));
+    }
     return judge_applies(cli);
 }
 

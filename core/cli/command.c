@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file/paths.h"
 #include "base/hint.h"
+#include "base/mem.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
@@ -28,8 +29,7 @@
 
 /* If the caller closed a standard descriptor, the next opened file would get its number, and
  * messages would be written into a checkpoint. So closed ones are opened here: standard output
- * so that writing to it fails, and only for this program, so that it is seen to be closed again
- * when the program restarts itself. */
+ * so that writing to it fails. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -63,7 +63,8 @@ static int close_stdout(int rc)
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
                    mf_cli_no_stdout ? "it is closed"
-                   : why != 0 ? strerror(why) : "a write failed");
+                   : why != 0       ? strerror(why)
+                                    : "a write failed");
 }
 
 /* A command that met a fault of the machine has not done its work, even if it could go on: a
@@ -86,8 +87,8 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_SOME_DATA] = ": --data FILE names some",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
     [MF_HINT_PATHS] =
-        ("; name the file on the command line, too (--plugin FILE, --set KEY=FILE), or use "
-         "--allow-config-plugins")};
+        ("; name the file on the command line, too (--plugin FILE, --set KEY=FILE), use "
+         "--allow-config-plugins, or trust it from now on: moefw plugin trust ")};
 
 int moefw_main(int argc, char **argv)
 {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/coverage.h"
 #include "base/error.h"
+#include "base/file/paths.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "plugin/crash.h"
@@ -36,15 +37,28 @@ struct mf_world {
 
 /* ---- opening ---- */
 
+const char *mf_world_adds(const char *module)
+{
+    const bool here = mf_paths_uninstalled();
+    if (strcmp(module, "openmpi") == 0)
+        return here ? "apt-get install openmpi-bin libopenmpi-dev && ./quickstart build"
+                    : "apt-get install moefw-openmpi, or build moefw where mpicc is";
+    if (strcmp(module, "mpich") == 0)
+        return here ? "apt-get install mpich libmpich-dev && ./quickstart build"
+                    : "build moefw where mpicc.mpich is (Debian package: libmpich-dev)";
+    return "build moefw with --with-nccl=yes (NVIDIA's packages: libnccl-dev, cuda-cudart-dev)";
+}
+
 static int missing(const char *module, const char *list, const mf_launch *l, bool launched)
 {
     if (!launched)
         return mf_fail(MF_EDEP, "no communicator module comm/%s.so in %s", module, list);
-    return mf_fail(MF_EDEP,
-                   "%s has started %d processes, but there is no communicator module "
-                   "comm/%s.so in %s: build moefw where the headers of this MPI are, or set "
-                   "parallel.comm = self for runs that know nothing of each other",
-                   l->launcher, l->ranks, module, list);
+    return mf_fail(
+        MF_EDEP,
+        "%s has started %d processes, but there is no communicator module "
+        "comm/%s.so in %s: to add it: %s; or set parallel.comm = self for runs that know "
+        "nothing of each other",
+        l->launcher, l->ranks, module, list, mf_world_adds(module));
 }
 
 static int judge(const mf_comm_table *t)

@@ -25,8 +25,8 @@ void mf_world_close(mf_world *w);
 void mf_world_abort(mf_world *w, int code);
 
 const char *mf_world_name(const mf_world *w); /* of the module; "self" without a world */
-int mf_world_rank(const mf_world *w);  /* 0 .. ranks-1 */
-int mf_world_ranks(const mf_world *w); /* 1 without a world */
+int mf_world_rank(const mf_world *w);         /* 0 .. ranks-1 */
+int mf_world_ranks(const mf_world *w);        /* 1 without a world */
 const mf_comm_place *mf_world_place(const mf_world *w, int rank);
 
 /* Sends and receives pieces; peers are other ranks. Waits until all are done. */
@@ -51,5 +51,8 @@ int mf_world_agree(mf_world *w, int rc);
  * later one of this rank alone does not count as known. */
 bool mf_world_agreed(const mf_world *w);
 void mf_world_forget(mf_world *w);
+
+/* How the module of this name is added to moefw: a command, for messages. */
+const char *mf_world_adds(const char *module);
 
 #endif

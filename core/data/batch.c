@@ -448,15 +448,29 @@ static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
     begin_document(out, row, from, out->seq);
 }
 
+/* What random numbers of an example are keyed by: the optimizer step, and the example's number
+ * in it, so that they do not depend on the micro-batches into which the step is cut. */
+static uint64_t step_of(const mf_batcher *b, int64_t batch)
+{
+    return (uint64_t)(b->spec.parts > 1 ? batch / b->spec.parts : batch);
+}
+
+static int64_t example_of(const mf_batcher *b, int64_t batch, int32_t row)
+{
+    return b->spec.parts > 1 ? batch % b->spec.parts * b->spec.rows + row : row;
+}
+
 /* Fills an example with tokens begin .. begin+n-1, and masks a share of them. */
 static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t row,
                      int64_t begin, int64_t n)
 {
-    int64_t at = (int64_t)row * out->seq;
+    const int64_t at = (int64_t)row * out->seq,
+                  drawn =
+                      example_of(b, step, row) * (b->spec.parts > 1 ? b->spec.seq : out->seq);
     uint32_t share = (uint32_t)(b->spec.mlm_share * 4294967295.0);
     for (int64_t i = 0; i < n; i++) {
         uint32_t r[4];
-        mf_rng_block(b->spec.seed, b->hide, (uint64_t)step, (uint64_t)(at + i), r);
+        mf_rng_block(b->spec.seed, b->hide, step_of(b, step), (uint64_t)(drawn + i), r);
         put_token(b, out, at + i, begin + i);
         if (r[0] > share) continue;
         put_target(b, out, at + i, mf_corpus_id(b->c, begin + i));
@@ -579,8 +593,9 @@ static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         begin = b->range.begin + window * b->spec.stride;
     } else if (b->spec.order == MF_ORDER_RANDOM) {
         uint64_t starts = (uint64_t)(b->range.tokens - seq - ahead(b) + 1);
-        begin = b->range.begin + (int64_t)mf_rng_below(b->spec.seed, b->windows, (uint64_t)step,
-                                                       (uint64_t)row, starts);
+        begin =
+            b->range.begin + (int64_t)mf_rng_below(b->spec.seed, b->windows, step_of(b, step),
+                                                   (uint64_t)example_of(b, step, row), starts);
     } else {
         int64_t window = step * b->spec.rows + row;
         if (window >= b->items) return;

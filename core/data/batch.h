@@ -35,7 +35,8 @@
  *
  * The mask is 0 at padding; with pad_counts only in examples without a document. Examples after
  * the end of the data (last batch of a sequential pass) are all padding. With gradient
- * accumulation the m-th part of step s is batch s * parts + m. */
+ * accumulation the m-th part of step s is batch s * parts + m; it has the examples that one
+ * batch of rows * parts examples has there. */
 #ifndef MF_DATA_BATCH_H
 #define MF_DATA_BATCH_H
 
@@ -73,6 +74,7 @@ typedef struct mf_batch_spec {
     mf_task task;
     mf_batch_order order;
     int32_t rows, seq;
+    int64_t parts;   /* batches of an optimizer step; 0 as 1 */
     int32_t context; /* for sequential windows of a stream: 0 <= context < seq */
     /* for a stream, random or with deal: distance of windows in tokens; 0: they
      * begin anywhere */

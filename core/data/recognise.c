@@ -3,6 +3,7 @@
 #include "data/recognise.h"
 
 #include "base/error.h"
+#include "base/file/lfs.h"
 #include "base/text/json.h"
 
 #include <string.h>
@@ -33,6 +34,8 @@ int mf_recognise_foreign(const char *path, const char *data, size_t n)
                   5, "xz", "xz -dc"},
                  {"BZh", 3, "bzip2", "bzip2 -dc"},
                  {"PK\x03\x04", 4, "zip", "unzip -p"}};
+    const int pointer = mf_lfs_judge(path, data, n);
+    if (pointer != MF_OK) return pointer;
     if (n >= 4 && memcmp(data, "PAR1", 4) == 0)
         return mf_fail(
             MF_EINPUT,

@@ -64,8 +64,8 @@ static int judge_date(const mf_source *s, const char *data, size_t size)
                    s->path, (unsigned)date, (unsigned)version);
 }
 
-/* Words of a file at even and at odd places: lower and upper halves, if they are halves of
- * ids. */
+/* Words of a file at even and at odd places. If they are halves of ids, these are the lower
+ * and the upper halves. */
 typedef struct halves {
     uint32_t largest[2];
     int64_t nonzero[2], many[2]; /* words that are not 0; that are at least LOW */

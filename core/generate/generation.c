@@ -1,5 +1,8 @@
-/* generate/generation.c: reads generation_config.json. Without do_sample its keys count one by
- * one; with do_sample = true those that are not there have the values of transformers. */
+/* generate/generation.c: reads generation_config.json, or without it the same keys of
+ * config.json, as transformers does. Without do_sample keys count one by one; with
+ * do_sample = true those that are not there have the values of transformers. Ids that end a
+ * text are also those of config.json if generation_config.json has none: transformers would
+ * never end then. */
 #include "generate/generation.h"
 
 #include "base/error.h"
@@ -70,25 +73,36 @@ static int read_keys(reader *r, mf_generation *ret)
     return r->rc;
 }
 
-int mf_generation_read(const char *folder, mf_generation *ret)
+/* Reads a file of the folder. *ret_found: it is there. */
+static int read_one(const char *folder, const char *name, bool ends_only, mf_generation *ret,
+                    bool *ret_found)
 {
-    char *path = folder ? mf_strf("%s/%s", folder, file_name) : NULL, *text = NULL;
+    char *path = mf_strf("%s/%s", folder, name), *text = NULL;
     size_t n = 0;
     mf_json *json = NULL;
-    *ret = (mf_generation){
-        .temperature = -1, .top_p = -1, .repeat_penalty = -1, .top_k = -1, .tokens = -1};
-    if (!folder) return MF_OK;
     if (!path) return MF_ENOMEM;
-    if (!mf_exists(path)) {
-        mf_free(path);
-        return MF_OK;
-    }
-    int rc = mf_read_file(path, SIZE_MAX_BYTES, &text, &n);
-    if (rc == MF_OK) rc = mf_json_parse(path, text, n, &json);
+    *ret_found = mf_exists(path);
+    int rc = *ret_found ? mf_read_file(path, SIZE_MAX_BYTES, &text, &n) : MF_OK;
+    if (rc == MF_OK && text) rc = mf_json_parse(path, text, n, &json);
     reader r = {.path = path, .json = json};
-    if (rc == MF_OK) rc = read_keys(&r, ret);
+    if (rc == MF_OK && json && !ends_only) rc = read_keys(&r, ret);
+    if (rc == MF_OK && json && ends_only) {
+        read_ends(&r, ret);
+        rc = r.rc;
+    }
     mf_json_free(json);
     mf_free(text);
     mf_free(path);
+    return rc;
+}
+
+int mf_generation_read(const char *folder, mf_generation *ret)
+{
+    bool own = false, model;
+    *ret = (mf_generation){
+        .temperature = -1, .top_p = -1, .repeat_penalty = -1, .top_k = -1, .tokens = -1};
+    if (!folder) return MF_OK;
+    int rc = read_one(folder, file_name, false, ret, &own);
+    if (rc == MF_OK && ret->n_ends == 0) rc = read_one(folder, "config.json", own, ret, &model);
     return rc;
 }

@@ -1,5 +1,5 @@
-/* generate/generation.h: generation_config.json of an imported model: how its texts are to be
- * written unless the caller says otherwise. */
+/* generate/generation.h: generation_config.json of an imported model, or config.json
+ * without it: how its texts are to be written unless the caller says otherwise. */
 #ifndef MF_GENERATE_GENERATION_H
 #define MF_GENERATE_GENERATION_H
 
@@ -16,8 +16,8 @@ typedef struct mf_generation {
     int32_t end[MF_GENERATION_ENDS]; /* ids that end a text */
 } mf_generation;
 
-/* Reads the file in a folder (NULL: there is none). A file that is not there, or has none of
- * these keys, gives nothing. MF_EINPUT with file and key if a value is of a wrong type or size;
+/* Reads the files in a folder (NULL: there is none). Files that are not there, or have none of
+ * these keys, give nothing. MF_EINPUT with file and key if a value is of a wrong type or size;
  * MF_EIO, MF_ENOMEM. */
 int mf_generation_read(const char *folder, mf_generation *ret);
 

@@ -33,7 +33,7 @@ static int declare(mf_harness *h, int32_t layer, const char *what, mf_shape shap
 
 /* Writes the linear layers that the adapter's section selects to out, which has room for 6.
  * Returns their number. */
-static int32_t find_sites(const mf_harness *h, const mf_adapter_at *at, mf_linear_site *out)
+static int32_t find_sites(const mf_harness *h, mf_adapter_at *at, mf_linear_site *out)
 {
     const int64_t d = h->spec.dim;
     const mf_linear_site all[] = {{"attention.q", d, d, 0, MF_HARNESS_HEADS},

@@ -90,13 +90,15 @@ typedef struct mf_adapter_at {
     uint32_t points;
     int n_patterns;
     const char *pattern[MF_ADAPTER_PATTERNS];
+    bool met[MF_ADAPTER_PATTERNS]; /* true: a linear layer has matched it */
 } mf_adapter_at;
 /* Reads the section's `at`, or that of the plugin if it is empty. The arena owns the patterns.
  * MF_ECONFIG if the plugin does not support a point, or if no point is given; MF_ENOMEM. */
 int mf_adapter_parse_at(const mf_plugin_section *s, const mf_adapter *table, mf_arena *arena,
                         mf_adapter_at *ret);
-/* Whether a pattern matches the linear layer's name, or that name without ".weight". */
-bool mf_adapter_chooses(const mf_adapter_at *at, const char *site);
+/* Whether a pattern matches the linear layer's name, or that name without
+ * ".weight"; notes which. */
+bool mf_adapter_chooses(mf_adapter_at *at, const char *site);
 const char *mf_point_name(mf_point point); /* "block_in" */
 
 #endif

@@ -8,6 +8,7 @@
 #include "model/adapters.h"
 #include "model/block.h"
 #include "model/heads.h"
+#include "model/latent.h"
 #include "model/model.h"
 #include "plugin/load/open.h"
 
@@ -73,19 +74,21 @@ int mf_adapter_parse_at(const mf_plugin_section *s, const mf_adapter *table, mf_
 
 /* ---- linear layers ---- */
 
-bool mf_adapter_chooses(const mf_adapter_at *at, const char *site)
+bool mf_adapter_chooses(mf_adapter_at *at, const char *site)
 {
+    bool any = false;
     char stem[256];
     const size_t n = strlen(site);
     snprintf(stem, sizeof stem, "%s", site);
     if (n > 7 && n < sizeof stem && strcmp(site + n - 7, ".weight") == 0) stem[n - 7] = '\0';
     for (int i = 0; i < at->n_patterns; i++)
-        if (mf_match(at->pattern[i], site) || mf_match(at->pattern[i], stem)) return true;
-    return false;
+        if (mf_match(at->pattern[i], site) || mf_match(at->pattern[i], stem))
+            any = at->met[i] = true;
+    return any;
 }
 
 typedef struct {
-    const mf_adapter_at *at;
+    mf_adapter_at *at;
     mf_linear_site *list;
     int32_t n, room;
     char known[512]; /* names of all linear layers, for messages */
@@ -102,14 +105,27 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
 {
     const mf_model_config *c = &m->config->model;
     const int64_t hd = mf_model_head_dim(c);
+    mf_linear_site sites[MF_LATENT_SITES];
     if (!c->attention || layer < 0) return;
     const int32_t H = (int32_t)c->heads, KV = (int32_t)c->kv_heads;
     if (c->latent == 0) {
         offer(f, (mf_linear_site){"attention.q", c->dim, H * hd, 0, H});
         offer(f, (mf_linear_site){"attention.k", c->dim, KV * hd, 0, KV});
         offer(f, (mf_linear_site){"attention.v", c->dim, KV * hd, 0, KV});
+    } else {
+        mf_latent_sites(c, sites);
+        for (int i = 0; i < MF_LATENT_SITES; i++)
+            if (sites[i].name) offer(f, sites[i]);
     }
     offer(f, (mf_linear_site){"attention.o", H * mf_model_value_dim(c), c->dim, 0, H});
+}
+
+/* A vector for each expert, as a bias: no matrix that rows are multiplied with. */
+static bool is_bias(const mf_param *p)
+{
+    return p->shape.rank == 2 && mf_model_of_experts(p) &&
+           (p->init.flags & (MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY)) ==
+               (MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY);
 }
 
 /* A weight's name without "layers.N."; NULL if the parameter is no weight of that block (layer
@@ -117,7 +133,7 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
 static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
-    if (p->buffer || p->shape.rank < 2 || p->adapter) return NULL;
+    if (p->buffer || p->shape.rank < 2 || p->adapter || is_bias(p)) return NULL;
     if (layer < 0) return strncmp(p->name, "head.", 5) == 0 ? p->name : NULL;
     const int n = snprintf(prefix, sizeof prefix, "layers.%d.", (int)layer);
     if (strncmp(p->name, prefix, (size_t)n) != 0) return NULL;
@@ -131,6 +147,8 @@ static void offer_weights(const mf_model *m, int32_t layer, finder *f)
         const mf_param *p = mf_store_at(m->store, i);
         const char *name = name_in(p, from);
         const int64_t *d = p->shape.dim;
+        /* Biases of experts are a row for each of them. */
+        if (p->shape.rank == 2 && p->init.flags & MF_PARAM_BY_EXPERT) continue;
         if (name && p->shape.rank == 2) offer(f, (mf_linear_site){name, d[1], d[0], 0, 0});
         if (name && p->shape.rank == 3)
             offer(f, (mf_linear_site){name, d[2], d[1], (int32_t)d[0], 0});
@@ -199,7 +217,7 @@ static mf_adapters *adapters_of(const mf_model *m, int32_t layer)
 
 static int find_sites(mf_model *m, int32_t layer, int i, mf_adapter_use *u)
 {
-    finder f = {.at = &m->adapter_at[i], .room = mf_store_count(m->store) + 4};
+    finder f = {.at = &m->adapter_at[i], .room = mf_store_count(m->store) + 8};
     if (!(m->adapter_at[i].points & MF_POINT_BIT(MF_AT_LINEAR))) return MF_OK;
     f.list = mf_arena_alloc(m->arena, (size_t)f.room * sizeof *f.list);
     if (!f.list) return MF_ENOMEM;
@@ -276,12 +294,18 @@ static void sort(mf_adapters *a)
         }
 }
 
-static bool made_somewhere(const mf_model *m, const mf_plugin_section *s)
+/* Each pattern must name a linear layer of some block: one that does not is a mistake, and
+ * what it should have changed would stay as it is. */
+static int judge_patterns(const mf_model *m, int i)
 {
-    for (int64_t l = 0; l <= m->config->model.layers; l++)
-        for (int i = 0; i < m->adapters[l].n; i++)
-            if (m->adapters[l].use[i].section == s) return true;
-    return false;
+    const mf_adapter_at *at = &m->adapter_at[i];
+    for (int k = 0; k < at->n_patterns; k++)
+        if (!at->met[k])
+            return fault(
+                &m->config->adapters[i],
+                "at: no linear layer of this model is called '%s'; expected of %s, head",
+                at->pattern[k], m->linear_names ? m->linear_names : "none");
+    return MF_OK;
 }
 
 int mf_adapters_settle(mf_model *m)
@@ -289,10 +313,7 @@ int mf_adapters_settle(mf_model *m)
     const mf_model_settings *c = m->config;
     int rc = mf_adapters_make(m, -1, MF_ADAPT_LINEARS);
     for (int i = 0; rc == MF_OK && i < c->n_adapters; i++)
-        if (m->adapter_at[i].n_patterns > 0 && !made_somewhere(m, &c->adapters[i]))
-            rc = fault(&c->adapters[i],
-                       "at: no linear layer of this model is called so; expected of %s, head",
-                       m->linear_names ? m->linear_names : "none");
+        rc = judge_patterns(m, i);
     for (int64_t l = 0; l <= c->model.layers; l++)
         sort(&m->adapters[l]);
     return rc;

@@ -187,7 +187,8 @@ int mf_blocks_declare(mf_model *m)
                          c->init == MF_START_NORMAL ? std : 1};
     declare(&d, "embed.weight", mf_shape2(m->dims.vocab, c->dim), row);
     if (c->position == MF_POS_LEARNED)
-        declare(&d, "position.weight", mf_shape2(c->seq, c->dim), row);
+        declare(&d, "position.weight",
+                mf_shape2(c->positions > 0 ? c->positions : c->seq, c->dim), row);
     if (c->token_types > 0)
         declare(&d, "token_type.weight", mf_shape2(c->token_types, c->dim), row);
     if (c->embed_norm) declare_norm(&d, "embed_norm", c->dim);

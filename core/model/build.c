@@ -2,6 +2,7 @@
  * the model and the shape, so equal models have equal graphs. */
 #include <stdio.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/adapters.h"
 #include "model/block.h"
@@ -137,10 +138,12 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     }
 }
 
-/* loss = task loss + sum of weight x regularizer + losses that routers add */
+/* loss = task loss + sum of weight x regularizer + losses that routers add; in a micro-batch
+ * the latter times its share of the tokens */
 static void add_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
+    const double *share = &m->token_share;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
@@ -158,11 +161,11 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
         mf_tensor *value = mg->regularizers[i];
         mf_graph_keep(value);
         mf_tensor *weight = mf_graph_live(g, &m->regularizer_weights[i], "weight");
-        total = mf_add(g, total, mf_mul(g, value, weight));
+        total = mf_add(g, total, mf_tasks_share(m, mg, mf_mul(g, value, weight), share));
     }
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
-            total = mf_add(g, total, records[i]->loss[j]);
+            total = mf_add(g, total, mf_tasks_share(m, mg, records[i]->loss[j], share));
     mf_graph_set_bf16(g, was_bf16);
     mf_free(records);
     mg->loss = total;
@@ -200,6 +203,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     } else {
         mg->task_loss = mf_block_head_loss(m, mg, x);
     }
+    if (!mg->by_row) mg->task_loss = mf_tasks_share(m, mg, mg->task_loss, m->task_shares);
     add_losses(m, mg);
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);
@@ -243,6 +247,33 @@ static void keep_inputs(mf_graph *g)
     }
 }
 
+/* Warns, once for a model, of MoE layers whose routers get no gradient of the task. */
+static void warn_of_gates(mf_model *m, const mf_model_graph *mg)
+{
+    if (mg->shape.mode != MF_MODE_TRAIN || mg->shape.forced) return;
+    for (int32_t i = 0; i < m->n_moe && !m->warned; i++) {
+        const mf_moe_out *o = &mg->moe[i];
+        const mf_moe_layer *layer = &m->moe[i];
+        if (o->gates_ignored)
+            mf_log(
+                MF_LOG_WARN,
+                "expert %s declares MF_EXPERT_GATES and does not read in->gate: its outputs do "
+                "not depend on the gates, so router %s learns nothing of the task",
+                mf_instance_plugin(layer->expert)->name,
+                mf_instance_plugin(layer->router)->name);
+        else if (o->gates_are_1)
+            mf_log(MF_LOG_WARN,
+                   "router %s: with one expert a token (moe.top_k = 1) and %s every "
+                   "gate is p / p = 1, so the router learns nothing of the task; expected "
+                   "renormalize = %s",
+                   mf_instance_plugin(layer->router)->name,
+                   o->routing.renormalize >= 0 ? "gates that the router has renormalised,"
+                                               : "moe.renormalize = yes",
+                   o->routing.renormalize >= 0 ? "no, where it has this option" : "no or auto");
+        m->warned = o->gates_ignored || o->gates_are_1;
+    }
+}
+
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret)
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
@@ -279,6 +310,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
         mf_model_graph_free(mg);
         return rc;
     }
+    warn_of_gates(m, mg);
     *ret = mg;
     return MF_OK;
 }

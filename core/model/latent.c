@@ -4,7 +4,10 @@
  * to the sums over c, so that no keys and values of past tokens are computed again. */
 #include "model/latent.h"
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
+#include "base/mem.h"
+#include "model/adapters.h"
 #include "model/rope.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
@@ -18,6 +21,7 @@ typedef struct {
     mf_model_graph *mg;
     mf_graph *g;
     const mf_model_config *c;
+    mf_adapt_env *env;
     int32_t layer, from;
     int64_t tokens, heads, plain, rope, latent, value; /* plain: n; rope: r; value: v */
 } latent;
@@ -25,6 +29,19 @@ typedef struct {
 int64_t mf_latent_width(const mf_model_config *c)
 {
     return c->latent + c->rope_dims;
+}
+
+void mf_latent_sites(const mf_model_config *c, mf_linear_site ret[MF_LATENT_SITES])
+{
+    const int64_t H = c->heads, hd = mf_model_head_dim(c), q = c->latent_q,
+                  up = hd - c->rope_dims + mf_model_value_dim(c);
+    const mf_linear_site all[MF_LATENT_SITES] = {
+        {q ? NULL : "attention.q", c->dim, H * hd, 0, 0},
+        {q ? "attention.q_a" : NULL, c->dim, q, 0, 0},
+        {q ? "attention.q_b" : NULL, q, H * hd, 0, 0},
+        {"attention.kv_a", c->dim, mf_latent_width(c), 0, 0},
+        {"attention.kv_b", c->latent, H * up, 0, 0}};
+    memcpy(ret, all, sizeof all);
 }
 
 static const char *name_of(char out[96], int32_t layer, const char *what)
@@ -73,6 +90,33 @@ static mf_tensor *linear(const latent *x, const char *what, mf_tensor *in)
     return mf_linear_as(x->g, in, use(x, what), NULL, MF_F32);
 }
 
+/* The same, with the adapters of a linear layer. */
+static mf_tensor *adapted(const latent *x, const char *what, const char *site, mf_tensor *in)
+{
+    return mf_adapt_linear(x->env, site, in, linear(x, what, in));
+}
+
+/* Keys [R, H n] and values [R, H v] of rows of latent vectors. Adapters see both as one linear
+ * layer, with the rows of its weight head by head. */
+static void expand(const latent *x, mf_tensor *c, int64_t rows, mf_tensor *ret[2])
+{
+    static const char site[] = "attention.kv_b";
+    mf_graph *g = x->g;
+    const int64_t H = x->heads;
+    ret[0] = linear(x, "k_up", c);
+    ret[1] = linear(x, "v_up", c);
+    if (!mf_adapters_at_linear(x->env->adapters, site)) return;
+    mf_tensor *part[2] = {mf_reshape(g, ret[0], mf_shape3(rows, H, x->plain)),
+                          mf_reshape(g, ret[1], mf_shape3(rows, H, x->value))};
+    mf_tensor *both =
+        mf_reshape(g, mf_concat(g, 2, part, 2), mf_shape2(rows, H * (x->plain + x->value)));
+    both = mf_reshape(g, mf_adapt_linear(x->env, site, c, both),
+                      mf_shape3(rows, H, x->plain + x->value));
+    ret[0] = mf_reshape(g, mf_slice(g, both, 2, 0, x->plain), mf_shape2(rows, H * x->plain));
+    ret[1] =
+        mf_reshape(g, mf_slice(g, both, 2, x->plain, x->value), mf_shape2(rows, H * x->value));
+}
+
 static mf_tensor *normed(const latent *x, const char *what, mf_tensor *in)
 {
     const mf_attr attr = {.i = {0, MF_AS(MF_F32)}, .f = {LATENT_EPS}};
@@ -88,16 +132,18 @@ static mf_tensor *turned(const latent *x, mf_tensor *t, int64_t head_dim, int64_
 /* [T, H (n + r)] */
 static mf_tensor *queries(const latent *x, mf_tensor *in)
 {
-    mf_tensor *q = x->c->latent_q
-                       ? linear(x, "q_up", normed(x, "q_latent_norm", linear(x, "q_down", in)))
-                       : linear(x, "q", in);
+    mf_tensor *q =
+        x->c->latent_q
+            ? adapted(x, "q_up", "attention.q_b",
+                      normed(x, "q_latent_norm", adapted(x, "q_down", "attention.q_a", in)))
+            : adapted(x, "q", "attention.q", in);
     return turned(x, q, x->plain + x->rope, x->heads);
 }
 
 /* [T, latent + r]: what the cache keeps of each token. */
 static mf_tensor *compressed(const latent *x, mf_tensor *in)
 {
-    mf_tensor *both = linear(x, "kv_down", in), *part[2];
+    mf_tensor *both = adapted(x, "kv_down", "attention.kv_a", in), *part[2];
     part[0] = normed(x, "kv_latent_norm", mf_slice(x->g, both, 1, 0, x->latent));
     part[1] = turned(x, mf_slice(x->g, both, 1, x->latent, x->rope), x->rope, 1);
     return mf_concat(x->g, 2, part, 1);
@@ -108,12 +154,13 @@ static mf_tensor *expanded(const latent *x, mf_attend_args args, mf_tensor *kept
 {
     mf_graph *g = x->g;
     const int64_t T = x->tokens, H = x->heads, hd = x->plain + x->rope;
-    mf_tensor *c = mf_slice(g, kept, 1, 0, x->latent), *part[2];
-    part[0] = mf_reshape(g, linear(x, "k_up", c), mf_shape3(T, H, x->plain));
+    mf_tensor *c = mf_slice(g, kept, 1, 0, x->latent), *part[2], *up[2];
+    expand(x, c, T, up);
+    part[0] = mf_reshape(g, up[0], mf_shape3(T, H, x->plain));
     part[1] = mf_reshape(g, mf_slice(g, kept, 1, x->latent, x->rope), mf_shape3(T, 1, x->rope));
     part[1] = mf_broadcast(g, part[1], mf_shape3(T, H, x->rope));
     args.k = mf_reshape(g, mf_concat(g, 2, part, 2), mf_shape2(T, H * hd));
-    args.v = linear(x, "v_up", c);
+    args.v = up[1];
     args.kv_heads = (int)H;
     if (x->value == hd) return mf_attend(g, &args, NULL);
     mf_tensor *v = mf_reshape(g, args.v, mf_shape3(T, H, x->value));
@@ -128,6 +175,33 @@ static mf_tensor *exchanged(mf_graph *g, mf_tensor *t)
     return mf_transpose(g, t, 1, 0, 2, 3);
 }
 
+/* The weights of keys [H, n, latent] and of values [H, v, latent]. Those that adapters
+ * change are what these make of the unit vectors, since adapters of linear layers know only
+ * inputs and outputs. */
+static void weights(const latent *x, mf_tensor *ret[2])
+{
+    mf_graph *g = x->g;
+    const int64_t H = x->heads, L = x->latent, n[] = {x->plain, x->value};
+    static const char *const names[] = {"k_up", "v_up"};
+    if (!mf_adapters_at_linear(x->env->adapters, "attention.kv_b")) {
+        for (int i = 0; i < 2; i++)
+            ret[i] = mf_reshape(g, use(x, names[i]), mf_shape3(H, n[i], L));
+        return;
+    }
+    float *unit = mf_alloc((size_t)(L * L), sizeof *unit);
+    if (!unit) {
+        mf_graph_fail(g, MF_ENOMEM, "no memory for %lld unit vectors", (long long)L);
+        ret[0] = ret[1] = NULL;
+        return;
+    }
+    for (int64_t i = 0; i < L; i++)
+        unit[i * L + i] = 1;
+    expand(x, mf_graph_const(g, MF_F32, mf_shape2(L, L), unit), L, ret);
+    mf_free(unit);
+    for (int i = 0; i < 2; i++) /* [L, H n] -> [H, n, L] */
+        ret[i] = mf_transpose(g, mf_reshape(g, ret[i], mf_shape3(L, H, n[i])), 1, 2, 0, 3);
+}
+
 /* Attention over the cache: all heads share one head of keys, which are its rows, and of
  * values, which are their first `latent` columns. */
 static mf_tensor *absorbed(const latent *x, mf_attend_args args, mf_tensor *kept)
@@ -138,17 +212,17 @@ static mf_tensor *absorbed(const latent *x, mf_attend_args args, mf_tensor *kept
     mf_param *cache =
         mf_store_find(x->mg->shape.cache->store, mf_cache_name(name, x->layer, 0, 0));
     mf_tensor *q = mf_reshape(g, args.q, mf_shape3(T, H, x->plain + x->rope)), *part[2];
-    mf_tensor *k_up = mf_reshape(g, use(x, "k_up"), mf_shape3(H, x->plain, x->latent)),
-              *v_up = mf_reshape(g, use(x, "v_up"), mf_shape3(H, x->value, x->latent));
+    mf_tensor *up[2];
+    weights(x, up);
     part[0] = exchanged(g, mf_slice(g, q, 2, 0, x->plain));
-    part[0] = exchanged(g, mf_matmul(g, part[0], false, k_up, false, 1));
+    part[0] = exchanged(g, mf_matmul(g, part[0], false, up[0], false, 1));
     part[1] = mf_slice(g, q, 2, x->plain, x->rope);
     args.q = mf_reshape(g, mf_concat(g, 2, part, 2), mf_shape2(T, H * w));
     args.k = args.v = mf_cache_append(g, mf_graph_param(g, cache), kept, x->mg->cache_pos);
     args.kv_heads = 1;
     mf_tensor *y = mf_reshape(g, mf_attend(g, &args, NULL), mf_shape3(T, H, w));
     y = exchanged(g, mf_slice(g, y, 2, 0, x->latent));
-    y = exchanged(g, mf_matmul(g, y, false, v_up, true, 1));
+    y = exchanged(g, mf_matmul(g, y, false, up[1], true, 1));
     return mf_reshape(g, y, mf_shape2(T, H * x->value));
 }
 
@@ -160,6 +234,7 @@ mf_tensor *mf_latent_attention(const mf_model *m, mf_model_graph *mg, int32_t la
                       .mg = mg,
                       .g = mg->g,
                       .c = c,
+                      .env = m->env,
                       .layer = layer,
                       .from = from,
                       .tokens = (int64_t)mg->shape.batch * mg->shape.seq,

@@ -15,6 +15,11 @@
 
 /* Declares the parameters of a layer. Errors are those of mf_store_declare. */
 int mf_latent_declare(mf_model *m, int32_t layer, mf_init init);
+/* The linear layers that adapters may change: attention.q, or q_a (down) and q_b (up), then
+ * kv_a (down) and kv_b, whose rows are for each head those of keys, then of values. A name
+ * of NULL: the model does not have it. */
+enum { MF_LATENT_SITES = 5 };
+void mf_latent_sites(const mf_model_config *c, mf_linear_site ret[MF_LATENT_SITES]);
 /* The width of a token in the cache: latent + rope_dims. */
 int64_t mf_latent_width(const mf_model_config *c);
 /* in [T,d] -> [T, H v]. args has mask, kv_len, batch, causal, window and scale. layer: the

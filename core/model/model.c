@@ -325,6 +325,13 @@ static void make_alike(mf_model *m)
     }
 }
 
+void mf_model_whole(mf_model *m)
+{
+    for (int i = 0; i < 1 + MF_TASKS_MAX; i++)
+        m->task_shares[i] = 1;
+    m->token_share = 1;
+}
+
 int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret)
 {
@@ -342,6 +349,7 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
     m->top_k = (double)config->moe.top_k;
+    mf_model_whole(m);
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
@@ -372,6 +380,15 @@ static const char *without_layer(const char *name)
     return dot ? dot + 1 : NULL;
 }
 
+/* Buffers of controllers and regularizers are not of the model, and must go on while anything
+ * is trained, as adapters do. */
+static bool of_model(const mf_param *p)
+{
+    const bool state = p->buffer && (strncmp(p->name, "controller.", 11) == 0 ||
+                                     strncmp(p->name, "regularizer.", 12) == 0);
+    return !p->adapter && !state;
+}
+
 static int nothing_to_freeze(mf_model *m, const char *pattern)
 {
     const int n = mf_store_count(m->store);
@@ -381,7 +398,7 @@ static int nothing_to_freeze(mf_model *m, const char *pattern)
     if (!names) return MF_ENOMEM;
     for (int i = 0; i < n; i++) {
         const mf_param *p = mf_store_at(m->store, i);
-        if (p->buffer || p->adapter) continue;
+        if (!of_model(p)) continue;
         names[count++] = p->name;
         if (without_layer(p->name)) names[count++] = without_layer(p->name);
     }
@@ -395,12 +412,24 @@ static int freeze(mf_model *m, const char *pattern)
     for (int i = 0; i < mf_store_count(m->store); i++) {
         mf_param *p = mf_store_at(m->store, i);
         const char *part = without_layer(p->name);
-        if (p->buffer || p->adapter) continue;
+        if (!of_model(p)) continue;
         if (!mf_match(pattern, p->name) && !(part && mf_match(pattern, part))) continue;
         p->frozen = true;
         found++;
     }
     return found > 0 ? MF_OK : nothing_to_freeze(m, pattern);
+}
+
+/* Where nothing is left to train, nothing else changes either. */
+static void freeze_rest(mf_model *m)
+{
+    const int n = mf_store_count(m->store);
+    for (int i = 0; i < n; i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        if (!p->buffer && !p->frozen) return;
+    }
+    for (int i = 0; i < n; i++)
+        mf_store_at(m->store, i)->frozen = true;
 }
 
 int mf_model_freeze(mf_model *m, const char *patterns)
@@ -411,6 +440,7 @@ int mf_model_freeze(mf_model *m, const char *patterns)
     for (char *word = strtok_r(text, ", ", &rest); rc == MF_OK && word;
          word = strtok_r(NULL, ", ", &rest))
         rc = freeze(m, word);
+    if (rc == MF_OK) freeze_rest(m);
     return rc;
 }
 

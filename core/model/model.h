@@ -62,7 +62,9 @@ typedef struct mf_model_options {
      * experts are here */
     int expert_rank, expert_ranks;
     bool merge_rows; /* then: an expert gets the rows of all ranks at once */
-    bool record;     /* decoding records the work of a token, on devices that can */
+    /* a step of training has several micro-batches, whose losses are weighted by task_shares */
+    bool shares;
+    bool record; /* decoding records the work of a token, on devices that can */
 } mf_model_options;
 
 typedef struct mf_model {
@@ -78,16 +80,20 @@ typedef struct mf_model {
     mf_ctx **regularizers;                 /* [config->n_regularizers] */
     double *regularizer_weights;           /* live */
     double task_weights[1 + MF_TASKS_MAX]; /* of model.task and of [task.NAME]; live */
-    mf_ctx **controllers;                  /* [config->n_controllers] */
-    double capacity_factor;                /* live as moe.capacity_factor */
-    double adaptive_capacity;              /* live as moe.adaptive_capacity */
-    double top_k;                          /* live as moe.top_k; a change rebuilds graphs */
+    /* factors on the losses of the tasks (of the language model: the first), and on those of
+     * regularizers and routers, in the graphs of options.shares; 1 outside of a step */
+    double task_shares[1 + MF_TASKS_MAX], token_share;
+    mf_ctx **controllers;     /* [config->n_controllers] */
+    double capacity_factor;   /* live as moe.capacity_factor */
+    double adaptive_capacity; /* live as moe.adaptive_capacity */
+    double top_k;             /* live as moe.top_k; a change rebuilds graphs */
     /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
     mf_adapter_at *adapter_at;         /* [config->n_adapters] */
     const char *linear_names; /* names of a block's linear layers, for messages; may be NULL */
     bool sees_sequences;      /* an adapter reads other tokens of the batch */
+    bool warned;              /* of layers whose routers cannot learn */
     bool head_switches;       /* heads can be switched off, and are measured */
     mf_param **gates;         /* [layers] gates of the layer's heads; NULL: none */
     mf_gate_form gate_form;
@@ -104,10 +110,14 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer);
  * caller frees the model with mf_model_free. */
 int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret);
-/* Freezes the parameters that match one of the patterns; buffers and parameters of adapters
- * never match. Patterns are separated by commas or blanks; each is compared with the full name,
- * and with the name without "layers.N.". Call this before graphs are built. MF_ECONFIG if a
- * pattern matches nothing. */
+/* Sets all shares to 1. */
+void mf_model_whole(mf_model *m);
+/* Freezes the parameters and buffers that match one of the patterns; those of adapters, and
+ * buffers of controllers and regularizers, never match. If this leaves no parameter to train,
+ * it freezes these, too. Plugins may read what is frozen, and what they write to it is lost.
+ * Patterns are
+ * separated by commas or blanks; each is compared with the full name, and with the name without
+ * "layers.N.". Call this before graphs are built. MF_ECONFIG if a pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
 /* Whether a parameter belongs to the experts of a layer. */

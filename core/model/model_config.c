@@ -34,6 +34,8 @@ static const mf_option model_options[] = {
                    "normalise before each half block, or after it"),
     MF_OPTION_ENUM(mf_model_config, position, "rope", position_kinds,
                    "how tokens know their place"),
+    MF_SECTION_AUTO(mf_model_config, positions, "auto", 1, 1048576,
+                    "learned: positions in the table; auto: seq"),
     MF_SECTION_REAL(mf_model_config, norm_eps, "1e-5", 1e-12, 1,
                     "added to the mean square, or the variance"),
     MF_SECTION_BOOL(mf_model_config, norm_eps_outside, "no",
@@ -168,6 +170,8 @@ static const char *const priorities[] = {"position", "gate", "importance",
 static const char *const choices_of_gate[] = {"new", "first", NULL};
 static const char *const dropped_ways[] = {"residual", "input", "scaled_input", NULL};
 
+static const char *const sums_of_gates[] = {"no", "yes", "auto", NULL};
+
 static const mf_option moe_options[] = {
     MF_SECTION_INT(mf_moe_config, experts, "8", 1, 4096, "experts a layer"),
     MF_SECTION_INT(mf_moe_config, top_k, "2", 1, 4096, "experts a token"),
@@ -202,10 +206,13 @@ static const mf_option moe_options[] = {
                    "hidden width of shared experts; 0: as expert.hidden"),
     MF_SECTION_BOOL(mf_moe_config, shared_gate, "no",
                     "outputs of shared experts are multiplied by sigmoid(w x)"),
-    MF_SECTION_BOOL(mf_moe_config, renormalize, "yes",
-                    "gates of a token sum to 1; those of noisy_topk and random always do; "
-                    "sigmoid_bias has its own key for it, sinkhorn with gate = sigmoid never "
-                    "divides; hash, oracle, relu and expert_choice set their gates"),
+    MF_OPTION_ENUM(
+        mf_moe_config, renormalize, "auto", sums_of_gates,
+        "gates of a token sum to 1; auto: if top_k is above 1, since the gate of one "
+        "expert would always be 1, and the router not learn; those of random always "
+        "do, of noisy_topk if top_k is above 1; "
+        "sigmoid_bias has its own key for it, sinkhorn with gate = sigmoid never "
+        "divides; hash, oracle, relu and expert_choice set their gates"),
     MF_SECTION_REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
     MF_SECTION_BOOL(mf_moe_config, force_causal, "no",
                     "allow routers that look ahead in a decoder"),
@@ -443,6 +450,10 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     if (m->kv_heads > 0 && heads % kv_heads != 0)
         mf_config_fault(j, "model", "kv_heads", "model.heads", NULL,
                         "expected a divisor of heads (%lld), found %lld", heads, kv_heads);
+    if (m->positions > 0 && m->positions < m->seq)
+        mf_config_fault(j, "model", "positions", "model.seq", NULL,
+                        "expected at least seq (%lld), found %lld", (long long)m->seq,
+                        (long long)m->positions);
     if (m->cache_start > 0 &&
         (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
         mf_config_fault(j, "model", "cache_start", "model.position", NULL,
@@ -466,6 +477,12 @@ static void judge_tasks(mf_config_faults *j, const mf_model_settings *c)
         mf_config_fault(j, "model", "task_weight", NULL, NULL,
                         "expected 1 without sections [task.NAME], found %g",
                         c->model.task_weight);
+}
+
+void mf_moe_config_settle(mf_moe_config *m)
+{
+    if (m->renormalize == MF_RENORMALIZE_AUTO)
+        m->renormalize = m->top_k > 1 ? MF_RENORMALIZE_YES : MF_RENORMALIZE_NO;
 }
 
 static void judge_moe(mf_config_faults *j, const mf_moe_config *m)

@@ -46,6 +46,7 @@ typedef struct mf_model_config {
     double norm_eps;          /* default 1e-5 */
     int64_t norm_eps_outside; /* rmsnorm: eps is added outside the root */
     double rope_theta;        /* default 10000 */
+    int64_t positions;        /* rows of the table of learned positions; 0: seq */
     int64_t rope_half;        /* rotate halves instead of interleaved pairs */
     int64_t rope_dims;        /* rotated columns of a head; 0: all */
     int64_t rope_last;        /* they are the last columns of a head, not the first */
@@ -94,6 +95,14 @@ typedef struct mf_model_config {
     double head_dropout; /* before the output head */
 } mf_model_config;
 
+/* Whether gates are divided by the sum over a token's experts. AUTO: if it has several, since
+ * the only gate of one would always be 1, and its router would learn nothing of the task. */
+typedef enum mf_renormalize {
+    MF_RENORMALIZE_NO,
+    MF_RENORMALIZE_YES,
+    MF_RENORMALIZE_AUTO
+} mf_renormalize;
+
 typedef struct mf_moe_config {
     int64_t experts, top_k;
     double capacity_factor; /* 0: dropless */
@@ -107,8 +116,9 @@ typedef struct mf_moe_config {
     int64_t shared_experts, shared_hidden; /* shared_hidden 0: as the option of [expert] */
     /* multiplies outputs of shared experts by sigmoid(w x) */
     int64_t shared_gate;
-    int64_t renormalize;
-    double gate_scale;    /* factor on all gates; default 1 */
+    int64_t
+        renormalize;   /* mf_renormalize; of a loaded configuration MF_RENORMALIZE_NO or _YES */
+    double gate_scale; /* factor on all gates; default 1 */
     int64_t force_causal; /* allows routers and experts that read later tokens in a decoder */
 } mf_moe_config;
 
@@ -164,6 +174,8 @@ bool mf_model_in_layers(const char *layers, int64_t layer, bool *ret_bad);
 const mf_plugin_section *mf_model_router(const mf_model_settings *c, int64_t layer);
 /* Replaces auto (0) of kv_heads and ffn_hidden by numbers. Call this after loading. */
 void mf_model_config_settle(mf_model_config *m);
+/* Replaces the automatic values of [moe]. */
+void mf_moe_config_settle(mf_moe_config *m);
 /* Checks the rules between keys of these sections, such as top_k <= experts. */
 void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
 

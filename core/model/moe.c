@@ -53,11 +53,15 @@ static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_rout
 
 /* The gates of the chosen experts, or of those that took their place (admitted not NULL), k for
  * each token. What the router says of their sum counts before moe.renormalize. */
-static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, const mf_routing *r,
+static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *out,
                            mf_tensor *admitted, int k)
 {
     const mf_moe_config *c = s->config;
-    const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
+    const mf_routing *r = &out->routing;
+    const bool renormalize = r->renormalize >= 0                     ? r->renormalize
+                             : c->renormalize == MF_RENORMALIZE_AUTO ? k > 1
+                                                                     : c->renormalize;
+    out->gates_are_1 = renormalize && k == 1 && r->prob && r->prob->needs_grad;
     return mf_route_gates(g, r->prob, r->chosen, admitted, k, renormalize,
                           r->gate_scale * c->gate_scale);
 }
@@ -81,7 +85,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     mf_tensor *score = selection_score(layer, g, r);
     if (r->score || layer->select_bias) out->score = score;
     r->chosen = mf_route_select(g, score, in->mask, r->top_k);
-    return gates_of(s, g, r, NULL, r->top_k);
+    return gates_of(s, g, out, NULL, r->top_k);
 }
 
 /* k of the formulas: the assignments that the configuration, or the router, wants of a token.
@@ -141,7 +145,7 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
                               (int)c->max_reassign, &out->moved);
     if (r->expert || c->reassign_gate == 1) return gate;
-    return gates_of(s, g, r, r->admitted, k);
+    return gates_of(s, g, out, r->admitted, k);
 }
 
 /* Returns the gates; with unit_gates p / detach(p), whose value is 1 and whose gradient is that
@@ -149,7 +153,7 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
 static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
 {
     if (!s->config->unit_gates || !gate) return gate;
-    return mf_div(g, gate, mf_affine(g, mf_stop_gradient(g, gate), 1, 1e-12));
+    return mf_div(g, gate, mf_clamp(g, mf_stop_gradient(g, gate), 1e-37, 1e37));
 }
 
 /* What dropped assignments add to the layer's output: the layer's input times their gates, or
@@ -450,6 +454,17 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     return mf_graph_status(g);
 }
 
+/* Whether a node from number `before` on reads the tensor. */
+static bool is_read(const mf_graph *g, int before, const mf_tensor *t)
+{
+    for (int i = before; i < mf_graph_nodes(g); i++) {
+        const mf_node *node = mf_graph_node_at(g, i);
+        for (int j = 0; j < node->n_in; j++)
+            if (node->in[j] == t) return true;
+    }
+    return false;
+}
+
 /* Calls the experts, and the adapters of their inputs and outputs. NULL if a call fails. */
 static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                                mf_expert_in *ein, mf_moe_out *out)
@@ -462,6 +477,7 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
     int rc = mf_instance_expert(layer->expert, g, ein, &y);
     if (s->env) s->env->token = NULL;
     if (rc != MF_OK) return NULL;
+    out->gates_ignored = ein->gate && !is_read(g, before, ein->gate);
     if (s->attention) keep_attention(g, before, out);
     return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
 }
@@ -493,8 +509,9 @@ static mf_tensor *slot_experts(const mf_moe_layer *layer, const mf_moe_settings 
                                const mf_router_in *in, mf_expert_in *ein, mf_moe_out *out)
 {
     if (mf_experts_shared(s->ranks)) {
-        mf_graph_fail(g, MF_ECONFIG, "parallel.expert: expected a router that gives tokens to "
-                                     "experts, found soft routing");
+        mf_graph_fail(g, MF_ECONFIG,
+                      "parallel.expert: expected a router that gives tokens to "
+                      "experts, found soft routing");
         return NULL;
     }
     mf_soft_fill(g, &out->routing, in->x, ein);

@@ -31,11 +31,11 @@ typedef struct mf_moe_settings {
     const double *capacity_factor; /* live; NULL or configured 0: no capacity */
     /* live; NULL or configured 0: all experts have the same capacity */
     const double *adaptive_capacity;
-    int32_t labels;    /* number of distinct labels, 0: none */
-    mf_adapt_env *env; /* environment of the graph; NULL without adapters */
+    int32_t labels;               /* number of distinct labels, 0: none */
+    mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
     const mf_expert_ranks *ranks; /* who shares the experts */
-    bool keep;         /* keep prob, chosen, admitted and gate */
-    bool attention;    /* keep the inputs of the experts' attention */
+    bool keep;                    /* keep prob, chosen, admitted and gate */
+    bool attention;               /* keep the inputs of the experts' attention */
     /* keep all that `keep` keeps, and x, logits, score and the router's own choice */
     bool trace;
     /* routers with MF_ROUTER_SEQUENCE read these positions; NULL: the tokens of the graph */
@@ -74,6 +74,9 @@ typedef struct mf_moe_out {
     /* f32 scalar, number of reassigned assignments, kept; NULL: assignments over capacity are
      * not reassigned */
     mf_tensor *moved;
+    /* no gradient of the task can reach the router: each gate is p / p, or the expert has
+     * declared MF_EXPERT_GATES and does not read them */
+    bool gates_are_1, gates_ignored;
     bool limited;     /* the layer has a capacity: chosen and admitted are kept */
     mf_tensor *joint; /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;  /* [R] */

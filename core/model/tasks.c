@@ -76,17 +76,29 @@ static mf_tensor *squared_error(mf_graph *g, const mf_model_task *t)
     return mean;
 }
 
+mf_tensor *mf_tasks_share(const mf_model *m, const mf_model_graph *mg, mf_tensor *loss,
+                          const double *share)
+{
+    if (!m->options.shares || mg->shape.mode != MF_MODE_TRAIN) return loss;
+    const bool was_bf16 = mf_graph_set_bf16(mg->g, false);
+    mf_tensor *part = mf_mul(mg->g, loss, mf_graph_live(mg->g, share, "share"));
+    mf_graph_set_bf16(mg->g, was_bf16);
+    return part;
+}
+
 /* The sum of weight x loss over the tasks; with one task its loss without a weight. */
 static mf_tensor *sum_of_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
-    mf_tensor *sum = mg->tasks[0].loss;
+    mf_graph_keep(mg->tasks[0].loss);
+    mf_tensor *sum = mf_tasks_share(m, mg, mg->tasks[0].loss, m->task_shares);
     if (mg->n_tasks == 1) return sum;
     const bool was_bf16 = mf_graph_set_bf16(g, false);
     for (int i = 0; i < mg->n_tasks; i++) {
         mf_graph_keep(mg->tasks[i].loss);
         mf_tensor *weight = mf_graph_live(g, &m->task_weights[i], "weight");
         mf_tensor *part = mf_mul(g, mg->tasks[i].loss, weight);
+        part = mf_tasks_share(m, mg, part, &m->task_shares[i]);
         sum = i == 0 ? part : mf_add(g, sum, part);
     }
     mf_graph_set_bf16(g, was_bf16);

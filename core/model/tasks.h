@@ -19,4 +19,9 @@ void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg);
 /* x [B,d]: adds predictions and losses, and sets the graph's logits and task_loss. */
 void mf_tasks_build(mf_model *m, mf_model_graph *mg, mf_tensor *x);
 
+/* A loss times its share of the step (train/parallel/shares.h), or the loss itself if a step
+ * has one micro-batch, and outside of training. share: in the model. */
+mf_tensor *mf_tasks_share(const mf_model *m, const mf_model_graph *mg, mf_tensor *loss,
+                          const double *share);
+
 #endif

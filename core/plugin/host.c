@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "plugin/crash.h"
 #include "plugin/instance_internal.h"
 #include "plugin/load/device_code.h"
@@ -208,6 +209,16 @@ static mf_tensor *host_use(mf_ctx *ctx, mf_graph *g, const char *name)
     return NULL;
 }
 
+/* A copy of the values of what is frozen: a plugin may read it, and what it writes is lost. */
+static float *spare_of(mf_param *p)
+{
+    const size_t bytes = (size_t)p->count * sizeof(float);
+    const float *value = mf_param_host(p);
+    if (!p->spare) p->spare = mf_alloc_raw(bytes);
+    if (!value || !p->spare) return NULL;
+    return memcpy(p->spare, value, bytes);
+}
+
 static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
 {
     if (ret_count) *ret_count = 0;
@@ -215,7 +226,7 @@ static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
     mf_param *p = lookup(ctx, name);
     if (!p) return NULL;
     if (ret_count) *ret_count = p->count;
-    return mf_param_edit(p);
+    return p->frozen ? spare_of(p) : mf_param_edit(p);
 }
 
 static const char *host_find(mf_ctx *ctx, const char *pattern, int32_t i)

@@ -267,6 +267,7 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
     for (int i = 0; i < h->n_live; i++) {
         const mf_live_slot *p = &h->live[i];
         if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
+        if (p->param && p->param->frozen) continue; /* train.freeze */
         /* All places of one name have one schema, so the first one refuses the value if
          * any does. */
         int rc = turn(p, value);

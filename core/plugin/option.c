@@ -198,7 +198,13 @@ static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char
         store_int(o, conf, yes);
         return MF_OK;
     case MF_OPT_ENUM:
-        if (!word_index(o, text, &whole)) return MF_ECONFIG;
+        /* no, yes and more: the other words for the two are taken, too */
+        if (!word_index(o, text, &whole)) {
+            if (strcmp(o->choices[0], "no") != 0 || !o->choices[1] ||
+                strcmp(o->choices[1], "yes") != 0 || !mf_parse_bool(text, &yes))
+                return MF_ECONFIG;
+            whole = yes;
+        }
         store_int(o, conf, whole);
         return MF_OK;
     default: {

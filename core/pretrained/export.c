@@ -2,6 +2,7 @@
  *
  * What the parameters do not hold comes from the record. Adapters of linear layers are part of
  * the weights that are written; the run itself stays as it is. */
+#include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -19,12 +20,38 @@ typedef struct export
 }
 export;
 
-/* The type in which a tensor is written. */
-static mf_st_dtype type_of(const export *x, int64_t i)
+/* A tensor as it is written. With a type, weights of four bits are written plain: one tensor in
+ * the place of their parts. */
+typedef struct written {
+    char name[MF_ST_NAME_MAX], plain[MF_ST_NAME_MAX];
+    mf_st_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} written;
+
+/* False: the tensor is not written. */
+static bool written_of(const export *x, int64_t i, written *ret)
 {
     const mf_place *p = &x->run.record->ledger.places[i];
-    const bool held = p->param && p->form == MF_FORM_PLAIN;
-    return held && x->options->dtype ? x->options->dtype : x->run.record->tensors[i]->dtype;
+    const mf_st_tensor *t = x->run.record->tensors[i];
+    const bool typed = x->options->dtype && (p->param || p->form != MF_FORM_PLAIN);
+    *ret = (written){
+        .dtype = typed ? x->options->dtype : t->dtype, .rank = t->rank, .shape = t->shape};
+    snprintf(ret->name, sizeof ret->name, "%s", t->name);
+    if (!typed || p->form == MF_FORM_PLAIN) return true;
+    if (!p->param) return false; /* another part */
+    snprintf(ret->name, sizeof ret->name, "%s", mf_place_plain_name(p, t, ret->plain));
+    ret->rank = p->shape_rank;
+    ret->shape = p->shape;
+    return true;
+}
+
+/* Whether weights of four bits are written plain. */
+static bool unpacks(const export *x)
+{
+    for (int64_t i = 0; x->options->dtype && i < x->run.record->n; i++)
+        if (x->run.record->ledger.places[i].form != MF_FORM_PLAIN) return true;
+    return false;
 }
 
 /* ---- files ---- */
@@ -56,15 +83,105 @@ static int name_type(mf_st_dtype dtype, char **data, size_t *size)
     return MF_OK;
 }
 
+static uint64_t size_of_all(const export *x)
+{
+    uint64_t total = 0;
+    written w;
+    for (int64_t i = 0; i < x->run.record->n; i++) {
+        uint64_t count = 1;
+        if (!written_of(x, i, &w)) continue;
+        for (int d = 0; d < w.rank; d++)
+            count *= (uint64_t)w.shape[d];
+        total += count * mf_st_dtype_size(w.dtype);
+    }
+    return total;
+}
+
+/* The end of a value in a JSON text that was read before. */
+static const char *end_of_value(const char *at)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (; *at; at++) {
+        if (in_string) {
+            if (*at == '\\' && at[1]) at++;
+            in_string = *at != '"';
+        } else if (*at == '"') {
+            in_string = true;
+        } else if (*at == '{' || *at == '[') {
+            depth++;
+        } else if (*at == '}' || *at == ']') {
+            if (depth == 0) return at; /* of the object around it */
+            if (--depth == 0) return at + 1;
+        } else if (*at == ',' && depth == 0) {
+            return at;
+        }
+    }
+    return at;
+}
+
+/* Takes quantization_config out of the text of a config.json. */
+static int drop_packing(char **data, size_t *size)
+{
+    static const char key[] = "\"quantization_config\"";
+    char *found = strstr(*data, key);
+    const char *colon = found ? strchr(found + sizeof key - 1, ':') : NULL;
+    if (!colon) return MF_OK;
+    const char *end = end_of_value(colon + 1 + strspn(colon + 1, " \t\r\n"));
+    const size_t blanks = strspn(end, " \t\r\n");
+    size_t before = (size_t)(found - *data);
+    if (end[blanks] == ',') {
+        end += blanks + 1;
+        end += strspn(end, " \t\r\n");
+    } else { /* the last key */
+        while (before > 0 && strchr(" \t\r\n", (*data)[before - 1]))
+            before--;
+        if (before > 0 && (*data)[before - 1] == ',') before--;
+    }
+    char *text = mf_strf("%.*s%s", (int)before, *data, end);
+    if (!text) return MF_ENOMEM;
+    mf_free(*data);
+    *data = text;
+    *size = strlen(text);
+    return MF_OK;
+}
+
+/* An index of the tensors that are written. */
+static int new_index(const export *x, char **data, size_t *size)
+{
+    const mf_record *r = x->run.record;
+    mf_jw *w = mf_jw_new();
+    written one;
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_key(w, "metadata");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "total_size", (int64_t)size_of_all(x));
+    mf_jw_end(w);
+    mf_jw_key(w, "weight_map");
+    mf_jw_object(w);
+    for (int64_t i = 0; i < r->n; i++)
+        if (written_of(x, i, &one))
+            mf_jw_kv_string(w, one.name, r->shards[r->shard_of[i]].file);
+    mf_jw_end(w);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, size);
+    char *copy = text ? mf_strdup(text) : NULL;
+    mf_jw_free(w);
+    if (!copy) return MF_ENOMEM;
+    mf_free(*data);
+    *data = copy;
+    return MF_OK;
+}
+
 /* Writes the size of all tensors into the text of an index, which may have it. */
 static int name_size(const export *x, char **data, size_t *size)
 {
     static const char key[] = "\"total_size\": ";
-    uint64_t total = 0;
+    uint64_t total;
     char *found = strstr(*data, key);
     if (!found) return MF_OK;
-    for (int64_t i = 0; i < x->run.record->n; i++)
-        total += x->run.record->tensors[i]->count * mf_st_dtype_size(type_of(x, i));
+    total = size_of_all(x);
     found += sizeof key - 1;
     char *text = mf_strf("%.*s%llu%s", (int)(found - *data), *data, (unsigned long long)total,
                          found + strspn(found, "0123456789."));
@@ -80,17 +197,21 @@ static int copy_files(const export *x)
 {
     char **names = NULL;
     int n = 0, rc = mf_list_dir(x->run.record->folder, &names, &n);
+    const bool plain = unpacks(x);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         char *data = NULL;
         size_t size = 0;
-        if (is_ours(names[i])) continue;
+        if (is_ours(names[i]) || (plain && strcmp(names[i], "quantize_config.json") == 0))
+            continue;
         char *from = mf_path_join(x->run.record->folder, names[i]),
              *to = mf_path_join(x->to, names[i]);
         rc = from && to ? mf_read_file(from, 0, &data, &size) : MF_ENOMEM;
         if (rc == MF_OK && x->options->dtype && strcmp(names[i], MF_FOLDER_CONFIG) == 0)
             rc = name_type(x->options->dtype, &data, &size);
+        if (rc == MF_OK && plain && strcmp(names[i], MF_FOLDER_CONFIG) == 0)
+            rc = drop_packing(&data, &size);
         if (rc == MF_OK && x->options->dtype && strcmp(names[i], MF_FOLDER_INDEX) == 0)
-            rc = name_size(x, &data, &size);
+            rc = plain ? new_index(x, &data, &size) : name_size(x, &data, &size);
         if (rc == MF_OK) rc = mf_write_file_atomic(to, data, size);
         mf_free(data);
         mf_free(from);
@@ -100,7 +221,9 @@ static int copy_files(const export *x)
     return rc;
 }
 
-static int declare_shard(const export *x, int32_t shard, mf_st_writer *w)
+/* order: gets the numbers of the tensors, as they are declared. */
+static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_t *order,
+                         int64_t *ret_n)
 {
     const mf_record *r = x->run.record;
     const mf_json *meta = r->shards[shard].metadata, *value;
@@ -111,9 +234,11 @@ static int declare_shard(const export *x, int32_t shard, mf_st_writer *w)
         if (text) rc = mf_st_writer_meta(w, key, text);
     }
     for (int64_t i = 0; rc == MF_OK && i < r->n; i++) {
-        const mf_st_tensor *t = r->tensors[i];
-        if (r->shard_of[i] == shard)
-            rc = mf_st_writer_add(w, t->name, type_of(x, i), t->rank, t->shape);
+        written one;
+        if (r->shard_of[i] != shard || !written_of(x, i, &one)) continue;
+        rc = mf_st_writer_add(w, one.name, one.dtype, one.rank, one.shape);
+        order[*ret_n] = i;
+        *ret_n += rc == MF_OK;
     }
     return rc;
 }
@@ -126,28 +251,20 @@ static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *
     if (rc != MF_OK || same) return rc;
     return mf_fail(MF_EINPUT,
                    "tensor '%s': %s was trained, and its form of four bits cannot say the new "
-                   "values",
+                   "values; --dtype writes plain weights",
                    first->name, p->param->name);
 }
 
-/* Writes the values of the tensor that is due: tensors are sorted by name. */
-static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due)
+/* Writes the values of tensor i of the record, which is due. */
+static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due, int64_t i)
 {
-    const mf_record *r = x->run.record;
-    int64_t lo = 0, hi = r->n - 1;
-    while (lo < hi) {
-        const int64_t mid = lo + (hi - lo) / 2;
-        if (strcmp(r->tensors[mid]->name, due->name) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    const mf_place *p = &r->ledger.places[lo];
-    if (p->form != MF_FORM_PLAIN && p->param) {
+    const mf_place *p = &x->run.record->ledger.places[i];
+    const bool packed = p->form != MF_FORM_PLAIN && !x->options->dtype;
+    if (packed && p->param) {
         const int rc = judge_packed(x, p, due);
         if (rc != MF_OK) return rc;
     }
-    if (!p->param || p->form != MF_FORM_PLAIN) return mf_export_copy(&x->run, due, w);
+    if (!p->param || packed) return mf_export_copy(&x->run, due, w);
     float *values[2];
     const int rc = mf_export_values(&x->run, p, values);
     return rc == MF_OK ? mf_values_write(w, due, p, values) : rc;
@@ -156,14 +273,17 @@ static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due)
 static int write_shard(const export *x, int32_t shard)
 {
     const mf_st_tensor *due;
+    size_t at;
+    int64_t n = 0, *order = mf_alloc((size_t)x->run.record->n + 1, sizeof *order);
     mf_st_writer *w = mf_st_writer_new();
     char *path = mf_path_join(x->to, x->run.record->shards[shard].file);
-    int rc = w && path ? declare_shard(x, shard, w) : MF_ENOMEM;
+    int rc = w && path && order ? declare_shard(x, shard, w, order, &n) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_st_writer_begin(w, path);
-    while (rc == MF_OK && (due = mf_st_writer_due(w, NULL)))
-        rc = put_tensor(x, w, due);
+    while (rc == MF_OK && (due = mf_st_writer_due(w, &at)))
+        rc = put_tensor(x, w, due, order[at]);
     if (rc == MF_OK) rc = mf_st_writer_end(w, true);
     mf_st_writer_free(w);
+    mf_free(order);
     mf_free(path);
     return rc;
 }

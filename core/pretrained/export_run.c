@@ -31,16 +31,16 @@ static bool same_value(const char *a, const char *b)
 static bool is_free(const char *section, const char *key)
 {
     static const char *const keys[] = {
-        "model.kv_heads",     "model.vocab",        "model.classes",
-        "model.ffn_hidden",   "model.cache_start",  "model.init",
-        "model.init_std",     "model.layers_alike", "model.ffn_dropout",
-        "model.head_dropout", "model.task_weight",  "moe.force_causal",
-        "moe.overflow",       "moe.priority",       "moe.adaptive_capacity",
-        "moe.adaptive_limit", "moe.max_reassign",   "moe.reassign_gate",
-        "moe.dropped",        "router.init",        "router.init_std",
-        "router.jitter",      "router.rate",        "router.seq_aux_weight",
-        "expert.init",        "expert.init_std",    "expert.same_start",
-        "expert.dropout"};
+        "model.kv_heads",       "model.vocab",        "model.classes",
+        "model.ffn_hidden",     "model.cache_start",  "model.init",
+        "model.init_std",       "model.layers_alike", "model.ffn_dropout",
+        "model.head_dropout",   "model.task_weight",  "moe.force_causal",
+        "moe.overflow",         "moe.priority",       "moe.adaptive_capacity",
+        "moe.adaptive_limit",   "moe.max_reassign",   "moe.reassign_gate",
+        "moe.dropped",          "router.init",        "router.init_std",
+        "router.jitter",        "router.rate",        "router.seq_aux_weight",
+        "router.seq_aux_count", "expert.init",        "expert.init_std",
+        "expert.same_start",    "expert.dropout"};
     const size_t n = strlen(section);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strncmp(keys[i], section, n) == 0 && keys[i][n] == '.' &&
@@ -68,6 +68,10 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
         if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
         if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
         mf_option_text(o, conf, found, sizeof found);
+        if (strcmp(o->name, "renormalize") == 0 && strcmp(found, "auto") == 0)
+            strcpy(found, x->session->config->moe.top_k > 1 ? "yes" : "no");
+        /* Imports keep the bias as it is; training may move it. */
+        if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) continue;
         if (!expected || !same_value(found, expected))
             return refuse(x, section, o->name, found, expected ? expected : o->value);
     }

@@ -47,7 +47,10 @@ typedef struct mf_family {
     /* Modules have the second text in their names where tensors have the first; NULL: the
      * names are the same. */
     const char *file_part, *module_part;
+    /* PEFT takes linear layers named as those of experts for the experts. */
+    bool peft_takes_experts;
     const mf_family_rule *rules;
+    const mf_key_default *defaults; /* of keys that config.json lacks (families/defaults.c) */
     /* Reads config.json: writes our settings and the numbers of mf_keys. */
     void (*settings)(mf_keys *k);
 } mf_family;
@@ -57,6 +60,9 @@ extern const mf_family *const mf_families[];
 /* The family whose types has config.json's model_type. MF_EINPUT if there is none. path: of
  * config.json, for messages. */
 int mf_family_of(const char *path, const mf_json *config, const mf_family **ret);
+/* Writes which family is nearest to a model of another type, and what it lacks. False: none is.
+ * out: size bytes. */
+bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_t size);
 /* Reads config.json with a family's function. The result is valid as long as arena and config.
  * MF_EINPUT with the key named; MF_ENOMEM. */
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 
 enum { CONFIG_MAX = 1 << 20, SHARDS_MAX = 4096, NAME_MAX_BYTES = 255 };
 
@@ -163,8 +164,7 @@ static int list_tensors(mf_folder *f)
     for (int64_t i = 1; i < f->n; i++)
         if (strcmp(f->tensors[i - 1].tensor->name, f->tensors[i].tensor->name) == 0)
             return mf_fail(MF_EINPUT, "%s: tensor '%s' is in %s and in %s", f->path,
-                           f->tensors[i].tensor->name,
-                           f->shard_names[f->tensors[i - 1].shard],
+                           f->tensors[i].tensor->name, f->shard_names[f->tensors[i - 1].shard],
                            f->shard_names[f->tensors[i].shard]);
     return MF_OK;
 }
@@ -220,12 +220,19 @@ static int open_weights(mf_folder *f)
     char *index = mf_path_join(f->path, MF_FOLDER_INDEX),
          *model = mf_path_join(f->path, MF_FOLDER_MODEL);
     int rc = index && model ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK && mf_exists(index)) {
-        rc = open_index(f, index);
-    } else if (rc == MF_OK && mf_exists(model)) {
+    if (rc == MF_OK && mf_exists(model)) {
+        /* An index is left from another form of the model: transformers, too, takes
+         * the file. */
+        if (mf_exists(index))
+            mf_log(MF_LOG_WARN,
+                   "%s: " MF_FOLDER_MODEL " is read, as transformers does; " MF_FOLDER_INDEX
+                   " and what it names beside it are not",
+                   f->path);
         rc = room_for_shards(f, 1);
         if (rc == MF_OK) rc = open_shard(f, MF_FOLDER_MODEL, "the folder");
         if (rc == MF_OK) rc = list_tensors(f);
+    } else if (rc == MF_OK && mf_exists(index)) {
+        rc = open_index(f, index);
     } else if (rc == MF_OK) {
         rc = no_weights(f->path);
     }

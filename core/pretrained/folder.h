@@ -1,12 +1,12 @@
 /* pretrained/folder.h: a model folder in the form of Hugging Face, opened for reading.
  *
- * A folder holds config.json and safetensors files: model.safetensors, or the shards that
- * model.safetensors.index.json names. Opening reads headers only; it checks that every shard is
- * there, that index and shards name the same tensors, and that no name occurs twice. A file of
- * the folder is never changed.
+ * A folder holds config.json and safetensors files: model.safetensors, or without it the
+ * shards that model.safetensors.index.json names. Opening reads headers only; it checks
+ * that every shard is there, that index and shards name the same tensors, and that no name
+ * occurs twice. A file of the folder is never changed.
  *
- * Limits: config.json 1 MiB, the index 64 MiB, and those of data/safetensors. A shard's name
- * must be a file name, so a path with '/' is refused, and so are pickle files. */
+ * Limits: config.json 1 MiB, the index 64 MiB, and those of data/safetensors. A shard's
+ * name must be a file name, so a path with '/' is refused, and so are pickle files. */
 #ifndef MF_PRETRAINED_FOLDER_H
 #define MF_PRETRAINED_FOLDER_H
 

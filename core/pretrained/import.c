@@ -6,6 +6,7 @@
 #include "pretrained/import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -13,6 +14,7 @@
 #include "pretrained/checksums.h"
 #include "generate/generation.h"
 #include "pretrained/folder.h"
+#include "pretrained/quantized.h"
 #include "pretrained/record.h"
 #include "pretrained/stored.h"
 #include "pretrained/upcycle.h"
@@ -59,12 +61,21 @@ static int read_folder(import *im, const char *path)
     return MF_OK;
 }
 
-/* Whether the folder has a tokenizer. One that cannot be read is none; a warning tells why.
- * Without one, the run takes only files of ids: another tokenizer would give wrong ids. */
-static int find_tokenizer(import *im)
+/* Without a tokenizer the run takes only files of ids: another one would give wrong ids. */
+static int without_tokenizer(import *im)
+{
+    mf_keys_set(&im->keys, "data.format=bin");
+    mf_keys_set(&im->keys, "data.path=" MF_DATA_NONE);
+    return im->keys.rc;
+}
+
+/* Whether the folder has a tokenizer. One that cannot be read is an error: the run could not be
+ * given texts, and who imports it learns that here. */
+static int find_tokenizer(import *im, bool wanted)
 {
     mf_tokenizer *t = NULL;
     const unsigned long faults = mf_faults();
+    if (!wanted) return without_tokenizer(im);
     int rc = mf_tokenizer_load(im->folder->path, &t);
     if (rc == MF_EINPUT && mf_faults() != faults) { /* it was not looked at */
         const char *why = mf_fault_last(&rc);
@@ -79,15 +90,32 @@ static int find_tokenizer(import *im)
                "%s: the tokenizer has ids up to %d, but vocab_size of config.json is %lld: "
                "texts with the ids above cannot be read",
                im->folder->path, (int)ids - 1, (long long)im->keys.vocab);
-    if (rc != MF_OK && rc != MF_ENOTFOUND && rc != MF_EINPUT) return rc;
     if (rc == MF_EINPUT)
-        mf_log(MF_LOG_WARN, "imported without its tokenizer: %s", mf_error_message());
+        return mf_fail(rc, "%s; --no-tokenizer imports the weights alone", mf_error_message());
+    if (rc != MF_OK && rc != MF_ENOTFOUND) return rc;
     mf_error_clear();
-    if (!im->tokenizer) {
-        mf_keys_set(&im->keys, "data.format=bin");
-        mf_keys_set(&im->keys, "data.path=" MF_DATA_NONE);
-    }
-    return im->keys.rc;
+    return im->tokenizer ? MF_OK : without_tokenizer(im);
+}
+
+/* What the configuration of the run says of training: it begins with the imported weights, and
+ * has the usual rate for all weights of such a model; dropout as config.json has it, with the
+ * absent values of transformers. Dropout of attention weights has no counterpart here. */
+static int set_training(import *im)
+{
+    mf_keys *k = &im->keys;
+    const char *name = im->family->name;
+    const bool old = strcmp(name, "gpt2") == 0 || strcmp(name, "bert") == 0;
+    const double absent = old ? 0.1 : 0;
+    const double p =
+        mf_keys_real_or(k, "resid_pdrop|hidden_dropout_prob|hidden_dropout", absent);
+    const double embedding = mf_keys_real_or(k, "embd_pdrop", p);
+    const double head = mf_keys_real_or(k, "classifier_dropout", p);
+    if (!mf_keys_setting(k, "train", "lr")) mf_keys_set(k, "train.lr=1e-5");
+    if (p > 0 && p < 0.99) mf_keys_set(k, "train.dropout=%.17g", p);
+    if (!(embedding > 0)) mf_keys_set(k, "train.dropout_embedding=no");
+    if (k->classes > 0 && head > 0 && head < 0.99)
+        mf_keys_set(k, "model.head_dropout=%.17g", head);
+    return k->rc;
 }
 
 /* Compares the files with the checksums that were recorded for them. */
@@ -151,6 +179,7 @@ static int match(import *im)
     if (rc == MF_OK)
         rc = mf_match_tensors(im->family, &im->keys, s->model->store, im->folder->path,
                               im->tensors, im->folder->n, &im->ledger);
+    if (rc == MF_OK) rc = mf_quantized_judge_zeros(im->folder, &im->ledger);
     if (rc == MF_OK && !im->copy)
         rc = mf_stored_of_folder(im->folder, &im->ledger, s->model->store, &im->stored);
     mf_session_close(s);
@@ -267,11 +296,28 @@ static void undo(const import *im, const char *run)
     mf_fail(rc, "%s", why);
 }
 
+/* Training with the configuration of the run begins with its weights and has its tokenizer. */
+static int stand_for_itself(import *im)
+{
+    mf_config *c = im->session->config;
+    char *folder = realpath(im->dir->path, NULL);
+    const char *name = strrchr(im->dir->tokenizer, '/');
+    if (!folder || !name) {
+        free(folder);
+        return mf_fail_errno(MF_EIO, "%s", im->dir->path);
+    }
+    c->train.from = mf_arena_strdup(c->arena, folder);
+    if (im->tokenizer) c->data.tokenizer = mf_arena_strf(c->arena, "%s%s", folder, name);
+    free(folder);
+    return c->train.from && c->data.tokenizer ? MF_OK : MF_ENOMEM;
+}
+
 static int write_run(import *im)
 {
     mf_session *s = im->session;
     mf_state *state = mf_state_new();
-    int rc = state ? mf_run_files_write(s, im->dir) : MF_ENOMEM;
+    int rc = state ? stand_for_itself(im) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_run_files_write(s, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK && !im->upcycled)
         rc = mf_record_write(im->dir->path, im->family, im->folder, im->tensors, &im->ledger);
@@ -329,14 +375,16 @@ static int upcycle(import *im, const char *text)
     return MF_OK;
 }
 
-/* text: as in mf_import_upcycled. */
-static int import_as(const char *folder, const char *text, bool copy, const char *run,
-                     mf_import_report *ret)
+int mf_import(const char *folder, const mf_import_options *options, const char *run,
+              mf_import_report *ret)
 {
-    import im = {.copy = copy || text};
+    const mf_import_options none = {0}, *o = options ? options : &none;
+    const char *text = o->upcycle;
+    import im = {.copy = o->copy || text};
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
-    if (rc == MF_OK) rc = find_tokenizer(&im);
+    if (rc == MF_OK) rc = find_tokenizer(&im, !o->no_tokenizer);
+    if (rc == MF_OK) rc = set_training(&im);
     if (rc == MF_OK) rc = make_dir(&im, run);
     if (rc == MF_OK) rc = match(&im);
     if (rc == MF_OK) rc = open_session(&im, false, &im.session);
@@ -352,20 +400,4 @@ static int import_as(const char *folder, const char *text, bool copy, const char
     mf_free(im.ledger.places);
     mf_folder_close(im.folder);
     return rc;
-}
-
-int mf_import(const char *folder, const char *run, mf_import_report *ret)
-{
-    return import_as(folder, NULL, false, run, ret);
-}
-
-int mf_import_copied(const char *folder, const char *run, mf_import_report *ret)
-{
-    return import_as(folder, NULL, true, run, ret);
-}
-
-int mf_import_upcycled(const char *folder, const char *text, const char *run,
-                       mf_import_report *ret)
-{
-    return import_as(folder, text, true, run, ret);
 }

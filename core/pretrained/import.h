@@ -26,20 +26,25 @@ typedef struct mf_import_report {
     bool tokenizer;        /* the run has one */
 } mf_import_report;
 
+typedef struct mf_import_options {
+    /* All weights are read to f32, so that the run does not need the folder. */
+    bool copy;
+    /* "experts=4,top_k=2": a model of experts is made of the dense one (upcycle.h). Such a run
+     * keeps no record, so it is not exported. It implies copy. NULL: not. */
+    const char *upcycle;
+    /* The run gets no tokenizer, and takes files of ids only. Without this one that cannot be
+     * read is an error. */
+    bool no_tokenizer;
+} mf_import_options;
+
 /* Imports a folder. Weights stay in its files, of which the run keeps a list (stored_files.h),
  * so the files must stay where they are. run: the run directory, which must be new or empty;
  * NULL: runs/NAME-N is made. A folder with checksums.xxh128 must agree with it, and one that
  * was imported to `run` before with the checksums of that run. If an error occurs, no new run
- * remains. MF_EINPUT with file and tensor named; the errors of mf_rundir_create. The caller
- * frees ret->run. */
-int mf_import(const char *folder, const char *run, mf_import_report *ret);
-/* As mf_import, and reads all weights to f32, so that the run does not need the folder. */
-int mf_import_copied(const char *folder, const char *run, mf_import_report *ret);
-/* As mf_import_copied, and makes a model of experts of the dense one (upcycle.h):
- * "experts=4,top_k=2". Such a run keeps no record, so it is not exported. text NULL: as
- * mf_import_copied. */
-int mf_import_upcycled(const char *folder, const char *text, const char *run,
-                       mf_import_report *ret);
+ * remains. MF_EINPUT with file and tensor named; the errors of mf_rundir_create. options: NULL
+ * for none. The caller frees ret->run. */
+int mf_import(const char *folder, const mf_import_options *options, const char *run,
+              mf_import_report *ret);
 
 /* Imports an adapter folder of PEFT onto a run that was imported, or trained from an imported
  * one: makes the run `run` (NULL: runs/NAME-N) with its weights, adapters of the plugin lora,

@@ -4,113 +4,146 @@
  * from it. */
 #include "pretrained/keys.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text/number.h"
 
 enum { KEY_MAX = 64 };
-#define ROPE "rope_parameters|rope_scaling"
 
 /* ---- single keys ---- */
 
-/* The value of a key; NULL if it is absent. */
-static const mf_json *get(const mf_keys *k, const char *name)
+/* The value of the first spelling that is there, null too, and its length in the name.
+ * NULL: none is there. */
+static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int *ret_n)
 {
     char one[KEY_MAX];
     for (const char *at = name; *at;) {
         const size_t n = strcspn(at, "|");
+        *ret_at = (int)(at - name);
+        *ret_n = (int)n;
         if (n < sizeof one) {
             memcpy(one, at, n);
             one[n] = '\0';
             const mf_json *v = mf_json_get(k->json, one);
-            if (v && mf_json_typeof(v) != MF_JSON_NULL) return v;
+            if (v) return v;
         }
         at += n + (at[n] == '|');
     }
     return NULL;
 }
 
-bool mf_keys_has(const mf_keys *k, const char *name)
+/* The same, without the spelling. */
+static const mf_json *get(const mf_keys *k, const char *name)
 {
-    return get(k, name) != NULL;
+    int at, n;
+    return find(k, name, &at, &n);
 }
 
-/* The first spelling of a name, for messages. */
-static int first(const char *name)
+static bool is_null(const mf_json *v)
 {
-    return (int)strcspn(name, "|");
+    return mf_json_typeof(v) == MF_JSON_NULL;
+}
+
+bool mf_keys_has(const mf_keys *k, const char *name)
+{
+    return !is_null(get(k, name));
+}
+
+const char *mf_keys_usual(const mf_keys *k, const char *name)
+{
+    const char *end = strrchr(name, '|');
+    const char *own = end ? end + 1 : name;
+    for (const mf_key_default *d = k->defaults; d && d->key; d++)
+        if (strcmp(d->key, own) == 0) return strcmp(d->value, "null") == 0 ? NULL : d->value;
+    return NULL;
 }
 
 void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...)
 {
     char why[512];
+    int at = 0, n = 0;
     va_list args;
     if (k->rc != MF_OK) return;
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    k->rc = mf_fail(MF_EINPUT, "%s: %.*s: %s", k->path, first(name), name, why);
+    find(k, name, &at, &n); /* the last spelling, if none is there */
+    k->rc = mf_fail(MF_EINPUT, "%s: %.*s: %s", k->path, n, name + at, why);
 }
 
-static int64_t read_int(mf_keys *k, const char *name, const mf_json *v, int64_t absent,
-                        int64_t lo, int64_t hi)
+static int64_t read_int(mf_keys *k, const char *name, const mf_json *v, int64_t lo, int64_t hi)
 {
     int64_t value;
     if (!mf_json_int(v, &value) || value < lo || value > hi) {
-        mf_keys_refuse(k, name, "expected a whole number from %lld to %lld", (long long)lo,
-                       (long long)hi);
-        return absent;
+        mf_keys_refuse(k, name, "expected a whole number from %lld to %lld%s", (long long)lo,
+                       (long long)hi, is_null(v) ? ", found null" : "");
+        return lo;
     }
     return value;
 }
 
-int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t absent, int64_t lo, int64_t hi)
+int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t null, int64_t lo, int64_t hi)
 {
     const mf_json *v = get(k, name);
-    return k->rc == MF_OK && v ? read_int(k, name, v, absent, lo, hi) : absent;
+    const char *usual = v ? NULL : mf_keys_usual(k, name);
+    long long value;
+    if (usual && mf_parse_i64(usual, &value)) return value;
+    return k->rc == MF_OK && !is_null(v) ? read_int(k, name, v, lo, hi) : null;
 }
 
 int64_t mf_keys_int(mf_keys *k, const char *name, int64_t lo, int64_t hi)
 {
     const mf_json *v = get(k, name);
-    if (!v) mf_keys_refuse(k, name, "expected this key, a whole number");
-    return k->rc == MF_OK ? read_int(k, name, v, lo, lo, hi) : lo;
+    if (!v && !mf_keys_usual(k, name))
+        mf_keys_refuse(k, name, "expected this key, a whole number");
+    if (k->rc != MF_OK) return lo;
+    return v ? read_int(k, name, v, lo, hi) : mf_keys_int_or(k, name, lo, lo, hi);
 }
 
-double mf_keys_real_or(mf_keys *k, const char *name, double absent)
+double mf_keys_real_or(mf_keys *k, const char *name, double null)
 {
     const mf_json *v = get(k, name);
+    const char *usual = v ? NULL : mf_keys_usual(k, name);
     double value;
-    if (k->rc != MF_OK || !v) return absent;
+    if (usual && mf_parse_f64(usual, &value)) return value;
+    if (k->rc != MF_OK || is_null(v)) return null;
     if (mf_json_real(v, &value)) return value;
     mf_keys_refuse(k, name, "expected a number");
-    return absent;
+    return null;
 }
 
-bool mf_keys_bool_or(mf_keys *k, const char *name, bool absent)
+double mf_keys_real(mf_keys *k, const char *name)
 {
     const mf_json *v = get(k, name);
+    if (v ? is_null(v) : !mf_keys_usual(k, name))
+        mf_keys_refuse(k, name, "expected a number%s", v ? ", found null" : "");
+    return mf_keys_real_or(k, name, 1);
+}
+
+bool mf_keys_bool_or(mf_keys *k, const char *name, bool null)
+{
+    const mf_json *v = get(k, name);
+    const char *usual = v ? NULL : mf_keys_usual(k, name);
     bool value;
-    if (k->rc != MF_OK || !v) return absent;
+    if (usual && mf_parse_bool(usual, &value)) return value;
+    if (k->rc != MF_OK || is_null(v)) return null;
     if (mf_json_bool(v, &value)) return value;
     mf_keys_refuse(k, name, "expected true or false");
-    return absent;
+    return null;
 }
 
-static const char *text_or(mf_keys *k, const char *name, const char *absent)
+bool mf_keys_bool(mf_keys *k, const char *name)
 {
     const mf_json *v = get(k, name);
-    if (k->rc != MF_OK || !v) return absent;
-    const char *text = mf_json_string(v, NULL);
-    if (text) return text;
-    mf_keys_refuse(k, name, "expected a text");
-    return absent;
+    if (v && is_null(v)) mf_keys_refuse(k, name, "expected true or false, found null");
+    return mf_keys_bool_or(k, name, false);
 }
 
 bool mf_keys_is(const mf_keys *k, const char *name, const char *text)
 {
-    const char *found = mf_json_string(get(k, name), NULL);
+    const mf_json *v = get(k, name);
+    const char *found = v ? mf_json_string(v, NULL) : mf_keys_usual(k, name);
     return found && strcmp(found, text) == 0;
 }
 
@@ -151,9 +184,14 @@ const char *mf_keys_setting(const mf_keys *k, const char *section, const char *k
     return NULL;
 }
 
-void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const char *names)
+void mf_keys_expect_text(mf_keys *k, const char *name, const char *names)
 {
-    const char *value = text_or(k, name, absent);
+    const mf_json *v = get(k, name);
+    const char *value = v ? mf_json_string(v, NULL) : mf_keys_usual(k, name);
+    if (!value) {
+        mf_keys_refuse(k, name, "expected a text, one of %s", names);
+        return;
+    }
     const size_t n = strlen(value);
     for (const char *at = names; *at;) {
         const size_t m = strcspn(at, "|");
@@ -165,89 +203,7 @@ void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const
 
 /* ---- groups ---- */
 
-/* A number of an object of config.json; absent if it is not there. */
-static double member(mf_keys *k, const mf_json *object, const char *name, double absent)
-{
-    const mf_json *v = mf_json_get(object, name);
-    double value;
-    if (!v || mf_json_typeof(v) == MF_JSON_NULL) return absent;
-    if (mf_json_real(v, &value)) return value;
-    mf_keys_refuse(k, ROPE, "%s: expected a number", name);
-    return absent;
-}
-
-/* A text of an object of config.json; NULL if it is not there. */
-static const char *member_text(mf_keys *k, const mf_json *object, const char *name)
-{
-    const mf_json *v = mf_json_get(object, name);
-    if (!v || mf_json_typeof(v) == MF_JSON_NULL) return NULL;
-    if (!mf_json_string(v, NULL)) mf_keys_refuse(k, ROPE, "%s: expected a text", name);
-    return mf_json_string(v, NULL);
-}
-
-/* YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
-static double magnitude(double s, double factor)
-{
-    return factor <= 1 ? 1 : 0.1 * s * log(factor) + 1;
-}
-
-static void yarn(mf_keys *k, const mf_json *o, double factor, double *ret_softmax)
-{
-    const double scale = member(k, o, "mscale", 0), all = member(k, o, "mscale_all_dim", 0);
-    double attention = member(k, o, "attention_factor", 0);
-    const mf_json *cut = mf_json_get(o, "truncate");
-    bool truncate = true;
-    if (cut && mf_json_typeof(cut) != MF_JSON_NULL && !mf_json_bool(cut, &truncate))
-        mf_keys_refuse(k, ROPE, "truncate: expected true or false");
-    if (attention == 0 && scale != 0 && all != 0)
-        attention = magnitude(scale, factor) / magnitude(all, factor);
-    if (ret_softmax && all != 0) *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
-    mf_keys_set(k, "model.rope_beta_fast=%.17g", member(k, o, "beta_fast", 32));
-    mf_keys_set(k, "model.rope_beta_slow=%.17g", member(k, o, "beta_slow", 1));
-    mf_keys_set(k, "model.rope_truncate=%s", truncate ? "yes" : "no");
-    mf_keys_set(k, "model.rope_magnitude=%.17g", attention);
-}
-
-/* The scaling of a kind other than default. */
-static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *ret_softmax)
-{
-    static const char *const kinds[] = {"linear", "yarn", "llama3", NULL};
-    /* It changes nothing up to max_position_embeddings, and runs have no longer sequences. */
-    if (strcmp(type, "dynamic") == 0) return;
-    const double factor = member(k, o, "factor", 1),
-                 original = member(k, o, "original_max_position_embeddings", (double)k->seq);
-    int kind = 0;
-    while (kinds[kind] && strcmp(type, kinds[kind]) != 0)
-        kind++;
-    if (!kinds[kind])
-        mf_keys_refuse(k, ROPE,
-                       "expected rope_type default, linear, dynamic, yarn or llama3, found "
-                       "'%.64s'",
-                       type);
-    mf_keys_set(k, "model.rope_scaling=%.64s", type);
-    mf_keys_set(k, "model.rope_factor=%.17g", factor);
-    if (kind == 1) yarn(k, o, factor, ret_softmax);
-    if (kind == 2) mf_keys_set(k, "model.rope_low=%.17g", member(k, o, "low_freq_factor", 1));
-    if (kind == 2) mf_keys_set(k, "model.rope_high=%.17g", member(k, o, "high_freq_factor", 4));
-    if (kind > 0) mf_keys_set(k, "model.rope_original=%.17g", original);
-}
-
-void mf_keys_rope(mf_keys *k, double theta, double *ret_softmax)
-{
-    const mf_json *o = get(k, ROPE);
-    theta = member(k, o, "rope_theta", mf_keys_real_or(k, "rope_theta", theta));
-    const char *type = member_text(k, o, "rope_type");
-    if (!type) type = member_text(k, o, "type");
-    if (o && mf_json_typeof(o) != MF_JSON_OBJECT)
-        mf_keys_refuse(k, ROPE, "expected null or an object");
-    if (ret_softmax) *ret_softmax = 1;
-    if (!(theta >= 1 && theta <= 1e9))
-        mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);
-    mf_keys_set(k, "model.rope_theta=%.17g", theta);
-    if (type && strcmp(type, "default") != 0) scale_rope(k, o, type, ret_softmax);
-}
-
-void mf_keys_decoder(mf_keys *k, double eps)
+void mf_keys_decoder(mf_keys *k)
 {
     k->vocab = mf_keys_int(k, "vocab_size", 1, 16777216);
     k->dim = mf_keys_int(k, "hidden_size", 1, 65536);
@@ -256,9 +212,9 @@ void mf_keys_decoder(mf_keys *k, double eps)
     k->kv_heads = mf_keys_int_or(k, "num_key_value_heads", k->heads, 1, 1024);
     k->head_dim = mf_keys_int_or(k, "head_dim", k->dim / k->heads, 1, 65536);
     k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
-    k->tied = mf_keys_bool_or(k, "tie_word_embeddings", false);
-    eps = mf_keys_real_or(k, "rms_norm_eps", eps);
-    mf_keys_expect_text(k, "hidden_act", "silu", "silu|swish");
+    k->tied = mf_keys_bool(k, "tie_word_embeddings");
+    const double eps = mf_keys_real(k, "rms_norm_eps");
+    mf_keys_expect_text(k, "hidden_act", "silu|swish");
     mf_keys_set(k, "model.task=lm");
     mf_keys_set(k, "model.dim=%lld", (long long)k->dim);
     mf_keys_set(k, "model.layers=%lld", (long long)k->layers);
@@ -281,8 +237,8 @@ void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool r
     k->experts = mf_keys_int(k, experts, 1, 4096);
     const int64_t top_k = mf_keys_int(k, "num_experts_per_tok", 1, k->experts),
                   width = mf_keys_int(k, hidden, 1, 1048576);
-    const bool adds = mf_keys_bool_or(k, "output_router_logits", false);
-    const double weight = mf_keys_real_or(k, "router_aux_loss_coef", 0.001);
+    const bool adds = mf_keys_bool(k, "output_router_logits");
+    const double weight = mf_keys_real(k, "router_aux_loss_coef");
     mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
     mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
     mf_keys_set(k, "moe.renormalize=%s", renormalize ? "yes" : "no");
@@ -298,7 +254,7 @@ void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool r
 
 void mf_keys_attention_bias(mf_keys *k)
 {
-    const char *bias = mf_keys_bool_or(k, "attention_bias", false) ? "yes" : "no";
+    const char *bias = mf_keys_bool(k, "attention_bias") ? "yes" : "no";
     mf_keys_set(k, "model.attention_bias=%s", bias);
     mf_keys_set(k, "model.attention_out_bias=%s", bias);
 }
@@ -320,7 +276,7 @@ void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t
     char list[160] = "";
     size_t at = 0;
     int64_t from = 0;
-    const mf_json *of = types ? get(k, "layer_types") : NULL;
+    const mf_json *of = types && mf_keys_has(k, "layer_types") ? get(k, "layer_types") : NULL;
     if (k->rc != MF_OK || width >= k->seq) return;
     /* Neighbours are written as one range. */
     for (int64_t l = 0; l <= k->layers && k->rc == MF_OK; l++) {
@@ -345,7 +301,7 @@ void mf_keys_dense_blocks(mf_keys *k)
     char list[160] = "";
     size_t at = 0;
     const mf_json *only = get(k, "mlp_only_layers");
-    const int64_t step = mf_keys_int_or(k, "decoder_sparse_step", 1, 1, 1024);
+    const int64_t step = mf_keys_int(k, "decoder_sparse_step", 1, 1024);
     for (size_t i = 0; i < mf_json_size(only); i++) {
         int64_t l;
         if (!mf_json_int(mf_json_at(only, i), &l) || l < 0 || l >= k->layers ||

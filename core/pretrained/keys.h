@@ -1,9 +1,11 @@
 /* pretrained/keys.h: reads the keys of a config.json and collects our settings.
  *
- * A reading keeps its first error in `rc`; after it, calls do nothing and return the value for
- * an absent key, so a family checks once, at the end. A name may list spellings, separated by
- * '|': the first that is there is read. null counts as absent. All errors are MF_EINPUT with
- * file and key named, or MF_ENOMEM. */
+ * A key that is absent has the value of the family's table of defaults, which is that of
+ * transformers (families/defaults.c). null is a value: functions with `_or` say what it
+ * means here, the others refuse it, as transformers does. A name may list spellings,
+ * separated by '|': the first that is there is read, and the last is that of the table. A
+ * reading keeps its first error in `rc`; after it, calls do nothing, so a family checks
+ * once, at the end. All errors are MF_EINPUT with file and key named, or MF_ENOMEM. */
 #ifndef MF_PRETRAINED_KEYS_H
 #define MF_PRETRAINED_KEYS_H
 
@@ -13,9 +15,16 @@
 
 enum { MF_KEYS_SET_MAX = 96 };
 
+/* The value of a key that config.json does not have, as text: "32000", "silu", "null". */
+typedef struct mf_key_default {
+    const char *key; /* NULL: end */
+    const char *value;
+} mf_key_default;
+
 typedef struct mf_keys {
     const char *path; /* of config.json, for messages */
     const mf_json *json;
+    const mf_key_default *defaults; /* of the family; NULL: none */
     mf_arena *arena;
     int rc;
     const char *set[MF_KEYS_SET_MAX]; /* [n] assignments "section.key=value" */
@@ -27,12 +36,17 @@ typedef struct mf_keys {
     bool tied;       /* the output head shares the embedding's weights */
 } mf_keys;
 
-/* The value, a whole number from lo to hi. Without absent the key must be there. */
+/* The value, a whole number from lo to hi. */
 int64_t mf_keys_int(mf_keys *k, const char *name, int64_t lo, int64_t hi);
-int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t absent, int64_t lo, int64_t hi);
-double mf_keys_real_or(mf_keys *k, const char *name, double absent);
-bool mf_keys_bool_or(mf_keys *k, const char *name, bool absent);
-/* Whether the key is there with this text. */
+double mf_keys_real(mf_keys *k, const char *name);
+bool mf_keys_bool(mf_keys *k, const char *name);
+/* The same for keys that may be null, in config.json or in the table, or have no default. */
+int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t null, int64_t lo, int64_t hi);
+double mf_keys_real_or(mf_keys *k, const char *name, double null);
+bool mf_keys_bool_or(mf_keys *k, const char *name, bool null);
+/* The default of a key; NULL: there is none, or it is null. */
+const char *mf_keys_usual(const mf_keys *k, const char *name);
+/* Whether the value is this text. */
 bool mf_keys_is(const mf_keys *k, const char *name, const char *text);
 /* Whether the key is there and not null. */
 bool mf_keys_has(const mf_keys *k, const char *name);
@@ -45,11 +59,11 @@ void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINT
 
 /* ---- groups of keys that several families share ---- */
 
-/* Checks that the activation is one of the names, separated by '|'. */
-void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const char *names);
+/* Checks that a text is one of the names, separated by '|'. */
+void mf_keys_expect_text(mf_keys *k, const char *name, const char *names);
 /* Sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab, dim,
- * layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. eps: if no key has it. */
-void mf_keys_decoder(mf_keys *k, double eps);
+ * layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */
+void mf_keys_decoder(mf_keys *k);
 /* Key attention_bias: biases on queries, keys, values and on the attention output. */
 void mf_keys_attention_bias(mf_keys *k);
 /* A sliding window of `width` tokens, in the blocks that layer_types names if types is set and
@@ -58,10 +72,10 @@ void mf_keys_attention_bias(mf_keys *k);
 void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t end);
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
-/* rope_scaling or rope_parameters: base, kind of scaling, its numbers. theta: the base if no
- * key has it. *ret_softmax: factor on attention scores that mscale_all_dim asks for, else 1;
- * NULL: the family has none. */
-void mf_keys_rope(mf_keys *k, double theta, double *ret_softmax);
+/* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
+ * rope_parameters, else of the table. *ret_softmax: factor on attention scores that
+ * mscale_all_dim asks for, else 1; NULL: the family has none. */
+void mf_keys_rope(mf_keys *k, double *ret_softmax);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model
  * outputs it. */

@@ -12,8 +12,10 @@
 
 enum { SMALL_MAX = 256 << 20 };
 
-static bool is_small(const char *name)
+/* whole: the folder has one file of weights, so that an index is of other files. */
+static bool is_small(const char *name, bool whole)
 {
+    if (whole && strcmp(name, MF_FOLDER_INDEX) == 0) return false;
     static const char *const ends[] = {".json", ".txt", ".jinja", ".model", ".md"};
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -40,13 +42,14 @@ static int copy_files(const mf_folder *f, const char *to)
     int n = 0, rc = mf_list_dir(f->path, &names, &n);
     const char **ours = rc == MF_OK ? mf_alloc((size_t)n + 1, sizeof *ours) : NULL;
     int64_t n_ours = 0;
+    const bool whole = f->n_shards == 1 && strcmp(f->shard_names[0], MF_FOLDER_MODEL) == 0;
     if (rc == MF_OK && !ours) rc = MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < n; i++) {
         bool shard = false;
         for (int32_t s = 0; s < f->n_shards && !shard; s++)
             shard = strcmp(names[i], f->shard_names[s]) == 0;
         char *path = mf_path_join(f->path, names[i]), *copy = mf_path_join(to, names[i]);
-        const bool small = !shard && is_small(names[i]) && path && !mf_is_dir(path);
+        const bool small = !shard && is_small(names[i], whole) && path && !mf_is_dir(path);
         if (!path || !copy) rc = MF_ENOMEM;
         if (rc == MF_OK && small) rc = copy_file(path, copy);
         if (shard || small) ours[n_ours++] = names[i];

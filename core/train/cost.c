@@ -1,6 +1,6 @@
-/* train/cost.c: estimates the memory of a run. It plans the graphs of the run, and adds the
- * memory of plan and parameters to what this process already uses after it has read the same
- * data. Neither plan nor parameters are allocated. */
+/* train/cost.c: estimates the memory of a run, without pages of program and libraries. It plans
+ * the graphs of the run, and adds the memory of plan and parameters to what this process uses
+ * after it has read the same data. Neither plan nor parameters are allocated. */
 #include "train/cost.h"
 
 #include <string.h>
@@ -14,10 +14,11 @@
 #include "train/run/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
- * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
- * measured with small models. */
-#define BYTES_PER_THREAD ((size_t)1 << 19)
-#define BYTES_BESIDE     ((size_t)7 << 18)
+ * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Measured with
+ * small models. */
+#define BYTES_PER_THREAD ((size_t)5 << 17)
+#define BYTES_OF_THREAD  ((size_t)3 << 15) /* its stack and its own memory */
+#define BYTES_BESIDE     ((size_t)17 << 17)
 /* Of each of several ranks: buffers and pages of MPI, measured with Open MPI. */
 #define BYTES_OF_MPI ((size_t)16 << 20)
 
@@ -89,19 +90,21 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     int rc = plan_both(s, &graphs);
     if (rc != MF_OK) return rc;
     const mf_resident after = mf_resident_read();
-    const size_t own = after.now > before.now ? after.now : before.now;
+    const size_t own = after.own > before.own ? after.own : before.own;
+    const size_t files = after.now - after.own;
     ret->graphs = graphs;
     ret->values = mf_store_bytes(s->model->store) +
                   mf_optim_work_bytes(&s->config->train, s->model->store);
     const int64_t leaves = s->config->train.accumulate;
     const mf_sum_plan all = {.leaves = leaves, .share = {0, leaves}, .stride = 1};
     ret->sums = mf_gradient_sum_bytes(s->model->store, &all);
+    /* what a thread packs is part of what a graph has: little, if that is little */
+    const size_t packed = graphs / 8 < BYTES_PER_THREAD ? graphs / 8 : BYTES_PER_THREAD;
     ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
-                  BYTES_BESIDE + BYTES_PER_THREAD * (size_t)mf_parallel_threads();
-    if (ret->memory < after.peak) ret->memory = after.peak;
+                  BYTES_BESIDE + (BYTES_OF_THREAD + packed) * (size_t)mf_parallel_threads();
+    if (ret->memory + files < after.peak) ret->memory = after.peak - files;
     if (s->train && strcmp(s->config->train.device, "cpu") != 0)
-        ret->device =
-            graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
+        ret->device = graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
 }

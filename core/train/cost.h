@@ -8,7 +8,8 @@ typedef struct mf_cost {
     int64_t params, params_active;
     mf_model_module module[MF_MODEL_MODULES]; /* parameters by module */
     int n_modules;
-    /* Largest resident memory during training in bytes, with program and data; 0: unknown. */
+    /* Most memory during training that the process itself takes, in bytes, with data and with
+     * weights that stay in files, without pages of program and libraries; 0: unknown. */
     size_t memory;
     size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
     /* The same three on another device, without what its backend takes; 0: CPU, or unknown. */

@@ -12,6 +12,7 @@
 #include "train/metrics/predictions.h"
 #include "train/head_measure.h"
 #include "train/length_buckets.h"
+#include "train/parallel/shares.h"
 
 struct mf_evaluator {
     mf_session *session;
@@ -69,7 +70,8 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
     return mf_evaluator_rebuild(e, e->arena_of);
 }
 
-/* What is measured of a batch, before regularizers, predictions, heads and MoE layers. */
+/* What is measured of a batch, before weight and loss of each task of whole examples,
+ * regularizers, predictions, heads and MoE layers. */
 enum { TARGETS, TASK_LOSS, LOSS, BYTES, TOKENS, DROPPED, MOVED, FIRST };
 
 static int64_t rows_of(const mf_evaluator *e)
@@ -80,7 +82,7 @@ static int64_t rows_of(const mf_evaluator *e)
 static int64_t numbers_of(const mf_evaluator *e)
 {
     const mf_model *m = e->session->model;
-    return FIRST + m->config->n_regularizers +
+    return FIRST + 2 * mf_model_tasks(m) + m->config->n_regularizers +
            mf_predictions_numbers(e->predictions, rows_of(e)) +
            mf_head_tally_numbers(e->head_tally) +
            (e->one ? m->n_moe * mf_moe_tally_numbers(e->one) : 0);
@@ -167,20 +169,41 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
-static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task,
-                   double targets, double bytes)
+/* Sums over the batches of a run; the rest is in the evaluator. */
+typedef struct sums {
+    double loss, task, targets, bytes, ppl, measured, tokens, dropped, moved;
+    double weights[1 + MF_TASKS_MAX], losses[1 + MF_TASKS_MAX]; /* of tasks of examples */
+} sums;
+
+/* Each task is divided by what it counts: examples may lack the labels of one. */
+static void finish_losses(const mf_evaluator *e, mf_metrics_record *r, const sums *s)
+{
+    const mf_model *m = e->session->model;
+    const int n = mf_model_tasks(m);
+    const double targets = s->targets > 0 ? s->targets : 1, mean = s->task / targets;
+    r->loss = s->loss / targets;
+    r->task_loss = mean;
+    if (n == 0 || (n == 1 && s->weights[0] == s->targets)) return;
+    r->task_loss = 0;
+    for (int i = 0; i < n; i++)
+        if (s->weights[i] > 0)
+            r->task_loss += (n > 1 ? m->task_weights[i] : 1) * s->losses[i] / s->weights[i];
+    r->loss += r->task_loss - mean;
+}
+
+static void finish(mf_evaluator *e, mf_metrics_record *r, const sums *s)
 {
     const mf_model *m = e->session->model;
     const int32_t experts = (int32_t)m->config->moe.experts;
+    const double targets = s->targets, bytes = s->bytes;
     r->split = mf_split_name(e->split);
-    r->loss = targets > 0 ? loss / targets : 0;
-    r->task_loss = targets > 0 ? task / targets : 0;
+    finish_losses(e, r, s);
     r->tokens = (int64_t)targets;
     int64_t all;
     mf_model_count(m, &all, &r->params_active);
     if (m->config->model.task == MF_TASK_LM) {
         r->ppl = exp(r->task_loss);
-        if (bytes > 0) r->bits_per_byte = task / log(2.0) / bytes;
+        if (bytes > 0) r->bits_per_byte = s->task / log(2.0) / bytes;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value /= targets > 0 ? targets : 1;
@@ -265,6 +288,10 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
     out[TOKENS] = (double)e->batch->n_tokens;
     out[DROPPED] = out[MOVED] = 0;
     double *at = out + FIRST;
+    for (int i = 0; i < mf_model_tasks(m); i++) {
+        *at++ = mf_batch_weight(e->session, e->batch, i);
+        *at++ = scalar(e->graph->tasks[i].loss);
+    }
     for (int i = 0; i < m->config->n_regularizers; i++)
         *at++ = scalar(e->graph->regularizers[i]);
     mf_predictions_put(e->predictions, e->batch, e->graph, at);
@@ -287,11 +314,6 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
         rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
     return rc;
 }
-
-/* Sums over the batches of a run; the rest is in the evaluator. */
-typedef struct sums {
-    double loss, task, targets, bytes, ppl, measured, tokens, dropped, moved;
-} sums;
 
 static void clear(mf_evaluator *e)
 {
@@ -319,6 +341,10 @@ static void fold(mf_evaluator *e, const double *in, sums *s)
     s->dropped += in[DROPPED];
     s->moved += in[MOVED];
     in += FIRST;
+    for (int i = 0; i < mf_model_tasks(m); i++, in += 2) {
+        s->weights[i] += in[0];
+        s->losses[i] += in[0] * in[1];
+    }
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value += w * *in++;
     mf_predictions_take(e->predictions, rows_of(e), in);
@@ -407,7 +433,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     ret->dtype = mf_dtype_text(e->session->config->train.dtype);
     const int rc = run_batches(e, &run, mf_evaluator_batches(e, batches), &s);
     if (rc != MF_OK) return rc;
-    finish(e, ret, s.loss, s.task, s.targets, s.bytes);
+    finish(e, ret, &s);
     if (m->config->model.task == MF_TASK_LM && s.measured > 0)
         ret->ppl_batch_mean = s.ppl / s.measured;
     if (m->n_moe > 0 && e->graph->moe[0].limited) {

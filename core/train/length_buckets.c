@@ -87,6 +87,12 @@ static int open_bucket(mf_length_buckets *l, int i)
     return rc == MF_OK && !l->graph[i] ? build(l, i) : rc;
 }
 
+const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batcher *batcher, int64_t step)
+{
+    mf_batcher_fill(batcher, step, l->batch[l->n - 1]);
+    return l->batch[l->n - 1];
+}
+
 int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t step,
                            const mf_batch **ret_batch, mf_model_graph **ret_graph)
 {

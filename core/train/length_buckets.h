@@ -21,6 +21,8 @@ void mf_length_buckets_free(mf_length_buckets *l);
  * Earlier pointers to graphs become invalid. */
 int mf_length_buckets_rebuild(mf_length_buckets *l);
 
+/* Makes batch number `step` of the batcher to look at; it is valid until the next call. */
+const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batcher *batcher, int64_t step);
 /* Makes batch number `step` of the batcher and copies it into the inputs of its graph. The
  * buckets own both: the batch is valid until the next call, the graph until
  * mf_length_buckets_rebuild. */

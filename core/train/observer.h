@@ -39,8 +39,8 @@ typedef struct mf_step_result {
     unsigned wanted;       /* MF_WANT_... of this step */
     const mf_batch *batch; /* last micro-batch */
     mf_model_graph *graph; /* graph of the last micro-batch */
-    /* means over micro-batches: nats per token, or per example for classifiers; squared error
-     * for regress. loss includes regularizers */
+    /* means over what the step counts: nats per token, or per example for classifiers; squared
+     * error for regress. loss includes regularizers */
     double loss, task_loss;
     double grad_norm; /* before clipping */
     double lr;

@@ -172,10 +172,12 @@ static void judge_context(mf_config_faults *j, const mf_config *c)
     char of_seq[256], of_context[256];
     if (c->train.eval_context < c->model.seq) return;
     mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
-                    "expected less than model.seq (%lld, %s), found %lld (%s)",
+                    "expected less than model.seq (%lld, %s), found %lld (%s); "
+                    "train.eval_context=%lld goes with it",
                     (long long)c->model.seq, origin(j->ini, "model", "seq", of_seq),
                     (long long)c->train.eval_context,
-                    origin(j->ini, "train", "eval_context", of_context));
+                    origin(j->ini, "train", "eval_context", of_context),
+                    (long long)c->model.seq / 2);
 }
 
 static void judge_all(mf_config_faults *j, const mf_config *c)
@@ -216,6 +218,7 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
     if (rc == MF_OK) {
         mf_model_config_settle(&c->model);
+        mf_moe_config_settle(&c->moe);
         settle_length(c, &j);
         if (j.first == MF_OK || sink) judge_all(&j, c);
         if (!sink) rc = j.first;

@@ -22,7 +22,7 @@ static const mf_option train_options[] = {
                     "passes over the training data, instead of steps"),
     MF_SECTION_INT(mf_train_config, batch, "16", 1, 1048576, "sequences a graph run"),
     MF_SECTION_INT(mf_train_config, accumulate, "1", 1, 1048576,
-                   "runs whose gradients make one step"),
+                   "micro-batches of a step; its loss is the mean over all their tokens"),
     MF_OPTION_ENUM(mf_train_config, optimizer, "adamw", optimizers,
                    "how gradients change weights: OPTIMIZERS in moefw.ini(5)"),
     MF_SECTION_REAL(mf_train_config, lr, "0.001", 0, 1e3, "highest learning rate"),
@@ -100,10 +100,12 @@ static const mf_option train_options[] = {
                    "f32"),
     MF_OPTION_STR(mf_train_config, from, "",
                   "run whose newest weights this one begins with; empty: drawn by the seed"),
-    MF_OPTION_STR(
-        mf_train_config, freeze, "",
-        "parameters that do not learn, as attention.*, embed.weight: patterns of names, "
-        "with or without their layers.N.; those of adapters are not meant"),
+    MF_OPTION_STR(mf_train_config, freeze, "",
+                  "what does not change, as attention.*, embed.weight: patterns of names of "
+                  "parameters and "
+                  "buffers (the bias of a router), with or without their layers.N.; those of "
+                  "adapters are "
+                  "not meant"),
     MF_OPTION_ENUM(
         mf_train_config, recompute, "none", recomputed,
         "what the backward pass computes again to save memory: light: norms, gates, gathered "

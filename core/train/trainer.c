@@ -43,6 +43,7 @@ static int new_step(mf_trainer *t)
     if (!t->graphs) return MF_ENOMEM;
     int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
     t->loss_sum = sum;
+    if (rc == MF_OK) rc = mf_shares_new(t->session, &t->shares);
     if (rc == MF_OK) rc = mf_trainer_ranks_new(t);
     if (rc == MF_OK && s->config->device.record)
         rc = mf_recorder_new(mf_store_device(s->model->store), &t->recorder);
@@ -84,6 +85,7 @@ static int add_observers(mf_trainer *t)
     int rc = mf_observe_routing(t);
     if (rc == MF_OK) rc = mf_observe_heads(t);
     if (rc == MF_OK) rc = mf_observe_predictions(t);
+    if (rc == MF_OK) rc = mf_observe_gradients(t);
     if (rc == MF_OK) rc = mf_observe_evaluation(t, &t->evaluation);
     if (rc == MF_OK) rc = mf_observe_traces(t);
     if (rc == MF_OK) rc = mf_observe_controllers(t);
@@ -142,6 +144,7 @@ void mf_trainer_free(mf_trainer *t)
     mf_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_length_buckets_free(t->buckets);
+    mf_shares_free(t->shares);
     mf_free(t->now.regularizers);
     mf_free(t->graphs);
     mf_free(t->numbers);

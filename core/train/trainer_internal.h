@@ -9,6 +9,7 @@
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
+#include "train/parallel/shares.h"
 #include "train/trainer.h"
 
 /* What a rank tells the others once a step. */
@@ -26,6 +27,7 @@ struct mf_trainer {
     mf_session *session;
     mf_trainer_options options;
     mf_length_buckets *buckets;
+    mf_shares *shares; /* of the micro-batches of the step; NULL: it has one */
     mf_optim *optim;
     mf_observed *observers; /* [n_observers] */
     int n_observers, cap_observers;

@@ -334,6 +334,11 @@ int mf_trainer_judge_equal(mf_trainer *t)
     rc = rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
     if (rc != MF_OK || !t->session->train) return rc;
     /* The last micro-batch of the step, which observers may still look at. */
-    const int64_t leaf = t->step * t->session->config->train.accumulate - 1;
-    return mf_repeat_judge(w, t->session, t->buckets, leaf > 0 ? leaf : 0);
+    const int64_t micro = t->session->config->train.accumulate,
+                  leaf = t->step > 0 ? t->step * micro - 1 : 0;
+    mf_shares_measure(t->shares, t->buckets, leaf / micro, NULL);
+    mf_shares_use(t->shares, leaf % micro);
+    rc = mf_repeat_judge(w, t->session, t->buckets, leaf);
+    mf_shares_rest(t->shares);
+    return rc;
 }

@@ -125,7 +125,9 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     stretch = stretch_of(t, r->graph, j);
     if (j == t->share.end - 1) exchange(t);
     if (sends) begin_exchange(t, r->graph->g);
+    mf_shares_use(t->shares, j);
     rc = mf_graph_run(r->graph->g, &run);
+    mf_shares_rest(t->shares);
     if (rc != MF_OK) return rc;
     if (!sends) mf_gradient_sum_add(t->sum, j, mf_recorder_replays(t->recorder));
     if (t->expert_sum) mf_gradient_sum_add(t->expert_sum, expert_leaf(t, j), false);
@@ -215,6 +217,7 @@ int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const double began = mf_clock();
     int rc = room_for_numbers(t);
+    mf_shares_measure(t->shares, t->buckets, t->step, own);
     mf_gradient_sum_begin(t->sum);
     if (t->expert_sum) mf_gradient_sum_begin(t->expert_sum);
     for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j += t->stride) {
@@ -262,7 +265,8 @@ static int fold(mf_trainer *t)
         r->tokens += (int64_t)in[TOKENS];
         t->tokens += (int64_t)in[TOKENS];
         for (int i = 0; i < r->n_regularizers; i++)
-            r->regularizers[i].value += in[FIRST + i] / (double)micro;
+            r->regularizers[i].value +=
+                in[FIRST + i] * mf_shares_of_tokens(t->shares, j) / (double)micro;
         rc = tell_numbers(t, j, true);
     }
     return rc;
@@ -280,7 +284,9 @@ static int repeat_checked(mf_trainer *t, const mf_batch *const *own)
                                 (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
                             .check_finite = true};
         int rc = feed(t, own, j);
+        mf_shares_use(t->shares, j);
         if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);
+        mf_shares_rest(t->shares);
         if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
     return MF_OK;

@@ -3,6 +3,8 @@
  *
  *     load_e = sum over tokens of sigmoid((l_e - b_e) / width);   loss = Var(load) / mean^2
  *
+ * Var divides by the number of experts.
+ *
  * l: the router's logits; b_e: the k-th largest logit of the token among the other experts, so
  * that l_e > b_e exactly when e is chosen. The original smooths by the router's own noise and
  * is part of the plugin noisy_topk (load_weight); this one works with any router that has

@@ -3,11 +3,14 @@
  *     logits = Wg x + bg + noise N(0,1) softplus(Wn x + bn), gates = softmax over the k largest
  *
  * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
- * chosen logits; so a token's gates always sum to 1, and moe.renormalize has no effect. Noise
- * is drawn in training only, unless noise_eval = yes (as in LaMoE's code). The router has two
- * losses, off by default: the squared coefficients of variation of the gates' sums
+ * chosen logits; so with k > 1 a token's gates always sum to 1, and moe.renormalize has no
+ * effect. With k = 1 that softmax would always be 1, so the gate is the expert's share of the
+ * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless
+ * noise_eval = yes (as in LaMoE's code). The router has two losses, off by default: the
+ * squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A). scope: importance over the batch, or over each sequence that is not all padding.
+ * appendix A); variances divide by n - 1. scope: importance over the batch, or over each
+ * sequence that is not all padding.
  * Parameters: 2 d E (+ 2 E with bias; d 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>
@@ -77,7 +80,10 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
 {
     const int64_t E = self->experts;
     mf_tensor *top = mf_topk(g, logits, self->top_k);
-    mf_tensor *gates = mf_put(g, mf_softmax(g, mf_take(g, logits, top)), top, E); /* [T,E] */
+    /* With one expert a token the softmax of its logit alone would always be 1. */
+    mf_tensor *chosen = self->top_k > 1 ? mf_softmax(g, mf_take(g, logits, top))
+                                        : mf_take(g, mf_softmax(g, logits), top);
+    mf_tensor *gates = mf_put(g, chosen, top, E); /* [T,E] */
     gates = masked(g, in, gates);
     if (self->c->scope == BATCH) return cv_squared(g, mf_sum(g, gates, 1u, false), E);
     gates = mf_sum(g, mf_reshape(g, gates, mf_shape3(in->batch, in->seq, E)), 2u, false);
@@ -122,7 +128,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         noisy = mf_add(g, clean, mf_mul(g, noise, spread));
     }
     out->logits = noisy;
-    out->renormalize = 1;
+    if (self->top_k > 1) out->renormalize = 1;
     if (c->importance_weight > 0) {
         out->loss_name[out->n_losses] = "importance_cv2";
         out->loss[out->n_losses++] =

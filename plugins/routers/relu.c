@@ -1,8 +1,12 @@
 /* relu: a router without top-k (Wang et al. 2024, ReMoE, eq. 4-10).
  *
  *     gate_e = relu((W x)_e)      every expert with gate > 0 is used: k varies per token
- *     loss   = lambda / (T E) sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
+ *     loss   = lambda / T sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
  *     lambda <- lambda * rate^sign(share of gates > 0 - k / E)       after each step
+ *
+ * in each layer, with one lambda for the model, turned by the mean share of all layers: so the
+ * released code (form = released). With form = paper the loss is divided by E, too, as eq. 9
+ * has it, and each layer turns a lambda of its own.
  *
  * The loss drives the mean number of experts per token to the k of the configuration; f
  * balances the loads at the same time (balance = no: f = 1). lambda is saved with the model.
@@ -11,9 +15,12 @@
  * Parameters: E d. */
 #include <moefw/moefw.h>
 
+enum { RELEASED, PAPER };
+static const char *const forms[] = {"released", "paper", NULL};
+
 typedef struct {
     double lambda, rate, init_std;
-    int64_t balance;
+    int64_t balance, form;
 } conf;
 
 typedef struct {
@@ -51,7 +58,8 @@ static mf_tensor *sparsity_loss(const router *self, mf_ctx *ctx, mf_graph *g,
         f = tokens ? mf_div(g, f, tokens) : mf_scale(g, f, 1 / T);
         sum = mf_mul(g, sum, mf_scale(g, f, E / self->top_k));
     }
-    mf_tensor *loss = mf_scale(g, mf_sum(g, sum, MF_ALL, true), 1 / E); /* [1] */
+    mf_tensor *loss = mf_sum(g, sum, MF_ALL, true); /* [1] */
+    if (self->c->form == PAPER) loss = mf_scale(g, loss, 1 / E);
     return mf_reshape(g, mf_mul(g, loss, mf->use(ctx, g, "lambda")), mf_shape0());
 }
 
@@ -88,21 +96,25 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
     const router *self = self_;
     int64_t n = 0;
     float *lambda = mf->data(ctx, "lambda", &n);
+    double above = 0;
     for (int32_t l = 0; lambda && l < step->n_layers; l++) {
         const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
                                                            (size_t)l * step->layers[0].size);
-        if (s->layer != self->layer) continue;
-        const double above = s->rows_per_token - self->top_k;
-        const double factor = above > 0 ? self->c->rate : above < 0 ? 1 / self->c->rate : 1;
-        const double next = (double)*lambda * factor;
-        *lambda = (float)(next < 1e-12 ? 1e-12 : next > 1e6 ? 1e6 : next);
+        if (self->c->form == PAPER && s->layer != self->layer) continue;
+        above += s->rows_per_token - self->top_k;
     }
+    if (!lambda) return MF_OK;
+    const double factor = above > 0 ? self->c->rate : above < 0 ? 1 / self->c->rate : 1;
+    const double next = (double)*lambda * factor;
+    *lambda = (float)(next < 1e-12 ? 1e-12 : next > 1e6 ? 1e6 : next);
     return MF_OK;
 }
 
 static const mf_option options[] = {
     MF_OPTION_REAL(conf, lambda, "1e-8", 1e-12, 1e6, 0, "start of the loss's weight"),
     MF_OPTION_REAL(conf, rate, "1.2", 1, 10, MF_OPT_LIVE, "factor by which it is turned"),
+    MF_OPTION_ENUM(conf, form, "released", forms,
+                   "loss and lambda of the released code, or of the paper for each layer"),
     MF_OPTION_BOOL(conf, balance, "yes", 0, "weigh each expert's gates by its load"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_END_OPTIONS,

@@ -2,16 +2,26 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
+ * With renormalize = no, and with auto if k = 1 (where s / s would always be 1), gate is
+ * s * scale.
+ *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is the sum of its two largest s + b, and experts are chosen only from the
- * topk_groups best groups. Without renormalize gate = s * scale; moe.renormalize has no
- * effect. seq_aux_weight adds the small loss within each sequence, averaged over the sequences
- * with tokens (eq. 17-20; the paper uses 1e-4). Parameters: E d; b is saved with the model. */
+ * topk_groups best groups. moe.renormalize has no effect. seq_aux_weight adds the small
+ * loss within each sequence, averaged over the sequences with tokens (eq. 17-20; the paper uses
+ * 1e-4). What it counts are the k largest s of each token (eq. 18), or, with seq_aux_count =
+ * chosen, the experts that the token has, those with the largest s + b of the best groups.
+ * Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
+enum { NO, YES, AUTO };
+static const char *const sums[] = {"no", "yes", "auto", NULL};
+enum { SCORES, CHOSEN };
+static const char *const counts[] = {"scores", "chosen", NULL};
+
 typedef struct {
-    int64_t groups, topk_groups, renormalize;
+    int64_t groups, topk_groups, renormalize, seq_aux_count;
     double rate, scale, seq_aux_weight, init_std;
 } conf;
 
@@ -95,15 +105,17 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     /* Divided by the sum over all experts, s is a distribution. The gates of the chosen experts
      * stay the same, because they are renormalised. */
     mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
-    out->prob = c->renormalize ? share : s;
+    const bool sums_to_1 = c->renormalize == AUTO ? self->top_k > 1 : c->renormalize == YES;
+    out->prob = sums_to_1 ? share : s;
     out->score = mf_add(g, mf_stop_gradient(g, s), mf->use(ctx, g, "bias"));
     if (c->groups > 1) out->score = open_groups(self, g, out->score, T);
-    out->renormalize = (int32_t)c->renormalize;
+    out->renormalize = sums_to_1;
     out->gate_scale = c->scale;
     if (c->seq_aux_weight > 0) {
         out->loss_name[0] = "sequence_balance";
+        mf_tensor *counted = c->seq_aux_count == CHOSEN ? out->score : mf_stop_gradient(g, s);
         out->loss[0] =
-            mf_scale(g, sequence_loss(self, g, in, share, out->score), c->seq_aux_weight);
+            mf_scale(g, sequence_loss(self, g, in, share, counted), c->seq_aux_weight);
         out->n_losses = 1;
     }
     return mf->status(g);
@@ -129,11 +141,14 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 static const mf_option options[] = {
     MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
     MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
-    MF_OPTION_BOOL(conf, renormalize, "yes", 0, "gates of a token sum to scale"),
+    MF_OPTION_ENUM(conf, renormalize, "auto", sums,
+                   "gates of a token sum to scale; auto: if it has several experts"),
     MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE,
                    "size of one correction of the bias"),
     MF_OPTION_REAL(conf, scale, "1", 1e-3, 1e3, 0, "multiplies the gates (DeepSeek-V3: 2.5)"),
     MF_OPTION_REAL(conf, seq_aux_weight, "0", 0, 10, 0, "weight of the loss within sequences"),
+    MF_OPTION_ENUM(conf, seq_aux_count, "scores", counts,
+                   "what this loss counts: the k largest s (eq. 18), or the chosen experts"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_END_OPTIONS,
 };

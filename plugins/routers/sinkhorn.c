@@ -7,7 +7,8 @@
  *     scaling has no gradient. Gates by sigmoid are not renormalised.
  *
  * Columns come first, so that the subtraction matters: every token begins with the same
- * largest element. Padding has no mass. In training the choice of a token depends on the other
+ * largest element. Padding has no mass. The scaling is over all tokens of a micro-batch, also
+ * over the documents of a packed sequence. In training a token's choice depends on the other
  * tokens of the batch; in evaluation and generation it does not. Parameters: E d. */
 #include <moefw/moefw.h>
 

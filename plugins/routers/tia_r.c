@@ -43,12 +43,19 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* s~ [T,1], without a gradient: it ranks tokens, and its size is not to be learned. */
+/* The square root, with the gradient 0 at 0. */
+static mf_tensor *root(mf_graph *g, mf_tensor *x)
+{
+    return mf_sqrt(g, mf_clamp(g, x, 1e-30, 1e30));
+}
+
+/* s~ [T,1]. As a rank of tokens it has no gradient; in the printed formula it is a function of
+ * x like any other. */
 static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
 {
     const int64_t T = (int64_t)in->batch * in->seq;
-    mf_tensor *x = mf_stop_gradient(g, in->x);
-    mf_tensor *s = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true));
+    mf_tensor *x = c->mode == LITERAL ? in->x : mf_stop_gradient(g, in->x);
+    mf_tensor *s = root(g, mf_sum(g, mf_square(g, x), 2u, true));
     mf_tensor *real = NULL, *mean, *square;
     double less = c->std == SAMPLE ? 1 : 0;
     if (in->mask) {
@@ -62,7 +69,7 @@ static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
         square = mf_sum(g, mf_square(g, mf_sub(g, s, mean)), MF_ALL, false);
         square = mf_scale(g, square, 1 / ((double)T - less > 1 ? (double)T - less : 1));
     }
-    return mf_div(g, mf_sub(g, s, mean), mf_affine(g, mf_sqrt(g, square), 1, 1e-6));
+    return mf_div(g, mf_sub(g, s, mean), mf_affine(g, root(g, square), 1, 1e-6));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)

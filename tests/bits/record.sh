@@ -271,7 +271,7 @@ record() {
         # the treatment of assignments over capacity
         capacity) small default $thin --set moe.capacity_factor=1 --set moe.overflow=drop --set moe.priority=gate ;;
         reassign)
-            small default $thin --set moe.capacity_factor=1 --set moe.overflow=reassign \
+            small default $thin --set moe.capacity_factor=1 --set moe.overflow=reassign --set moe.renormalize=yes \
                 --set moe.adaptive_capacity=0.2 --set moe.top_k=1 --set router.plugin=tia_r --set train.recompute=light
             ;;
         switch) small switch-plus-as-run $thin ;;

@@ -165,7 +165,7 @@ says() {
 @test "train: --resume with no run, with two, and a run where a configuration belongs" {
     says 2 '--resume needs a run to continue' "$MOEFW" train --resume
     says 2 'both a and --out b name the run to continue' "$MOEFW" train a --resume --out b
-    says 2 'a is a run; expected --resume to continue it, or its config.ini' "$MOEFW" train a
+    says 2 'a is a run; to continue it: moefw train a --resume; to repeat it: moefw train a/config.ini' "$MOEFW" train a
     cp -r a again
     run "$MOEFW" train default --resume --out again -v --set train.steps=3
     [[ "$output" == *'again continues with its own configuration; default is not read'* ]]

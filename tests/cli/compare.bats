@@ -133,11 +133,16 @@ timeless() {
     awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(a > 5 && d < .05 && d > -.05) }'
 }
 
-@test "routers that do not fit the model are skipped with the reason" {
+@test "a router that was asked for and is skipped is an error of the comparison" {
     run --separate-stderr small --routers linear,expert_choice --seeds 1 --steps 2 --out skip --json
-    [ "$status" -eq 0 ]
-    [[ "$output" == *'"skipped":[{"router":"expert_choice","reason":"'*"causal decoder"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *'"lacks":1,'*'"skipped":[{"router":"expert_choice","reason":"'*"causal decoder"* ]]
     [[ "$output" != *'{"router":"expert_choice","baseline"'* ]]
+    [[ "$stderr" == *"1 of 2 routers was skipped, so the comparison lacks it: expert_choice: "*"causal decoder"* ]]
+    run --separate-stderr "$MOEFW" compare skip -t 1 # as planned
+    [ "$status" -eq 2 ]
+    [[ "$output" == "INCOMPLETE: 1 of 2 routers skipped: expert_choice"* ]] || { echo "$output"; return 1; }
+    grep -q 'INCOMPLETE, 1 router skipped (expert_choice): 1 router,' skip/report.html
 }
 
 @test "a baseline whose plugin is refused ends the comparison: no other router takes its place" {
@@ -147,8 +152,8 @@ timeless() {
     [[ "$stderr" == *"the baseline "*torn.so*" (--baseline names another)"* ]]
     [ ! -e torn ]
     run --separate-stderr small --routers hash,./torn.so --seeds 1 --steps 2 --out torn
-    [ "$status" -eq 0 ]
-    [[ "$output" == *"skipped: "*torn.so* ]]
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"skipped: "*torn.so* && "$stderr" == *"the comparison lacks it: ./torn.so: "* ]]
 }
 
 @test "a file that cannot be looked at once changes neither the routers nor the baseline" {

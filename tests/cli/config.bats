@@ -273,10 +273,10 @@ faulty() {
 @test "model.seq and train.eval_context: where both are from" {
     run "$MOEFW" config check default --set model.seq=16
     [ "$status" -eq 2 ]
-    [[ "$output" =~ ^"moefw: --set: 'eval_context' in [train]: expected less than model.seq (16, from --set), found 64 (from "[^\ ]*"default.ini:"[0-9]+")"$ ]]
+    [[ "$output" =~ ^"moefw: --set: 'eval_context' in [train]: expected less than model.seq (16, from --set), found 64 (from "[^\ ]*"default.ini:"[0-9]+"); train.eval_context=8 goes with it"$ ]]
     printf '[model]\nseq = 32\n[train]\neval_context = 32\n' >bad.ini
     run "$MOEFW" config check bad.ini
-    [ "$output" = "moefw: bad.ini:4: 'eval_context' in [train]: expected less than model.seq (32, from bad.ini:2), found 32 (from bad.ini:4)" ]
+    [ "$output" = "moefw: bad.ini:4: 'eval_context' in [train]: expected less than model.seq (32, from bad.ini:2), found 32 (from bad.ini:4); train.eval_context=16 goes with it" ]
 }
 
 @test "check tells all faults, keys that are given twice too" {

@@ -70,3 +70,18 @@ setup() {
     [[ "$output" == *'"params":'[1-9]* && "$output" == *'"memory_mib":null'* ]]
     "$MOEFW" config check a.ini 2>err | grep -q 'memory to train: not known without the data'
 }
+
+@test "doctor names what is optional and not here, with the command that adds it" {
+    run "$MOEFW" doctor
+    for module in openmpi mpich nccl; do
+        [ -e "$builddir/plugins/comm/$module.so" ] && continue
+        case $module in
+        openmpi) [[ "$output" == *"Open MPI         not here; to add it: apt-get install openmpi-bin libopenmpi-dev && ./quickstart build"* ]] ;;
+        mpich) [[ "$output" == *"MPICH            not here; to add it: apt-get install mpich libmpich-dev && ./quickstart build"* ]] ;;
+        nccl) [[ "$output" == *"NCCL             not here; to add it: build moefw with --with-nccl=yes"* ]] ;;
+        esac
+    done
+    missing=0
+    for module in openmpi mpich nccl; do [ -e "$builddir/plugins/comm/$module.so" ] || missing=$((missing + 1)); done
+    [ "$(grep -cE '^(Open MPI|MPICH|NCCL) .*not here' <<<"$output")" -eq "$missing" ]
+}

@@ -204,3 +204,36 @@ answered() {
     [ -z "$output" ]
     [[ "$stderr" == *"--most=1: the smallest gemm has "*" million multiply-adds"* ]]
 }
+
+@test "data, settings and plugins in the place of a configuration" {
+    yes 'to be, or not to be' | head -n 50 >input.txt
+    printf '{"text":"a"}\n' >lines.jsonl
+    mkdir -p texts && cp input.txt texts/
+    answered 2 "input.txt is a file of data, no configuration; did you mean 'moefw train --data input.txt'?" -- train input.txt
+    answered 2 "did you mean 'moefw train --data lines.jsonl'?" -- train lines.jsonl
+    answered 2 "texts is a folder without a config.ini, no configuration; did you mean 'moefw train --data texts'?" -- train texts
+    answered 2 "did you mean 'moefw compare --data input.txt'?" -- compare input.txt
+    answered 2 "did you mean 'moefw eval RUN --data input.txt'?" -- eval input.txt
+    cp "$builddir/plugins/routers/hash.so" mine.so
+    answered 2 "did you mean 'moefw train --plugin ./mine.so'?" -- train mine.so
+    answered 2 "'train.lr=1e-3' is a setting, no configuration; did you mean --set train.lr=1e-3?" -- train train.lr=1e-3
+    answered 2 "did you mean --set train.lr=1e-3?" -- train lr=1e-3
+    answered 2 "one operand too many: 'train.lr=1e-3'; did you mean --set train.lr=1e-3?" -- train default train.lr=1e-3
+    answered 2 "train.eval_context=32 goes with it" -- train default --set model.seq=64
+    # what may be a configuration is read as one
+    printf 'dim = 3\n' >wrong.ini
+    answered 2 "wrong.ini:1: key 'dim' before any section" -- train wrong.ini
+    answered 2 "train.unknown=1: there is no such file" -- train train.unknown=1
+    : >empty.ini
+    "$MOEFW" config check empty.ini
+    printf '\n; a comment\n\n[train]\nsteps = 2\n' >good.ini
+    "$MOEFW" config check good.ini
+}
+
+@test "runs --where with a key that lacks its section" {
+    "$MOEFW" train -q -t 1 --out r --steps 1 --set model.layers=1 --set model.dim=16 --set model.heads=2 --set model.seq=16 \
+        --set expert.hidden=16 --set train.eval_context=0 --set report.enabled=no
+    answered 2 "'lr': no run here has it; did you mean 'train.lr'?" -- runs . --where lr=1e-3
+    answered 2 "did you mean 'model.dim'?" -- runs . --where 'dim>3'
+    "$MOEFW" runs . --where model.dim=16 | grep -q '^\(\./\)*r '
+}

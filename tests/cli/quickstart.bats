@@ -132,3 +132,41 @@ END
     run "$tree/quickstart" --dry-run
     [ "$status" -eq 0 ]
 }
+
+@test "what is optional and not here is said with the command that adds it" {
+    unset CPPFLAGS
+    printf '#!/bin/sh\nexit 0\n' >configure
+    mkdir -p "$BATS_TEST_TMPDIR/few"
+    for tool in sh env dirname pwd mkdir mktemp rm tr grep sed tail head cat awk id nproc gcc cc as ld pkg-config make autoconf automake command apt-cache; do
+        at=$(command -v "$tool") && ln -s "$at" "$BATS_TEST_TMPDIR/few/$tool"
+    done
+    PATH="$tree/bin:$BATS_TEST_TMPDIR/few" run ./quickstart --dry-run build
+    echo "$output"
+    [[ "$output" == *"built without: runs of several processes"*"; to add this later: "*"apt-get install openmpi-bin libopenmpi-dev"*" && ./quickstart build"* ]]
+    [[ "$output" != *"missing: "*openmpi* ]]
+}
+
+@test "a package that arrives later is noticed: the build is configured again" {
+    unset CPPFLAGS
+    for tool in mpicc make; do printf '#!/bin/sh\nexit 0\n' >"bin/$tool"; done
+    chmod +x bin/mpicc bin/make
+    printf '#!/bin/sh\nexit 0\n' >configure
+    chmod +x configure
+    mkdir build
+    printf 'source_folder = %s\n' "$tree" >build/Makefile
+    printf '#!/bin/sh\necho "config.status $*" >>%s/called\n' "$tree" >build/config.status
+    chmod +x build/config.status
+    ./quickstart build >first # the first time that a build has a list of what it found
+    rm -f called
+    run ./quickstart build
+    [[ "$output" != *recheck* ]]
+    [ ! -e called ]
+    sed -i '/prog mpicc/d' build/.parts
+    run ./quickstart build
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"+ cd build && ./config.status --recheck && ./config.status"* ]]
+    grep -qx 'config.status --recheck' called
+    grep -q mpicc build/.parts
+    run ./quickstart build
+    [[ "$output" != *recheck* ]]
+}

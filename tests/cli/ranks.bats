@@ -17,6 +17,19 @@ setup() {
     equal "3" default --set train.accumulate=7
 }
 
+@test "answers, examples and tasks of which each micro-batch counts another number" {
+    for i in $(seq 24); do
+        printf '{"prompt": "%.*s", "answer": "%.*s"}\n' $((i % 7 + 1)) abcdefg $((i * i % 9 + 1)) klmnopqrst >>a.jsonl
+        printf 'ab cd %s\t%s\t%s\n' $i $((i % 2)) "$( ((i % 3)) && echo - || echo $((i % 2)))" >>b.body
+    done
+    { printf 'sentence\tlabel\tother\n'; cat b.body; } >b.tsv
+    equal "2 4" default --set data.path="$PWD/a.jsonl" --set data.val_path="$PWD/a.jsonl"
+    equal "4" default --set data.path="$PWD/a.jsonl" --set data.val_path="$PWD/a.jsonl" --set data.padding=batch \
+        --set train.dtype=bf16
+    equal "2 4" default --set data.path="$PWD/b.tsv" --set data.val_path="$PWD/b.tsv" --set model.task=classify \
+        --set task.two.task=classify --set task.two.column=other
+}
+
 @test "bf16, and two threads" {
     equal "2" default --set train.dtype=bf16
     thin many default --set train.dtype=bf16

@@ -40,6 +40,16 @@ shared() {
     SHARING=2 shared "4" default --plugin "$PWD/p/skewed.so" --set router.first=6
 }
 
+# Rows that ranks receive lie there, and those of one process are gathered: other loops may compute thin weights.
+@test "shared experts: thin and odd widths" {
+    for width in "16 48 swiglu" "20 7 swiglu" "20 16 mlp" "12 30 mlp" "36 13 swiglu"; do
+        read -r dim hidden plugin <<<"$width"
+        shared "2" default --set train.batch=6 --set train.steps=2 --set model.dim=$dim --set model.heads=2 \
+            --set model.seq=36 --set expert.hidden=$hidden --set expert.plugin=$plugin --set moe.experts=4 \
+            --set train.recompute=none || { echo "$width"; return 1; }
+    done
+}
+
 # losses RUN: the losses of its steps
 losses() {
     sed -n 's/.*"split":"train",.*"task_loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"

@@ -59,7 +59,10 @@ static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
     return IS(108) ? MF_EINVAL : mf->status(g);
 }
 
-static const mf_expert vtable = {.size = sizeof(mf_expert), .init = init, .forward = forward};
+static const mf_expert vtable = {.flags = IS(109) ? MF_EXPERT_GATES : 0,
+                                 .size = sizeof(mf_expert),
+                                 .init = init,
+                                 .forward = forward};
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "planted", "1", "MIT",
                                   "one matrix an expert", options, conf, state, &vtable);
 #elif DEFECT < 300
@@ -151,9 +154,9 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 
 static const mf_regularizer vtable = {
     .size = sizeof(mf_regularizer), .init = init, .loss = loss};
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "planted", "1", "MIT",
-                                  "squares of mean probabilities", options, conf, state,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "planted", "1", "MIT",
+                   "squares of mean probabilities", options, conf, state, &vtable);
 #else
 /* ---- controller: lowers the learning rate with the step ---- */
 

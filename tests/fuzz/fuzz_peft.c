@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mf_arena *arena = mf_arena_new();
     mf_peft p;
     FUZZ_REQUIRE(arena);
-    const int rc =
-        mf_peft_read(folder, modules, (int)(sizeof modules / sizeof *modules), arena, &p);
+    const int rc = mf_peft_read(folder, NULL, NULL, modules,
+                                (int)(sizeof modules / sizeof *modules), arena, &p);
     if (rc == MF_OK)
         judge(&p);
     else

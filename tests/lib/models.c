@@ -146,8 +146,8 @@ void models_gpt_oss(const char *folder)
                  "{\"model_type\":\"gpt_oss\",\"vocab_size\":16,\"hidden_size\":32,"
                  "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":32,"
                  "\"max_position_embeddings\":16,\"num_local_experts\":4,"
-                 "\"num_experts_per_tok\":2,"
-                 "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}",
+                 "\"num_experts_per_tok\":2,\"num_key_value_heads\":2,\"head_dim\":16,"
+                 "\"rope_parameters\":{},\"quantization_config\":{\"quant_method\":\"mxfp4\"}}",
                  list, NULL);
 }
 
@@ -180,7 +180,8 @@ void models_deepseek(const char *folder)
                  "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":32,"
                  "\"max_position_embeddings\":16,\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":4,"
                  "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,"
-                 "\"n_routed_experts\":4,\"num_experts_per_tok\":2}",
+                 "\"n_routed_experts\":4,\"num_experts_per_tok\":2,\"n_shared_experts\":0,"
+                 "\"q_lora_rank\":null}",
                  list, NULL);
 }
 

@@ -16,7 +16,7 @@ core/train/train_config.c:linear a schedule of the learning rate
 core/model/model_config.c:relu   an activation of dense blocks
 core/model/model_config.c:swiglu an activation of dense blocks
 core/model/model_config.c:linear a scaling of rope
-core/pretrained/keys.c:linear    a scaling of rope
+core/pretrained/keys_rope.c:linear    a scaling of rope
 core/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
 core/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
 core/model/count.c:attention      a module of the model

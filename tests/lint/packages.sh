@@ -5,9 +5,9 @@
 list=$srcdir/build-aux/packages.txt
 table=$(grep -v -e '^#' -e '^ *$' "$list")
 
-report "each line has when, probe and three package names" "$(printf '%s\n' "$table" | awk -F'|' '
+report "each line has when, probe and three package names, an optional one what it adds" "$(printf '%s\n' "$table" | awk -F'|' '
     { for (i = 1; i <= NF; i++) gsub(/^ +| +$/, "", $i) }
-    NF != 5 || $1 !~ /^(bootstrap|build|check)$/ || $2 !~ /^(cc$|prog |link )/ || $3 == "" || $4 == "" || $5 == "" { print }')"
+    NF != 5 + ($1 == "optional") || $1 !~ /^(bootstrap|build|check|optional)$/ || $2 !~ /^(cc$|prog |link )/ || $3 == "" || $4 == "" || $5 == "" { print }')"
 
 # what configure requires: module and Debian name of each MF_LIB
 report "the libraries that configure insists on are the ones probed for" "$(

@@ -21,8 +21,7 @@ static int open_regular(const char *path, int flags, int *ret_fd, uint64_t *ret_
             return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
         if (errno == ELOOP && flags)
             return mf_fail(MF_EINPUT, "%s: expected a file, found a symbolic link", path);
-        if (errno == ELOOP)
-            return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
+        if (errno == ELOOP) return mf_fail_errno(MF_EINPUT, "%s: cannot open", path);
         return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     }
     if (fstat(fd, &st) != 0) {
@@ -130,14 +129,14 @@ int mf_read_file(const char *path, size_t max_bytes, char **ret_data, size_t *re
 
 /* Opens a file with a new name beside path. It tries further names when one is taken: process
  * numbers repeat, and a killed process may have left its file behind. */
-static int open_beside(const char *path, char **ret_name, int *ret_fd)
+static int open_beside(const char *path, int mode, char **ret_name, int *ret_fd)
 {
     enum { TRIES = 1000 };
     for (int i = 0; i < TRIES; i++) {
         char *name = mf_strf("%s.%ld-%d.tmp", path, (long)getpid(), i);
         int fd;
         if (!name) return MF_ENOMEM;
-        fd = mf_raw_open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+        fd = mf_raw_open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
         if (fd >= 0) {
             *ret_name = name;
             *ret_fd = fd;
@@ -154,14 +153,14 @@ static int open_beside(const char *path, char **ret_name, int *ret_fd)
                    TRIES);
 }
 
-int mf_write_file_atomic(const char *path, const void *data, size_t size)
+static int write_atomic(const char *path, const void *data, size_t size, int mode)
 {
     struct stat st;
     char *name = NULL, *parent = NULL;
     int fd = -1, rc;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return mf_fail(MF_EIO, "%s: cannot write: not a regular file", path);
-    rc = open_beside(path, &name, &fd);
+    rc = open_beside(path, mode, &name, &fd);
     if (rc != MF_OK) goto done;
     /* before the rename: behind it, only the disk can fail */
     parent = mf_parent_of(path);
@@ -196,4 +195,14 @@ done:
     mf_free(parent);
     mf_free(name);
     return rc;
+}
+
+int mf_write_file_atomic(const char *path, const void *data, size_t size)
+{
+    return write_atomic(path, data, size, 0666);
+}
+
+int mf_write_file_private(const char *path, const void *data, size_t size)
+{
+    return write_atomic(path, data, size, 0600);
 }

@@ -49,6 +49,8 @@ bool mf_is_standard_input(const char *path);
  * new, never a part. path must be a regular file or not exist; a symbolic link is replaced by
  * a file. */
 int mf_write_file_atomic(const char *path, const void *data, size_t size);
+/* The same for a file that only its user may read and write. */
+int mf_write_file_private(const char *path, const void *data, size_t size);
 
 /* Opens a regular file for mf_file_read_at. */
 int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size);

@@ -9,7 +9,9 @@
  * were set before. */
 #include "base/text/json.h"
 #include "base/error.h"
+#include "base/file/lfs.h"
 #include "base/mem.h"
+#include "base/text/json_numbers.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -91,10 +93,18 @@ static int copy_text(mf_arena *arena, const char *from, size_t n, const char **r
     return MF_OK;
 }
 
-static int lay_out(mf_arena *arena, json_t *from, mf_json *to);
+/* Where a document is laid out, and its numbers that jansson did not read. */
+typedef struct layout {
+    mf_arena *arena;
+    const mf_json_numbers *numbers;
+    size_t n; /* numbers that were laid out, in the order of the text */
+} layout;
 
-static int lay_out_object(mf_arena *arena, json_t *from, mf_json *to)
+static int lay_out(layout *l, json_t *from, mf_json *to);
+
+static int lay_out_object(layout *l, json_t *from, mf_json *to)
 {
+    mf_arena *arena = l->arena;
     const char *key;
     json_t *value;
     uint32_t i = 0;
@@ -104,21 +114,21 @@ static int lay_out_object(mf_arena *arena, json_t *from, mf_json *to)
     if (!to->as.items) return MF_ENOMEM;
     json_object_foreach(from, key, value)
     {
-        int rc = lay_out(arena, value, &to->as.items[i]);
+        int rc = lay_out(l, value, &to->as.items[i]);
         if (rc == MF_OK) rc = copy_text(arena, key, strlen(key), &to->as.items[i++].key);
         if (rc != MF_OK) return rc;
     }
     return sort_members(arena, to);
 }
 
-static int lay_out_array(mf_arena *arena, json_t *from, mf_json *to)
+static int lay_out_array(layout *l, json_t *from, mf_json *to)
 {
     to->type = MF_JSON_ARRAY;
     to->n = (uint32_t)json_array_size(from);
-    to->as.items = mf_arena_alloc(arena, to->n * sizeof *to->as.items);
+    to->as.items = mf_arena_alloc(l->arena, to->n * sizeof *to->as.items);
     if (!to->as.items) return MF_ENOMEM;
     for (uint32_t i = 0; i < to->n; i++) {
-        int rc = lay_out(arena, json_array_get(from, i), &to->as.items[i]);
+        int rc = lay_out(l, json_array_get(from, i), &to->as.items[i]);
         if (rc != MF_OK) return rc;
     }
     return MF_OK;
@@ -126,24 +136,26 @@ static int lay_out_array(mf_arena *arena, json_t *from, mf_json *to)
 
 /* Copies jansson's values. MF_JSON_DEPTH_MAX limits the recursion, MF_JSON_SIZE_MAX
  * the counts. */
-static int lay_out(mf_arena *arena, json_t *from, mf_json *to)
+static int lay_out(layout *l, json_t *from, mf_json *to)
 {
     switch (json_typeof(from)) {
     case JSON_OBJECT:
-        return lay_out_object(arena, from, to);
+        return lay_out_object(l, from, to);
     case JSON_ARRAY:
-        return lay_out_array(arena, from, to);
+        return lay_out_array(l, from, to);
     case JSON_STRING:
         to->type = MF_JSON_STRING;
         to->n = (uint32_t)json_string_length(from);
-        return copy_text(arena, json_string_value(from), to->n, &to->as.text);
+        return copy_text(l->arena, json_string_value(from), to->n, &to->as.text);
     case JSON_INTEGER:
         to->type = MF_JSON_INT;
         to->as.integer = json_integer_value(from);
+        l->n++;
         break;
     case JSON_REAL:
         to->type = MF_JSON_REAL;
         to->as.real = json_real_value(from);
+        mf_json_numbers_give(l->numbers, l->n++, &to->as.real);
         break;
     case JSON_TRUE:
     case JSON_FALSE:
@@ -201,15 +213,23 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t error = {.text = ""};
+    mf_json_numbers numbers = {0};
+    layout l = {.arena = doc->arena, .numbers = &numbers};
     json_t *root = json_loadb(text, size, flags, &error);
+    if (!root && error.text[0] != '\0') {
+        const int rc = mf_json_numbers_find(text, size, reading_now->memory, &numbers);
+        if (rc != MF_OK) return rc;
+        if (numbers.n > 0) root = json_loadb(numbers.text, size, flags, &error);
+    }
     if (!root && (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'))
         return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
     if (!root) {
+        if (mf_lfs_judge(name, text, size) != MF_OK) return MF_EINPUT;
         make_printable(error.text);
         return mf_fail(MF_EINPUT, "%s:%d:%d: bad JSON: %s", name, error.line, error.column,
                        error.text);
     }
-    const int rc = lay_out(doc->arena, root, &doc->root);
+    const int rc = lay_out(&l, root, &doc->root);
     json_decref(root);
     return rc;
 }
@@ -334,6 +354,7 @@ bool mf_json_real(const mf_json *v, double *out)
 {
     switch (mf_json_typeof(v)) {
     case MF_JSON_REAL:
+        if (!isfinite(v->as.real)) return false;
         *out = v->as.real;
         return true;
     case MF_JSON_INT:

@@ -18,8 +18,10 @@ enum {
 };
 
 typedef struct mf_json mf_json; /* a value, which its document owns */
-/* Reads a document, which the caller frees. name: for messages. Errors: MF_EINPUT, with line
- * and column if the text is not JSON; MF_ENOMEM. */
+/* Reads a document, which the caller frees. name: for messages. Whole numbers
+ * beyond 64 bits are reals; numbers beyond double, and Python's NaN and Infinity,
+ * are reals that nobody can ask for. Errors: MF_EINPUT, with line and column if the
+ * text is not JSON; MF_ENOMEM. */
 int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret);
 void mf_json_free(mf_json *document);
 
@@ -42,7 +44,7 @@ bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_
  * when the text holds a NUL character, because the caller would see it cut there. */
 const char *mf_json_string(const mf_json *v, size_t *ret_len);
 bool mf_json_int(const mf_json *v, int64_t *out);
-bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
+bool mf_json_real(const mf_json *v, double *out); /* a finite number; accepts integers */
 bool mf_json_bool(const mf_json *v, bool *out);
 /* The number of a member; NaN, or 0 for the integer, if the member is missing or of
  * another type. */

@@ -60,6 +60,17 @@ const char *mf_shown(const char *text)
     return mf_safe_text(text, false, copies[next++ % 8], sizeof copies[0]);
 }
 
+char *mf_shell_word(const char *text, char *out, size_t size)
+{
+    const bool plain =
+        text[strcspn(text, " \t\n'\"\\$`*?[](){}<>|&;!#~")] == '\0' && text[0] != '\0';
+    size_t n = (size_t)snprintf(out, size, "%s", plain ? text : "'");
+    for (const char *at = text; !plain && *at != '\0' && n + 5 < size; at++)
+        n += (size_t)snprintf(out + n, size - n, *at == '\'' ? "'\\''" : "%c", *at);
+    if (!plain && n + 1 < size) snprintf(out + n, size - n, "'");
+    return out;
+}
+
 const char *mf_shown_on(FILE *out, const char *text)
 {
     return isatty(fileno(out)) ? mf_shown(text) : text;

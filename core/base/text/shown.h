@@ -22,6 +22,10 @@ char *mf_safe_text(const char *text, bool keep_newlines, char *out, size_t size)
  * here. NULL gives "". */
 const char *mf_shown(const char *text);
 
+/* The text as one word of a shell, in quotes if it needs them; cut if out, of `size` bytes, is
+ * too small: 4 n + 6 hold any text of n bytes. Returns out. */
+char *mf_shell_word(const char *text, char *out, size_t size);
+
 /* mf_shown if `out` is a terminal, else the text itself: for paths, which scripts read. */
 const char *mf_shown_on(FILE *out, const char *text);
 

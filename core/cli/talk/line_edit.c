@@ -40,7 +40,17 @@ static editor find_editor(void)
     setlocale(LC_CTYPE, ""); /* so that a character of several bytes is one */
     return e;
 }
+
+const char *mf_line_lacks(void)
+{
+    return open_library() ? NULL : "apt-get install libedit2";
+}
 #else
+const char *mf_line_lacks(void)
+{
+    return "apt-get install libedit-dev && ./quickstart build";
+}
+
 static editor find_editor(void)
 {
     return (editor){0};

@@ -11,4 +11,7 @@
  * bytes; its rest was skipped. Returns false at the end of the input. */
 bool mf_line_read(const char *prompt, char *line, size_t size, bool *ret_long);
 
+/* NULL if libedit is there, else the command that adds it. */
+const char *mf_line_lacks(void);
+
 #endif

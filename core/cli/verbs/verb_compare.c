@@ -271,11 +271,35 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* The status of the comparison: MF_ERUN if a run failed for another reason than divergence,
- * MF_ENONFINITE if all runs diverged. Divergence of some runs is a result, and no error. */
+/* A search whose router has no trial with a result does not compare it. */
+static int judge_search(const mf_search *s)
+{
+    const mf_rung *last = &s->rungs[s->n_rungs - 1];
+    for (int i = 0; i < s->n_routers; i++) {
+        bool won = false;
+        for (int j = 0; j < last->n; j++)
+            won = won || (last->trials[j].kept && last->trials[j].router == i);
+        if (!won)
+            return mf_fail(MF_ERUN, "router %s is missing: no trial of it has a result",
+                           s->routers[i].label);
+    }
+    return MF_OK;
+}
+
+/* The status of the comparison: that of its refusal if a router that was asked for was skipped,
+ * MF_ERUN if a run failed for another reason than divergence, MF_ENONFINITE if all runs
+ * diverged. Divergence of some runs is a result, and no error. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;
+    const mf_compare_router *first;
+    const int lacks = mf_compare_lacks(t->of, &first);
+    if (lacks > 0)
+        return mf_fail(first->refused_as,
+                       "%d of %d routers %s skipped, so the comparison lacks %s: %s: %s", lacks,
+                       t->of->n_routers, lacks == 1 ? "was" : "were",
+                       lacks == 1 ? "it" : "them", first->entry.label, first->refused);
+    if (t->of->spec->search && judge_search(t->of->spec->search) != MF_OK) return MF_ERUN;
     for (int i = 0; i < t->n; i++) {
         failed += t->rows[i].failed;
         diverged += t->rows[i].diverged;
@@ -349,8 +373,9 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int 
         if (c->routers[i].refused)
             mf_log(MF_LOG_WARN, "%s is skipped: %s", c->routers[i].entry.label,
                    c->routers[i].refused);
-    mf_log(MF_LOG_INFO, "%d routers x %d seeds, baseline %s; results in %s", c->n_routers,
-           (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
+    mf_log(MF_LOG_INFO, "%d routers x %d seeds, weights: %s%s, baseline %s; results in %s",
+           c->n_routers, (int)s->seeds, c->from[0] != '\0' ? "of " : "drawn", mf_shown(c->from),
+           c->routers[c->baseline].entry.label, s->out);
     foretell(c);
     rc = mf_compare_run_all(c, &watch, ret_signal);
     mf_progress_end(w->progress);

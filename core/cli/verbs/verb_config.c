@@ -194,8 +194,8 @@ static void print_cost(const mf_cost *cost, int ranks)
     printf("ok: %.2f M parameters, %.2f M active per token; ", (double)cost->params / 1e6,
            (double)cost->params_active / 1e6);
     if (cost->memory > 0)
-        printf("%.0f MiB to train%s\n", (double)cost->memory / MIB,
-               ranks > 1 ? " on each rank" : "");
+        printf("%.0f MiB to train%s, without pages of program and libraries\n",
+               (double)cost->memory / MIB, ranks > 1 ? " on each rank" : "");
     else
         puts("memory to train: not known without the data");
     if (cost->device > 0)

@@ -1,6 +1,8 @@
 /* moefw doctor: shows what this machine and this installation provide, and what prevents moefw
  * from working. It changes nothing. */
+#include "base/error.h"
 #include "base/file/io.h"
+#include "base/http.h"
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -8,6 +10,8 @@
 #include "base/processor.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
+#include "cli/talk/line_edit.h"
+#include "comm/world.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 #include "plugin/load/backend.h"
@@ -138,19 +142,43 @@ static void gpu(doctor *d)
     if (d->json) mf_jw_end(d->json);
 }
 
+/* An optional part that is not here, and the command that adds it; NULL: it is here. */
+static void lacking(doctor *d, const char *part, const char *adds)
+{
+    const char *text = adds ? mf_arena_strf(d->arena, "not here; to add it: %s", adds) : NULL;
+    if (text) say(d, part, text);
+}
+
+static bool find_module(doctor *d, const char *name)
+{
+    const char *folders, *file = mf_arena_strf(d->arena, "comm/%s.so", name);
+    return file && mf_module_find(d->arena, file, &folders);
+}
+
 /* The modules for runs of several processes. */
 static void communicators(doctor *d)
 {
     static const char *const names[] = {"openmpi", "mpich", "nccl", NULL};
-    const char *list = "", *folders;
+    const char *list = "";
     for (int i = 0; names[i]; i++) {
-        const char *file = mf_arena_strf(d->arena, "comm/%s.so", names[i]);
-        if (!file || !mf_module_find(d->arena, file, &folders)) continue;
+        if (!find_module(d, names[i])) continue;
         const char *longer =
             mf_arena_strf(d->arena, "%s%s%s", list, *list ? " " : "", names[i]);
         if (longer) list = longer;
     }
     say(d, "communicators", *list ? list : "none");
+    lacking(d, "Open MPI", find_module(d, "openmpi") ? NULL : mf_world_adds("openmpi"));
+    lacking(d, "MPICH", find_module(d, "mpich") ? NULL : mf_world_adds("mpich"));
+    lacking(d, "NCCL", find_module(d, "nccl") ? NULL : mf_world_adds("nccl"));
+}
+
+/* What the program opens when it is needed. */
+static void opened(doctor *d)
+{
+    lacking(d, "line editing", mf_line_lacks());
+    const bool http = mf_http_check() == MF_OK;
+    lacking(d, "log.mlflow", http ? NULL : mf_arena_strdup(d->arena, mf_error_message()));
+    if (!http) mf_error_clear();
 }
 
 /* ---- files ---- */
@@ -272,6 +300,7 @@ static int examine(doctor *d)
     memory(d);
     gpu(d);
     communicators(d);
+    opened(d);
     places(d);
     judge_path(d);
     int plugins_rc = plugins(d);

@@ -25,6 +25,9 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "KEYS",
      .help = "make experts of the dense blocks, with the same results: experts=4,top_k=2"},
+    {.name = "no-tokenizer",
+     .kind = MF_CLI_FLAG,
+     .help = "leave the tokenizer out: the run takes files of ids only"},
     {.name = "onto",
      .kind = MF_CLI_TEXT,
      .arg = "BASE",
@@ -58,20 +61,19 @@ static int run(const mf_cli *cli)
     const char *folder = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL),
                *onto = mf_cli_text(cli, "onto", NULL);
     mf_import_report r = {0};
-    const char *upcycle = mf_cli_text(cli, "upcycle", NULL);
-    const bool copy = mf_cli_flag(cli, "copy");
+    const mf_import_options o = {.upcycle = mf_cli_text(cli, "upcycle", NULL),
+                                 .copy = mf_cli_flag(cli, "copy"),
+                                 .no_tokenizer = mf_cli_flag(cli, "no-tokenizer")};
     int rc = MF_OK;
-    if (onto && upcycle)
-        rc = mf_fail(MF_EUSAGE, "--onto and --upcycle exclude each other");
+    if (onto && (o.upcycle || o.no_tokenizer))
+        rc = mf_fail(MF_EUSAGE, "--onto and --%s exclude each other",
+                     o.upcycle ? "upcycle" : "no-tokenizer");
     else if (!onto && mf_import_is_adapter(folder))
         rc = mf_fail(MF_EUSAGE,
                      "%s is an adapter of PEFT: expected --onto BASE, the run of its model",
                      folder);
     if (rc == MF_OK)
-        rc = onto      ? mf_import_adapter(folder, onto, out, &r)
-             : upcycle ? mf_import_upcycled(folder, upcycle, out, &r)
-             : copy    ? mf_import_copied(folder, out, &r)
-                       : mf_import(folder, out, &r);
+        rc = onto ? mf_import_adapter(folder, onto, out, &r) : mf_import(folder, &o, out, &r);
     if (rc == MF_OK && mf_cli_json(cli)) {
         rc = print_json(&r);
     } else if (rc == MF_OK) {

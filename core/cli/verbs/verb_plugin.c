@@ -1,17 +1,23 @@
-/* moefw plugin list|info|check|new: lists plugins, describes one, checks one, and writes the
- * first version of a new one. A plugin that cannot be loaded is listed with the reason. */
+/* moefw plugin list|info|check|new|trust|distrust: lists plugins, describes one, checks one,
+ * writes the first version of a new one, and changes what is trusted. A plugin that cannot be
+ * loaded is listed with the reason. */
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
+#include "base/error.h"
+#include "base/file/io.h"
 #include "lab/scaffold.h"
+#include "plugin/load/allow.h"
 #include "plugin/load/device_code.h"
 #include "plugin/load/open.h"
+#include "plugin/load/symbols.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- list ---- */
@@ -375,6 +381,107 @@ static int new_plugin(const mf_cli *cli)
     return rc;
 }
 
+/* ---- trust ---- */
+
+static int list_trusted(const mf_cli *cli)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_trusted *lines = NULL;
+    int n = 0;
+    int rc = arena ? mf_trusted_read(arena, &lines, &n) : MF_ENOMEM;
+    mf_jw *w = mf_cli_json(cli) && rc == MF_OK ? mf_jw_new() : NULL;
+    const char *file = rc == MF_OK ? mf_trusted_file(arena) : NULL;
+    if (w) {
+        mf_jw_object(w);
+        mf_jw_key(w, "file");
+        file ? mf_jw_string(w, file) : mf_jw_null(w);
+        mf_jw_key(w, "trusted");
+        mf_jw_array(w);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!w) {
+            printf("%s  %s\n", lines[i].hash, mf_shown(lines[i].path));
+            continue;
+        }
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "sha256", lines[i].hash);
+        mf_jw_kv_string(w, "file", lines[i].path);
+        mf_jw_end(w);
+    }
+    if (w) {
+        mf_jw_end(w);
+        mf_jw_end(w);
+        rc = mf_cli_print_json(w);
+    }
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* The hash of a file; nothing in it runs. judged: it must be a plugin or a module that would be
+ * loaded. *ret_path: freed with free. */
+static int identify(const char *path, bool judged, mf_code_id *ret, char **ret_path)
+{
+    struct stat st;
+    int fd;
+    unsigned char *bytes = NULL;
+    *ret_path = realpath(path, NULL);
+    if (!*ret_path) return mf_fail_errno(MF_ENOTFOUND, "%s", path);
+    int rc = mf_plugin_file_open(path, judged ? mf_plugin_trust(false) : MF_FILE_ANY, &fd, &st);
+    if (rc == MF_OK) {
+        rc = mf_plugin_file_read(path, fd, &st, &bytes);
+        mf_io()->close(fd);
+    }
+    if (rc == MF_OK && judged && !mf_symbols_export(bytes, (size_t)st.st_size, "moefw_comm"))
+        rc = mf_plugin_symbols(bytes, (size_t)st.st_size);
+    if (rc == MF_OK) *ret = mf_code_id_of(bytes, (size_t)st.st_size, *ret_path);
+    mf_free(bytes);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "%s", path);
+}
+
+static int trust(const mf_cli *cli)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++) {
+        mf_code_id id = {.path = NULL};
+        char *path = NULL;
+        rc = identify(mf_cli_operand(cli, i), true, &id, &path);
+        if (rc == MF_OK) rc = mf_trusted_add(&id);
+        if (rc == MF_OK && !mf_cli_quiet(cli))
+            printf("%s  %s\n", id.hash, mf_shown_on(stdout, path));
+        free(path);
+    }
+    return rc;
+}
+
+/* A file is looked up by what it holds and by its path: of a plugin that was built again, the
+ * earlier bytes are meant, too. */
+static int distrust_one(const char *what)
+{
+    mf_code_id id = {.path = NULL};
+    char *path = NULL;
+    int n = 0, by_path = 0;
+    int rc = MF_OK;
+    if (!mf_exists(what)) {
+        rc = mf_trusted_remove(what, &n);
+    } else if (identify(what, false, &id, &path) == MF_OK) {
+        rc = mf_trusted_remove(id.hash, &n);
+    }
+    if (rc == MF_OK && path) rc = mf_trusted_remove(path, &by_path);
+    free(path);
+    if (rc == MF_OK && n + by_path == 0)
+        rc = mf_fail(MF_ENOTFOUND,
+                     "%s is not trusted; moefw plugin list --trusted shows what is", what);
+    return rc;
+}
+
+static int distrust(const mf_cli *cli)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++)
+        rc = distrust_one(mf_cli_operand(cli, i));
+    return rc;
+}
+
 static int run(const mf_cli *cli)
 {
     const char *action = mf_cli_action(cli);
@@ -382,7 +489,10 @@ static int run(const mf_cli *cli)
         const int rc = mf_cli_no_config(cli);
         if (rc != MF_OK) return rc;
     }
-    if (strcmp(action, "list") == 0) return list(cli);
+    if (strcmp(action, "list") == 0)
+        return mf_cli_flag(cli, "trusted") ? list_trusted(cli) : list(cli);
+    if (strcmp(action, "trust") == 0) return trust(cli);
+    if (strcmp(action, "distrust") == 0) return distrust(cli);
     if (strcmp(action, "info") == 0 || strcmp(action, "mdoc") == 0) return info(cli);
     if (strcmp(action, "check") == 0) return check(cli);
     return new_plugin(cli);
@@ -402,6 +512,9 @@ static const mf_cli_option options[] = {
     {.name = "cuda",
      .of = "new",
      .help = "new op: with a kernel for GPUs, and its test on the emulator"},
+    {.name = "trusted",
+     .of = "list",
+     .help = "list: the files that a configuration may name since you have named them"},
     MF_CLI_END};
 
 static const mf_cli_form forms[] = {
@@ -410,12 +523,14 @@ static const mf_cli_form forms[] = {
     {"check", "NAME|FILE", 1, 1, "does it keep the rules? descriptor, options, gradients, ..."},
     {"new", "KIND NAME [FOLDER]", 2, 3,
      "write the sources of a new one: router, expert, regularizer, controller, adapter or op"},
+    {"trust", "FILE...", 1, -1, "a configuration or a run may name this file, too"},
+    {"distrust", "FILE|HASH...", 1, -1, "no longer"},
     {"mdoc", "NAME|FILE", 1, 1, NULL},
     MF_CLI_FORM_END};
 
 const mf_verb mf_verb_plugin = {
     .name = "plugin",
-    .brief = "list, describe and check plugins, or begin a new one",
+    .brief = "list, describe, check, begin and trust plugins",
     .forms = forms,
     .options = options,
     .run = run,

@@ -1,10 +1,12 @@
 /* moefw train: starts a run from a configuration, or resumes one. Nothing is written before
  * data and model have been checked. */
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/coverage.h"
@@ -124,6 +126,45 @@ static void tell(void *arg, int level, const char *line)
     mf_log((mf_log_level)level, "%s", line);
 }
 
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Whether the run's configuration begins with the run's own weights, as those of import, swap
+ * and quantize do: it was never trained. */
+static bool is_own(const char *path)
+{
+    mf_rundir *dir = NULL;
+    mf_config *c = NULL;
+    int rc = mf_rundir_read(path, &dir);
+    if (rc == MF_OK) rc = mf_config_load(dir->config, 0, NULL, &c);
+    const bool own = rc == MF_OK && same_folder(c->train.from, dir->path);
+    mf_config_free(c);
+    mf_rundir_close(dir);
+    if (rc != MF_OK) mf_error_clear();
+    return own;
+}
+
+static int is_a_run(const char *path)
+{
+    char word[PATH_MAX];
+    mf_shell_word(path, word, sizeof word);
+    if (is_own(path))
+        return mf_fail(
+            MF_EUSAGE,
+            "%s is a model that was not trained yet; to train it, from its weights and in "
+            "a new run: moefw train %s/config.ini --data FILE",
+            path, word);
+    return mf_fail(
+        MF_EUSAGE,
+        "%s is a run; to continue it: moefw train %s --resume; to repeat it: moefw train "
+        "%s/config.ini; for a new run with its weights: moefw train %s/config.ini "
+        "--set train.from=%s",
+        path, word, word, word, word);
+}
+
 /* Whether there is nothing at the path yet that could be continued: job scripts start a run and
  * continue it by the same command. */
 static bool is_new(const char *path)
@@ -144,6 +185,7 @@ static int run_to_resume(const mf_cli *cli, const char **ret_run)
     const bool names_run = config_name && mf_rundir_is(config_name);
     if (!config_name && !out)
         return mf_fail(MF_EUSAGE, "--resume needs a run to continue: moefw train RUN --resume");
+    if (names_run && is_own(config_name)) return is_a_run(config_name);
     if (names_run && out && strcmp(config_name, out) != 0)
         return mf_fail(MF_EUSAGE,
                        "--resume: both %s and --out %s name the run to continue; "
@@ -173,11 +215,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_assignment *a;
     mf_run_scope scope;
     int n = 0;
-    if (!resume && config_name && mf_rundir_is(config_name))
-        return mf_fail(MF_EUSAGE,
-                       "%s is a run; expected --resume to continue it, or its config.ini "
-                       "to repeat it",
-                       config_name);
+    if (!resume && config_name && mf_rundir_is(config_name)) return is_a_run(config_name);
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
@@ -268,16 +306,46 @@ static int stopped(int rc)
     return mf_fail(rc, "%s; continue with --resume", message);
 }
 
+/* A path as it is typed from the current folder. */
+static const char *from_here(const char *path)
+{
+    char here[PATH_MAX];
+    const size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* Which weights are trained: "drawn", "of runs/olmoe, step 0". */
+static void weights_text(const moefw_run *run, char *out, size_t size)
+{
+    const mf_session *s = run->session;
+    const char *from = s->config->train.from;
+    if (mf_trainer_resumed(run->trainer))
+        snprintf(out, size, "of %s, step %lld", mf_shown(from_here(run->dir->path)),
+                 (long long)mf_trainer_steps(run->trainer));
+    else if (from[0] == '\0')
+        snprintf(out, size, "drawn");
+    else if (s->from_missing > 0)
+        snprintf(out, size, "of %s, step %lld, %d tensors that it lacks drawn",
+                 mf_shown(from_here(from)), (long long)s->from_step, s->from_missing);
+    else
+        snprintf(out, size, "of %s, step %lld", mf_shown(from_here(from)),
+                 (long long)s->from_step);
+}
+
 static void introduce(const moefw_run *run)
 {
+    char weights[2 * PATH_MAX];
     const mf_session *s = run->session;
     moefw_info info = {.size = sizeof info};
     mf_model_module module[MF_MODEL_MODULES];
     if (moefw_run_info((moefw_run *)run, &info) != MF_OK) return;
-    mf_log(MF_LOG_INFO,
-           "%s: %.2f M parameters, %.2f M active per token; %lld steps; results in %s",
-           s->config->name, (double)info.params / 1e6, (double)info.params_active / 1e6,
-           (long long)info.steps, info.directory);
+    weights_text(run, weights, sizeof weights);
+    mf_log(
+        MF_LOG_INFO,
+        "%s: weights: %s; %.2f M parameters, %.2f M active per token; %lld steps; results in "
+        "%s",
+        s->config->name, weights, (double)info.params / 1e6, (double)info.params_active / 1e6,
+        (long long)info.steps, info.directory);
     const int n_modules = mf_model_modules(s->model, module);
     for (int i = 0; i < n_modules; i++)
         mf_log(MF_LOG_DEBUG, "%-9s %lld parameters, %lld active per token", module[i].name,

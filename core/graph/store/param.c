@@ -47,6 +47,7 @@ void mf_store_free(mf_store *s)
     for (int i = 0; i < s->n; i++) {
         mf_free(s->params[i]->host);
         mf_free(s->params[i]->sent);
+        mf_free(s->params[i]->spare);
     }
     mf_free(s->params);
     mf_free(s->shards);

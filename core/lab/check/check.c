@@ -92,6 +92,12 @@ mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...)
     return MF_CHECK_FAIL;
 }
 
+void mf_check_add(char detail[MF_CHECK_DETAIL], const char *text)
+{
+    const size_t n = strlen(detail);
+    snprintf(detail + n, MF_CHECK_DETAIL - n, "%s", text);
+}
+
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when)
 {
     /* a plugin may be made for other sizes, or need other values than those tried */
@@ -235,7 +241,7 @@ typedef struct watcher {
     int begun, next; /* the check that is running; the first one that has not run */
     const mf_check_request *request;
     double start;
-    bool done, hung, refused; /* hung, refused: there are no further checks */
+    bool done, hung, refused;          /* hung, refused: there are no further checks */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
     int digests;
 } watcher;

@@ -250,6 +250,29 @@ static mf_verdict check_forms(const mf_loaded *plugin, totals *t, char detail[MF
     return MF_CHECK_PASS;
 }
 
+/* Whether gates that a plugin gets or makes pass a gradient of the task on. *ret_alone: those
+ * of a router are 1 if a token has one expert. */
+static bool gates_pass(const mf_loaded *plugin, bool *ret_alone, char detail[MF_CHECK_DETAIL])
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *harness = NULL;
+    bool ignored = false;
+    if (plugin->kind != MF_ROUTER && plugin->kind != MF_EXPERT) return true;
+    if (plugin->kind == MF_ROUTER) mf_check_sizes(&spec, spec.experts, 1);
+    spec.training = true;
+    if (mf_harness_new(&spec, &harness) == MF_OK && spec.top_k == 1)
+        *ret_alone = harness->out[0].gates_are_1;
+    ignored = harness && harness->out[0].gates_ignored;
+    mf_harness_free(harness);
+    mf_error_clear();
+    if (ignored)
+        mf_check_failed(detail,
+                        "it declares MF_EXPERT_GATES, and no op of it reads in->gate: core "
+                        "then applies no gates, and no router learns; multiply by "
+                        "in->gate, or do not declare it");
+    return !ignored;
+}
+
 /* With the defaults, with each value of each boolean or enumerated option, and with other sizes
  * and larger values, the gradients of all outputs with respect to x and to every parameter
  * agree with central differences on the reference kernels. */
@@ -257,6 +280,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
 {
     const mf_schema *s = &plugin->schema;
     totals t = {0};
+    bool alone = false;
     char when[200];
     if (plugin->kind == MF_CONTROLLER) {
         snprintf(detail, MF_CHECK_DETAIL, "a controller adds nothing to the graph");
@@ -280,6 +304,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
         }
     }
     if (check_forms(plugin, &t, detail) != MF_CHECK_PASS) return MF_CHECK_FAIL;
+    if (!gates_pass(plugin, &alone, detail)) return MF_CHECK_FAIL;
     if (t.points == 0)
         snprintf(detail, MF_CHECK_DETAIL, "no gradient passes through it");
     else
@@ -287,5 +312,8 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
             detail, MF_CHECK_DETAIL,
             "%lld slopes in %d settings, worst error %.2f of what is tolerated, %lld at kinks",
             (long long)t.points, t.settings, t.worst, (long long)t.kinks);
+    if (alone)
+        mf_check_add(detail, "; its gates are renormalised at top_k = 1, too, where each is 1: "
+                             "the task teaches it nothing then");
     return MF_CHECK_PASS;
 }

@@ -57,6 +57,8 @@ mf_harness_spec mf_check_spec(const mf_loaded *plugin);
 void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k);
 /* Writes the detail and returns MF_CHECK_FAIL. */
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
+/* Appends text to a detail. */
+void mf_check_add(char detail[MF_CHECK_DETAIL], const char *text);
 /* As mf_check_failed, with the last error as the reason. */
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when);
 /* Whether rc means that the plugin declines an option or a shape: MF_ECONFIG, or out

@@ -457,6 +457,8 @@ static int read_routers(mf_compare *c)
                 : own->model.task == MF_TASK_REGRESS ? MF_QUALITY_MSE
                                                      : MF_QUALITY_LOSS;
         rc = choose_baseline(c, own, &list, &n);
+        c->from = mf_arena_strdup(c->arena, own->train.from);
+        if (rc == MF_OK && !c->from) rc = MF_ENOMEM;
     }
     mf_config_free(own);
     c->routers = rc == MF_OK ? mf_arena_alloc(c->arena, (size_t)n * sizeof *c->routers) : NULL;

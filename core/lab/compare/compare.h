@@ -106,7 +106,7 @@ typedef struct mf_compare_router {
     const char *dir, *config; /* OUT/ROUTER and its config.ini */
     char *text;               /* text of the configuration; freed with mf_free */
     char *refused;  /* why it is not compared; freed with mf_free; NULL: it is compared */
-    int refused_as; /* the status of that error, before the first run; else MF_OK */
+    int refused_as; /* the status of that error */
     int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
     /* configured: train.steps; 0: train.epochs decides. steps: optimizer steps of each run;
      * with equal time it is 0 until the pilot runs have ended, else it is `configured` */
@@ -121,6 +121,7 @@ typedef struct mf_compare_router {
 typedef struct mf_compare {
     const mf_compare_spec *spec;
     mf_arena *arena;
+    const char *from; /* train.from, "": all runs begin with drawn weights */
     mf_compare_router *routers;
     int n_routers, baseline; /* index of the baseline */
     mf_quality by;           /* decided by the task */
@@ -203,6 +204,10 @@ typedef struct mf_compare_table {
 int mf_compare_judge(const mf_compare *c, mf_compare_table **ret);
 void mf_compare_table_free(mf_compare_table *t);
 const char *mf_verdict_name(mf_verdict v);
+/* The number of routers that the comparison lacks: those that were asked for by name, or whose
+ * plugin was refused, and are skipped. A router of "all" that does not fit the model is none,
+ * nor is one that diverged. *ret_first: the first of them, or NULL. */
+int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);

@@ -1,6 +1,7 @@
 /* Computes verdicts about routers from the results of their runs. Differences are always taken
  * between runs of the same seed. */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "lab/compare/compare_parts.h"
@@ -13,6 +14,20 @@ const char *mf_verdict_name(mf_verdict v)
 {
     static const char *const names[] = {"no difference shown", "better", "worse"};
     return names[v];
+}
+
+int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first)
+{
+    const bool named = c->spec->routers && strcmp(c->spec->routers, "all") != 0;
+    int n = 0;
+    *ret_first = NULL;
+    for (int i = 0; i < c->n_routers; i++) {
+        const mf_compare_router *r = &c->routers[i];
+        if (!r->refused || r->refused_as == MF_ENONFINITE) continue;
+        if (!named && r->refused_as != MF_EPLUGIN) continue;
+        if (n++ == 0) *ret_first = r;
+    }
+    return n;
 }
 
 /* ---- values ---- */

@@ -99,7 +99,10 @@ static int end(pool *p, mf_compare_router *r, mf_compare_run *run, int status)
         run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         mf_free(run->reason);
         run->reason = reason;
-        if (refusal(run, status) && !r->refused) r->refused = mf_strdup(reason);
+        if (refusal(run, status) && !r->refused) {
+            r->refused = mf_strdup(reason);
+            r->refused_as = run->status == 2 ? MF_ECONFIG : MF_EPLUGIN;
+        }
     }
     tell_ended(p, run);
     return keep_table(p);
@@ -257,6 +260,8 @@ static int fit_steps(mf_compare *c)
         if (r->refused || r->steps > 0) continue;
         if (r->pilot.state == MF_RUN_FAILED) {
             r->refused = mf_strf("its pilot failed: %s", r->pilot.reason);
+            r->refused_as =
+                r->pilot.status == mf_status_exit(MF_ENONFINITE) ? MF_ENONFINITE : MF_ERUN;
             if (!r->refused) rc = MF_ENOMEM;
             continue;
         }

@@ -130,6 +130,8 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     if (c->most > 0) mf_jw_kv_int(w, "most_seeds", c->most);
     if (!isnan(c->spec->delta)) mf_jw_kv_real(w, "delta", c->spec->delta);
     mf_jw_kv_bool(w, "complete", t->complete);
+    const mf_compare_router *first;
+    mf_jw_kv_int(w, "lacks", mf_compare_lacks(c, &first));
     mf_jw_kv_string(w, "out", c->spec->out);
     mf_jw_key(w, "rows");
     mf_jw_array(w);
@@ -207,6 +209,11 @@ static void print_head(const mf_compare_table *t, FILE *out)
     const mf_compare *c = t->of;
     const mf_compare_router *base = &c->routers[c->baseline];
     const int64_t steps = base->runs[0].result.steps;
+    const mf_compare_router *first;
+    const int lacks = mf_compare_lacks(c, &first);
+    if (lacks > 0)
+        fprintf(out, "INCOMPLETE: %d of %d routers skipped: %s%s, see below\n", lacks,
+                c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
     static const char *const words[] = {"task loss", "mean squared error", "accuracy",
                                         "loss in bits/byte"};
     fprintf(out, "%s of the validation split, %s is better; %d seed%s, %lld steps",

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/hint.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 
 typedef struct allowed {
     struct allowed *next;
@@ -21,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     mf_arena *arena;
     allowed *first, **last;
-    bool unsafe, restricted;
+    bool unsafe, restricted, remembers;
 } all = {.last = &all.first};
 
 void mf_plugin_allow_unsafe(bool allow)
@@ -48,6 +50,9 @@ static void restrict_to(bool restricted)
 
 void mf_plugin_restrict_paths(void)
 {
+    pthread_mutex_lock(&lock);
+    all.remembers = true;
+    pthread_mutex_unlock(&lock);
     restrict_to(true);
 }
 
@@ -81,17 +86,38 @@ void mf_plugin_allow_file(const char *path)
     free(real);
 }
 
-int mf_plugin_check_allowed(const struct stat *file, const char *what)
+/* The caller holds the lock. */
+static bool named(const struct stat *file)
+{
+    for (const allowed *a = all.first; a; a = a->next)
+        if (a->device == file->st_dev && a->inode == file->st_ino) return true;
+    return false;
+}
+
+int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const char *what,
+                            const char *path)
+{
+    char word[4200];
+    pthread_mutex_lock(&lock);
+    const bool may = !all.restricted || named(file);
+    pthread_mutex_unlock(&lock);
+    if (may || mf_trusted_has(id)) return MF_OK;
+    if (mf_error_code() == MF_EINPUT) mf_log(MF_LOG_WARN, "%s", mf_error_message());
+    const char *hint = mf_hint_text(MF_HINT_PATHS);
+    return mf_fail(
+        MF_EPLUGIN,
+        "only a configuration names it, which may come from anybody: expected %s%s%s", what,
+        hint, hint[0] != '\0' ? mf_shell_word(path, word, sizeof word) : "");
+}
+
+void mf_plugin_remember(const struct stat *file, const mf_code_id *id)
 {
     pthread_mutex_lock(&lock);
-    bool may = !all.restricted;
-    for (const allowed *a = all.first; a && !may; a = a->next)
-        may = a->device == file->st_dev && a->inode == file->st_ino;
+    const bool want = all.remembers && named(file);
     pthread_mutex_unlock(&lock);
-    if (may) return MF_OK;
-    return mf_fail(MF_EPLUGIN,
-                   "only a configuration names it, which may come from anybody: expected %s%s",
-                   what, mf_hint_text(MF_HINT_PATHS));
+    if (!want || mf_trusted_add(id) == MF_OK) return;
+    mf_log(MF_LOG_DEBUG, "%s is not remembered as trusted: %s", id->path, mf_error_message());
+    mf_error_clear();
 }
 
 bool mf_plugin_paths_allowed(void)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "plugin/load/file.h"
+#include "plugin/trusted.h"
 
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
@@ -20,9 +21,15 @@ void mf_plugin_restrict_paths(void);
 void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
 void mf_plugin_allow_paths(void);            /* ends the restriction */
 
-/* MF_OK, or MF_EPLUGIN for a file given by its path that nobody has allowed. what: "a plugin of
- * a plugin folder or a drop-in", for the message. */
-int mf_plugin_check_allowed(const struct stat *file, const char *what);
+/* MF_OK, or MF_EPLUGIN for a file given by its path that nobody has allowed, now or before
+ * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message;
+ * path: as the configuration gives it. */
+int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const char *what,
+                            const char *path);
+/* To be called for a file that was loaded: if mf_plugin_allow_file has allowed it, its bytes
+ * are trusted from now on. Without a home folder, and in programs that allow all paths without
+ * being asked, nothing is remembered. */
+void mf_plugin_remember(const struct stat *file, const mf_code_id *id);
 /* Whether all paths are allowed, and the i-th file that was allowed, NULL past the end: for
  * child processes, which read configurations of their own. */
 bool mf_plugin_paths_allowed(void);

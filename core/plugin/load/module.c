@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -38,12 +39,17 @@ const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_l
 }
 
 /* A file without the symbol is refused by its bytes: mapping it would run its constructors. */
-static int check_symbol(const char *path, int fd, const struct stat *st, const char *symbol)
+static int check_bytes(const char *path, bool as_given, int fd, const struct stat *st,
+                       const char *symbol, mf_code_id *id)
 {
     unsigned char *bytes;
     int rc = mf_plugin_file_read(path, fd, st, &bytes);
     if (rc != MF_OK) return rc;
-    if (!mf_symbols_export(bytes, (size_t)st->st_size, symbol))
+    if (as_given) {
+        *id = mf_code_id_of(bytes, (size_t)st->st_size, id->path);
+        rc = mf_plugin_check_allowed(st, id, "the name of a module in a plugin folder", path);
+    }
+    if (rc == MF_OK && !mf_symbols_export(bytes, (size_t)st->st_size, symbol))
         rc = mf_fail(MF_EPLUGIN, "no symbol %s", symbol);
     mf_free(bytes);
     return rc;
@@ -60,6 +66,21 @@ static int map(const char *path, const char *symbol, const void **ret)
     return *ret ? MF_OK : mf_fail(MF_EPLUGIN, "no symbol %s", symbol);
 }
 
+/* Maps a file that was checked, and keeps its table. */
+static int map_new(const char *path, const struct stat *st, const char *symbol,
+                   const void **ret)
+{
+    if (n_mapped == MOST) return mf_fail(MF_EDEP, "more than %d modules", MOST);
+    int rc = mf_plugin_file_same(path, st);
+    if (rc == MF_OK) rc = map(path, symbol, ret);
+    if (rc == MF_OK) rc = mf_plugin_file_same(path, st);
+    if (rc != MF_OK) return rc;
+    mapped[n_mapped].device = st->st_dev;
+    mapped[n_mapped].inode = st->st_ino;
+    mapped[n_mapped++].table = *ret;
+    return MF_OK;
+}
+
 /* Gives the file's table, which is mapped now or was mapped before. The caller holds
  * the lock. */
 static int load(const char *path, bool as_given, const char *symbol, const void **ret)
@@ -68,24 +89,20 @@ static int load(const char *path, bool as_given, const char *symbol, const void 
     int fd;
     int rc = mf_plugin_file_open(path, mf_plugin_trust(!as_given), &fd, &st);
     if (rc != MF_OK) return rc;
-    if (as_given) rc = mf_plugin_check_allowed(&st, "the name of a module in a plugin folder");
-    if (rc == MF_OK) rc = check_symbol(path, fd, &st, symbol);
+    char *real = realpath(path, NULL);
+    mf_code_id id = {.path = real};
+    rc = real ? check_bytes(path, as_given, fd, &st, symbol, &id)
+              : mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
     mf_io()->close(fd);
-    if (rc != MF_OK) return rc;
+    const void *table = NULL;
     for (int i = 0; i < n_mapped; i++)
-        if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino) {
-            *ret = mapped[i].table;
-            return MF_OK;
-        }
-    if (n_mapped == MOST) return mf_fail(MF_EDEP, "more than %d modules", MOST);
-    rc = mf_plugin_file_same(path, &st);
-    if (rc == MF_OK) rc = map(path, symbol, ret);
-    if (rc == MF_OK) rc = mf_plugin_file_same(path, &st);
-    if (rc != MF_OK) return rc;
-    mapped[n_mapped].device = st.st_dev;
-    mapped[n_mapped].inode = st.st_ino;
-    mapped[n_mapped++].table = *ret;
-    return MF_OK;
+        if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino)
+            table = mapped[i].table;
+    if (rc == MF_OK && !table) rc = map_new(path, &st, symbol, &table);
+    if (rc == MF_OK && as_given) mf_plugin_remember(&st, &id);
+    if (rc == MF_OK) *ret = table;
+    free(real);
+    return rc;
 }
 
 int mf_module_load(const char *path, bool as_given, const char *symbol, const void **ret)

@@ -31,6 +31,7 @@ typedef struct opened {
     const char *real, *name;
     struct stat st; /* when it was checked */
     char hash[33];  /* of the bytes that were checked */
+    mf_code_id id;  /* likewise, if the file did not come with the program */
     const char *host_names;
     int fd;
     bool tried; /* a child process has tried it without a crash */
@@ -72,7 +73,8 @@ static int have_arena(void)
 static int check_allowed(const mf_found *found, const opened *o)
 {
     if (!found->as_given) return MF_OK;
-    return mf_plugin_check_allowed(&o->st, "a plugin of a plugin folder or a drop-in");
+    return mf_plugin_check_allowed(&o->st, &o->id, "a plugin of a plugin folder or a drop-in",
+                                   found->path);
 }
 
 const void *mf_loaded_vtable(const mf_loaded *plugin)
@@ -166,7 +168,7 @@ static int set_paths(const char *path, opened *o)
 }
 
 /* Reads the file once, so that the hash is that of the bytes whose symbols were checked. */
-static int read_file(const char *path, opened *o)
+static int read_file(const char *path, bool own, opened *o)
 {
     unsigned char *bytes;
     int rc = mf_plugin_file_read(path, o->fd, &o->st, &bytes);
@@ -174,8 +176,10 @@ static int read_file(const char *path, opened *o)
     rc = mf_plugin_symbols(bytes, (size_t)o->st.st_size);
     mf_hash_bytes(bytes, (size_t)o->st.st_size, o->hash);
     o->host_names = mf_plugin_host_names(bytes, (size_t)o->st.st_size, all.arena);
+    if (rc == MF_OK) rc = set_paths(path, o);
+    if (rc == MF_OK && !own) o->id = mf_code_id_of(bytes, (size_t)o->st.st_size, o->real);
     mf_free(bytes);
-    return rc == MF_OK ? set_paths(path, o) : rc;
+    return rc;
 }
 
 /* Opens and checks a file and gives its record; a file that is already open keeps
@@ -199,7 +203,7 @@ static int open_file(const char *path, bool own, opened **ret)
         return MF_ENOMEM;
     }
     *o = (opened){.st = st, .fd = fd};
-    rc = read_file(path, o);
+    rc = read_file(path, own, o);
     if (rc != MF_OK) {
         mf_io()->close(fd);
         return rc;
@@ -342,6 +346,7 @@ static int load_file(const mf_found *found, const char *file, int line, const mf
     if (rc == MF_OK) rc = map_file(o, found->own);
     if (rc == MF_OK) rc = accept(o, found);
     if (rc != MF_OK) return refuse(rc, found->path, file, line);
+    if (found->as_given) mf_plugin_remember(&o->st, &o->id);
     *ret = o->plugin;
     return MF_OK;
 }

@@ -151,6 +151,35 @@ bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *r
     return true;
 }
 
+/* Whether the library's name is a path; true also if it is none that could be read. */
+static bool is_path(const image *m, uint64_t at)
+{
+    char c;
+    for (uint64_t i = 0; get_at(m, m->strings + at + i, &c, 1) && c != '/'; i++)
+        if (c == '\0') return false;
+    return true;
+}
+
+bool mf_symbols_move(const unsigned char *bytes, size_t size)
+{
+    image m = {.bytes = bytes, .size = size, .symbol = SYMBOL};
+    Elf64_Phdr p;
+    Elf64_Dyn d;
+    if (!get(&m, 0, &m.header, sizeof m.header)) return false;
+    read_dynamic(&m);
+    for (int i = 0; i < m.header.e_phnum && program_header(&m, i, &p); i++) {
+        if (p.p_type != PT_DYNAMIC) continue;
+        for (uint64_t k = 0; k + sizeof d <= p.p_filesz; k += sizeof d) {
+            if (!get(&m, p.p_offset + k, &d, sizeof d) || d.d_tag == DT_NULL) return true;
+            if (d.d_tag == DT_RPATH || d.d_tag == DT_RUNPATH || d.d_tag == DT_CONFIG ||
+                d.d_tag == DT_DEPAUDIT || d.d_tag == DT_AUDIT || d.d_tag == DT_AUXILIARY ||
+                d.d_tag == DT_FILTER || (d.d_tag == DT_NEEDED && is_path(&m, d.d_un.d_val)))
+                return false;
+        }
+    }
+    return true;
+}
+
 const char *mf_plugin_host_names(const unsigned char *bytes, size_t size, mf_arena *arena)
 {
     static const char first[] = "moefw host: ";

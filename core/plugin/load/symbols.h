@@ -21,6 +21,10 @@ bool mf_symbols_export(const unsigned char *bytes, size_t size, const char *symb
  * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else of it is judged. */
 bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret);
 
+/* Whether nothing that the dynamic linker loads for the file is looked for in a folder that the
+ * file names ($ORIGIN above all): then its bytes are the same code wherever it lies. */
+bool mf_symbols_move(const unsigned char *bytes, size_t size);
+
 /* The MF_HOST_NAMES of the headers with which the plugin was built, in the arena; NULL if the
  * file has none, or without memory. */
 const char *mf_plugin_host_names(const unsigned char *bytes, size_t size, mf_arena *arena);

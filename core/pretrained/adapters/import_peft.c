@@ -65,7 +65,9 @@ static int read_base(import *im)
     if (rc == MF_OK) rc = mf_record_need(im->onto, &im->record);
     if (rc == MF_OK)
         rc = mf_modules_list(im->record, im->old->model->store, im->arena, &modules, &n);
-    return rc == MF_OK ? mf_peft_read(im->folder, modules, n, im->arena, &im->peft) : rc;
+    return rc == MF_OK ? mf_peft_read(im->folder, im->record, im->old->model->store, modules, n,
+                                      im->arena, &im->peft)
+                       : rc;
 }
 
 /* ---- sites ---- */
@@ -101,7 +103,14 @@ static int place_weight(import *im, const mf_peft_change *c)
     static const char *const parts[] = {"attention.q", "attention.k", "attention.v"};
     const char *name = c->module->weight->name, *dot;
     if (c->module->layer >= 0 && (dot = strchr(name + 7, '.'))) name = dot + 1;
-    if (strcmp(name, "attention.out.weight") == 0) return place(im, c, "attention.o");
+    static const char *const whole[][2] = {{"attention.out.weight", "attention.o"},
+                                           {"attention.q.weight", "attention.q"},
+                                           {"attention.q_down.weight", "attention.q_a"},
+                                           {"attention.q_up.weight", "attention.q_b"},
+                                           {"attention.kv_down.weight", "attention.kv_a"},
+                                           {"attention.k_up.weight", "attention.kv_b"}};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(name, whole[i][0]) == 0) return place(im, c, whole[i][1]);
     if (strcmp(name, "attention.qkv.weight") != 0) return place(im, c, name);
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < 3; i++)
@@ -214,8 +223,8 @@ static int write_section(import *im, int section)
     if (rc == MF_OK)
         rc = set(im, mf_arena_strf(arena, "adapter.%s.alpha=%.17g", name, c->alpha));
     if (rc == MF_OK)
-        rc = set(im, mf_arena_strf(arena, "adapter.%s.rslora=%s", name,
-                                   c->rslora ? "yes" : "no"));
+        rc = set(im,
+                 mf_arena_strf(arena, "adapter.%s.rslora=%s", name, c->rslora ? "yes" : "no"));
     if (rc == MF_OK)
         rc = set(im, mf_arena_strf(arena, "adapter.%s.dropout=%.17g", name, im->peft.dropout));
     return rc;
@@ -224,9 +233,10 @@ static int write_section(import *im, int section)
 static int write_sections(import *im)
 {
     const int sections = number_sections(im);
-    im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 3) * sizeof *im->set);
+    im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 4) * sizeof *im->set);
     if (!im->set) return MF_ENOMEM;
     int rc = set(im, "train.freeze=*");
+    if (rc == MF_OK) rc = set(im, "train.lr=2e-4"); /* the usual rate of LoRA */
     if (rc == MF_OK) rc = set(im, mf_arena_strf(im->arena, "train.from=%s", im->onto));
     for (int i = 0; rc == MF_OK && i < sections; i++)
         rc = write_section(im, i);
@@ -239,12 +249,12 @@ static int open_new(import *im)
 {
     mf_config *c = NULL;
     mf_model_dims dims;
-    mf_session_options o = {
-        .training = true,
-        .no_data = true,
-        .dims = &dims,
-        .tokenizer_file = mf_exists(im->base->tokenizer) ? im->base->tokenizer : NULL,
-        .stored_file = im->base->stored};
+    mf_session_options o = {.training = true,
+                            .no_data = true,
+                            .dims = &dims,
+                            .tokenizer_file =
+                                mf_exists(im->base->tokenizer) ? im->base->tokenizer : NULL,
+                            .stored_file = im->base->stored};
     int rc = mf_provenance_read_dims(im->base->manifest, &dims);
     if (rc == MF_OK) rc = mf_config_load(im->base->config, im->n_set, im->set, &c);
     if (rc == MF_OK) rc = mf_session_open(c, &o, &im->session);
@@ -294,6 +304,7 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK)
         rc = run ? mf_rundir_create_at(run, &im->dir)
                  : mf_rundir_create("runs", "adapter", &im->dir);
+    if (rc == MF_OK) im->session->config->train.from = im->dir->path; /* and not the base's */
     if (rc == MF_OK) rc = mf_run_files_write(im->session, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK) rc = mf_record_copy(im->onto, im->dir->path);
@@ -324,7 +335,7 @@ static int report(const import *im, mf_import_report *ret)
 int mf_import_adapter(const char *folder, const char *onto, const char *run,
                       mf_import_report *ret)
 {
-    import im = {.folder = folder, .onto = onto, .arena = mf_arena_new()};
+import im = {.folder = folder, .onto = onto, .arena = mf_arena_new() };
     int rc = im.arena ? read_base(&im) : MF_ENOMEM;
     if (rc == MF_OK) rc = place_all(&im);
     if (rc == MF_OK) rc = write_sections(&im);

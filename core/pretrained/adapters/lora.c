@@ -17,7 +17,17 @@ mf_param *mf_lora_weight(const mf_model *m, int32_t layer, const char *site, mf_
     const char *part = strncmp(site, "attention.", 10) == 0 ? site + 10 : NULL;
     char name[256];
     *ret = (mf_rows){0};
-    if (part && strchr("qkv", part[0]) && part[1] == '\0') {
+    if (part && c->latent > 0 && strcmp(part, "o") != 0) {
+        static const char *const latent[][2] = {{"q", "attention.q.weight"},
+                                                {"q_a", "attention.q_down.weight"},
+                                                {"q_b", "attention.q_up.weight"},
+                                                {"kv_a", "attention.kv_down.weight"},
+                                                {"kv_b", "attention.k_up.weight"}};
+        for (size_t i = 0; i < sizeof latent / sizeof *latent; i++)
+            if (strcmp(part, latent[i][0]) == 0) site = latent[i][1];
+        if (strcmp(part, "kv_b") == 0)
+            ret->n = c->heads * (hd - c->rope_dims + mf_model_value_dim(c));
+    } else if (part && strchr("qkv", part[0]) && part[1] == '\0') {
         ret->from = part[0] == 'q' ? 0 : part[0] == 'k' ? q : q + kv;
         ret->n = part[0] == 'q' ? q : kv;
         site = "attention.qkv.weight";
@@ -104,6 +114,34 @@ int mf_lora_sites(const mf_model *m, mf_arena *arena, mf_lora_site **ret, int *r
     return rc;
 }
 
+/* The change of keys or values, of which a linear layer has rows head by head. MF_ENOMEM. */
+static int add_by_heads(const mf_model *m, const mf_lora_site *s, bool values, double sign)
+{
+    const mf_model_config *c = &m->config->model;
+    char name[256];
+    const int stem = (int)(strlen(s->weight->name) - strlen("k_up.weight"));
+    snprintf(name, sizeof name, "%.*s%s", stem, s->weight->name,
+             values ? "v_up.weight" : "k_up.weight");
+    const mf_param *p = mf_store_find(m->store, name);
+    float *w = p ? mf_param_edit(mf_store_find(m->store, name)) : NULL;
+    const int64_t H = c->heads, v = mf_model_value_dim(c), n = s->change.rows.n / H - v,
+                  rows = values ? v : n, r = s->change.rank;
+    float *b = mf_alloc((size_t)(H * rows * r), sizeof *b);
+    if (!w || !b) {
+        mf_free(b);
+        return MF_ENOMEM;
+    }
+    for (int64_t h = 0; h < H; h++)
+        memcpy(b + h * rows * r, s->change.b + (h * (n + v) + (values ? n : 0)) * r,
+               (size_t)(rows * r) * sizeof *b);
+    mf_low_rank part = s->change;
+    part.rows = (mf_rows){.n = H * rows};
+    part.b = b;
+    mf_low_rank_add(&part, sign, H * rows, w);
+    mf_free(b);
+    return MF_OK;
+}
+
 int mf_lora_merge(mf_model *m, double sign)
 {
     mf_arena *arena = mf_arena_new();
@@ -111,6 +149,11 @@ int mf_lora_merge(mf_model *m, double sign)
     int n = 0, rc = arena ? mf_lora_sites(m, arena, &sites, &n) : MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < n; i++) {
         const mf_shape *s = &sites[i].weight->shape;
+        if (sites[i].change.rows.n > s->dim[s->rank - 2]) {
+            rc = add_by_heads(m, &sites[i], false, sign);
+            if (rc == MF_OK) rc = add_by_heads(m, &sites[i], true, sign);
+            continue;
+        }
         float *w = mf_param_edit(sites[i].weight);
         if (!w) rc = MF_ENOMEM;
         if (w) mf_low_rank_add(&sites[i].change, sign, s->dim[s->rank - 2], w);

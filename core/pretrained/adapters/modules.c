@@ -56,8 +56,9 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The rows of the weight that a rule means; false: they have no simple order. */
-static bool rows_of(const list *l, const mf_family_rule *r, const mf_param *p, mf_rows *ret)
+/* The rows of the weight that a rule means. second: rows of its second weight. */
+static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, int64_t second,
+                    mf_rows *ret)
 {
     const mf_keys *k = &l->record->keys;
     const int64_t rows = p->shape.dim[p->shape.rank - 2], q = k->heads * k->head_dim,
@@ -84,10 +85,10 @@ static bool rows_of(const list *l, const mf_family_rule *r, const mf_param *p, m
     case MF_PART_PAIRS:
         ret->pairs = rows / 2;
         break;
-    case MF_PART_HEADS:
-        return false;
+    case MF_PART_HEADS: /* with those of the second weight, head by head */
+        ret->n = rows + second;
+        break;
     }
-    return true;
 }
 
 /* Separates the last part of a name. */
@@ -105,11 +106,15 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
     expand(r->ours, layer, ours);
     mf_param *p = mf_store_find(l->store, ours);
     mf_peft_module m = {.weight = p, .layer = strstr(r->ours, "{l}") ? (int32_t)layer : -1};
-    if (!p || p->shape.rank < 2 || p->buffer || !rows_of(l, r, p, &m.rows)) return MF_OK;
+    if (!p || p->shape.rank < 2 || p->buffer) return MF_OK;
+    const mf_param *other = NULL;
+    if (r->part == MF_PART_HEADS) {
+        expand(r->more, layer, name);
+        other = mf_store_find(l->store, name);
+        if (!other) return MF_OK;
+    }
+    rows_of(l, r, p, other ? other->shape.dim[0] : 0, &m.rows);
     if (m.layer < 0 && strncmp(ours, "head.", 5) != 0) return MF_OK;
-    if (m.layer >= 0 && strstr(ours, ".attention.") &&
-        !ends_with(ours, ".attention.qkv.weight") && !ends_with(ours, ".attention.out.weight"))
-        return MF_OK;
     const bool single = strstr(r->theirs, "{e}") != NULL;
     m.experts = p->shape.rank == 3 ? p->shape.dim[0] : 1;
     m.inputs = p->shape.dim[p->shape.rank - 1];
@@ -129,11 +134,9 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
         cut_end(name, ".weight");
         if (ends_with(ours, ".router.weight")) m.parameter = "weight";
     }
-    m.name = mf_arena_strf(l->arena, "%s%s",
-                           l->record->family->prefix && m.layer >= 0
-                               ? l->record->family->prefix
-                               : "",
-                           name);
+    m.name = mf_arena_strf(
+        l->arena, "%s%s",
+        l->record->family->prefix && m.layer >= 0 ? l->record->family->prefix : "", name);
     if (!m.name || l->n == l->room) return MF_ENOMEM;
     /* Tables have one rule for each way in which files are made. */
     for (int i = 0; i < l->n; i++)

@@ -27,10 +27,12 @@ typedef struct mf_peft {
     double dropout;
 } mf_peft;
 
-/* Reads an adapter for the modules [n]. The arena owns the result. MF_EINPUT with file, key or
- * tensor named if it is no LoRA adapter, if it needs what lora cannot do, or if a tensor
- * belongs to no module, has another shape or no partner; MF_EIO, MF_ENOMEM. */
-int mf_peft_read(const char *folder, const mf_peft_module *modules, int n, mf_arena *arena,
-                 mf_peft *ret);
+/* Reads an adapter for the modules [n] of a run with this record and store, whose weights
+ * those of the base that the file repeats must be (record NULL: it must repeat none). The
+ * arena owns the result. MF_EINPUT with file, key or tensor named if it is no LoRA adapter,
+ * if it needs what lora cannot do, or if a tensor belongs to no module, has another shape
+ * or no partner; MF_EIO, MF_ENOMEM. */
+int mf_peft_read(const char *folder, const mf_record *record, const mf_store *store,
+                 const mf_peft_module *modules, int n, mf_arena *arena, mf_peft *ret);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "pretrained/adapters/pattern.h"
 #include "pretrained/weights/values.h"
 
 enum { CONFIG_MAX = 16 << 20, FITS_MAX = 8 };
@@ -23,6 +24,8 @@ typedef struct reader {
     mf_st_file *file;
     const mf_peft_module *modules;
     int n_modules;
+    const mf_record *record;
+    const mf_store *store;
     mf_arena *arena;
     mf_peft *out;
     int version; /* 1000 major + minor of PEFT; 0: unknown */
@@ -50,10 +53,16 @@ static bool is_set(const mf_json *config, const char *key)
 
 static int judge_config(const reader *x)
 {
-    static const char *const refused[] = {
-        "use_dora",         "lora_bias",     "use_qalora",         "use_bdlora",
-        "modules_to_save",  "arrow_config",  "layer_replication",  "trainable_token_indices",
-        "alora_invocation_tokens", NULL};
+    static const char *const refused[] = {"use_dora",
+                                          "lora_bias",
+                                          "use_qalora",
+                                          "use_bdlora",
+                                          "modules_to_save",
+                                          "arrow_config",
+                                          "layer_replication",
+                                          "trainable_token_indices",
+                                          "alora_invocation_tokens",
+                                          NULL};
     static const char *const starts[] = {"pissa", "olora", "corda", "loftq", NULL};
     const char *type = mf_json_string(mf_json_get(x->config, "peft_type"), NULL),
                *bias = mf_json_string(mf_json_get(x->config, "bias"), NULL),
@@ -96,37 +105,46 @@ static int read_config(reader *x)
     return MF_OK;
 }
 
-/* Whether a key of a pattern means a module: its whole name, or its last parts. */
-static bool means(const char *key, const char *module)
+/* The number that a pattern gives a module, else the key of all modules: the first
+ * key that means it. For a parameter that is the module with the parameter's name
+ * behind. NaN: no number. */
+static int pattern_or(const reader *x, const mf_peft_module *m, const char *pattern,
+                      const char *usual, double *ret)
 {
-    const size_t n = strlen(module), m = strlen(key);
-    if (m > n || strcmp(module + n - m, key) != 0) return false;
-    return m == n || module[n - m - 1] == '.';
+    const mf_json *patterns = mf_json_get(x->config, pattern), *v;
+    const char *key;
+    char whole[MF_PATTERN_TEXT], where[4096];
+    bool means = false;
+    snprintf(whole, sizeof whole, "%s%s%s", m->name, m->parameter ? "." : "",
+             m->parameter ? m->parameter : "");
+    snprintf(where, sizeof where, "%s: %s", x->config_path, pattern);
+    *ret = mf_json_real_or_nan(x->config, usual);
+    for (size_t i = 0; !means && mf_json_member(patterns, i, &key, &v); i++) {
+        const int rc = mf_pattern_means(where, key, whole, &means);
+        if (rc != MF_OK) return rc;
+        if (means && !mf_json_real(v, ret)) *ret = (double)NAN;
+    }
+    return MF_OK;
 }
 
-/* The alpha of a module: of alpha_pattern, else lora_alpha. */
 static int read_alpha(const reader *x, const mf_peft_module *m, double *ret)
 {
-    const mf_json *patterns = mf_json_get(x->config, "alpha_pattern"), *v;
-    const char *key;
-    *ret = mf_json_real_or_nan(x->config, "lora_alpha");
-    for (size_t i = 0; mf_json_member(patterns, i, &key, &v); i++) {
-        const char *plain = key[0] == '^' ? key + 1 : key;
-        char whole[1024];
-        snprintf(whole, sizeof whole, "%s.%s", m->name, m->parameter ? m->parameter : "");
-        if (strpbrk(plain, "*+?()[]{}|\\$^"))
-            return mf_fail(MF_EINPUT,
-                           "%s: alpha_pattern '%s': expected the end of a module's name, not a "
-                           "regular expression",
-                           x->config_path, key);
-        if (!means(plain, m->name) && !means(plain, whole)) continue;
-        if (!mf_json_real(v, ret)) *ret = (double)NAN;
-        break;
-    }
+    const int rc = pattern_or(x, m, "alpha_pattern", "lora_alpha", ret);
+    if (rc != MF_OK) return rc;
     if (!isfinite(*ret) || *ret < 0 || *ret > 1e6)
         return mf_fail(MF_EINPUT, "%s: lora_alpha of %s: expected a number from 0 to 1000000",
                        x->config_path, m->name);
     return MF_OK;
+}
+
+/* Checks that the rank of the tensors is that of the configuration, by which PEFT divides. */
+static int judge_rank(const reader *x, const mf_peft_module *m, int64_t rank, const char *name)
+{
+    double said;
+    const int rc = pattern_or(x, m, "rank_pattern", "r", &said);
+    if (rc != MF_OK || isnan(said) || said == (double)rank) return rc;
+    return mf_fail(MF_EINPUT, "%s: tensor '%s' has rank %lld, but " MF_PEFT_CONFIG " says %g",
+                   x->weights_path, name, (long long)rank, said);
 }
 
 /* ---- tensors ---- */
@@ -186,14 +204,20 @@ static int choose(const reader *x, const char *name, const char *module, const m
     return MF_OK;
 }
 
+static int judge_type(const reader *x, const mf_st_tensor *t)
+{
+    if (t->dtype == MF_ST_F32 || t->dtype == MF_ST_F16 || t->dtype == MF_ST_BF16) return MF_OK;
+    return mf_fail(MF_EINPUT, "%s: tensor '%s': expected F32, F16 or BF16, found %s",
+                   x->weights_path, t->name, t->dtype_name);
+}
+
 static int read_values(const reader *x, const mf_st_tensor *t, float **ret)
 {
     static const mf_family_rule rule = {"", "", MF_PART_ALL, 0, NULL};
     const mf_place place = {
         .rule = &rule, .rank = 1, .size = {(int64_t)t->count}, .stride = {1}};
-    if (t->dtype != MF_ST_F32 && t->dtype != MF_ST_F16 && t->dtype != MF_ST_BF16)
-        return mf_fail(MF_EINPUT, "%s: tensor '%s': expected F32, F16 or BF16, found %s",
-                       x->weights_path, t->name, t->dtype_name);
+    const int rc = judge_type(x, t);
+    if (rc != MF_OK) return rc;
     const mf_source from = {.form = MF_FORM_PLAIN, .file = {x->file}, .tensor = {t}};
     float *v = mf_alloc((size_t)t->count, sizeof *v);
     *ret = v;
@@ -241,7 +265,8 @@ static int add(reader *x, const fit *f, const mf_st_tensor *a, const mf_st_tenso
     if (c->change.rank > 65536)
         return mf_fail(MF_EINPUT, "%s: tensor '%s': expected a rank of at most 65536",
                        x->weights_path, a->name);
-    int rc = read_alpha(x, m, &c->change.alpha);
+    int rc = judge_rank(x, m, c->change.rank, a->name);
+    if (rc == MF_OK) rc = read_alpha(x, m, &c->change.alpha);
     if (rc == MF_OK) rc = read_values(x, a, &ta);
     if (rc == MF_OK) rc = read_values(x, b, &tb);
     if (rc == MF_OK) rc = arrange(x, f, ta, tb, &c->change);
@@ -259,15 +284,62 @@ static bool cut_end(char *name, const char *end)
     return true;
 }
 
+/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must be what
+ * the base has. *ret_is: the tensor is one. */
+static int compare_base(const reader *x, const mf_st_tensor *t, bool *ret_is)
+{
+    static const char end[] = ".weight";
+    char name[MF_ST_NAME_MAX], found[MF_ST_NAME_MAX];
+    *ret_is = false;
+    if (!x->record) return MF_OK;
+    const mf_family *f = x->record->family;
+    snprintf(name, sizeof name, "%s", t->name);
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || !cut_end(name, end)) return MF_OK;
+    cut_end(name, nested);
+    const char *module = name + sizeof prefix - 1;
+    if (f->prefix && strncmp(module, f->prefix, strlen(f->prefix)) == 0)
+        module += strlen(f->prefix);
+    for (const mf_family_rule *r = f->rules; r->theirs; r++) {
+        const size_t n = strlen(module);
+        mf_place p;
+        bool same = false;
+        if (!r->ours || strchr(r->theirs, '{') || strncmp(r->theirs, module, n) != 0 ||
+            strcmp(r->theirs + n, end) != 0)
+            continue;
+        const int found_rc = mf_place_find(&x->record->keys, r, x->store, 0, &p, found);
+        if (found_rc != MF_OK || !p.param) continue;
+        for (int d = 0; d < p.rank; d++)
+            if (t->rank != p.rank || t->shape[d] != p.size[d])
+                return mf_fail(MF_EINPUT,
+                               "%s: tensor '%s' has another shape than that of the base",
+                               x->weights_path, t->name);
+        const mf_source from = {.form = MF_FORM_PLAIN, .file = {x->file}, .tensor = {t}};
+        float *const values[2] = {mf_values_of(p.param), NULL};
+        int rc = values[0] ? judge_type(x, t) : MF_ENOMEM;
+        if (rc == MF_OK) rc = mf_values_compare(&from, &p, values, &same);
+        if (rc == MF_OK && !same)
+            rc = mf_fail(
+                MF_EINPUT,
+                "%s: tensor '%s' differs from the weight of the base: expected the base "
+                "that the adapter was trained on, or an adapter that changes no weights",
+                x->weights_path, t->name);
+        *ret_is = true;
+        return rc;
+    }
+    return MF_OK;
+}
+
 static int read_pair(reader *x, const mf_st_tensor *a)
 {
+    bool base;
+    const int base_rc = compare_base(x, a, &base);
+    if (base_rc != MF_OK || base) return base_rc;
     char name[MF_ST_NAME_MAX], other[MF_ST_NAME_MAX + 16];
     fit f = {0};
     snprintf(name, sizeof name, "%s", a->name);
     if (strncmp(name, prefix, sizeof prefix - 1) != 0 ||
         (!cut_end(name, end_a) && !cut_end(name, end_b)))
-        return mf_fail(MF_EINPUT,
-                       "%s: tensor '%s' is unknown: expected %sMODULE%s or MODULE%s",
+        return mf_fail(MF_EINPUT, "%s: tensor '%s' is unknown: expected %sMODULE%s or MODULE%s",
                        x->weights_path, a->name, prefix, end_a, end_b);
     snprintf(other, sizeof other, "%s%s", name, end_a);
     const mf_st_tensor *first = mf_st_find(x->file, other);
@@ -298,14 +370,16 @@ static int read_tensors(reader *x)
     return rc;
 }
 
-int mf_peft_read(const char *folder, const mf_peft_module *modules, int n, mf_arena *arena,
-                 mf_peft *ret)
+int mf_peft_read(const char *folder, const mf_record *record, const mf_store *store,
+                 const mf_peft_module *modules, int n, mf_arena *arena, mf_peft *ret)
 {
     *ret = (mf_peft){0};
     reader x = {.config_path = mf_arena_strf(arena, "%s/" MF_PEFT_CONFIG, folder),
                 .weights_path = mf_arena_strf(arena, "%s/" MF_PEFT_WEIGHTS, folder),
                 .modules = modules,
                 .n_modules = n,
+                .record = record,
+                .store = store,
                 .arena = arena,
                 .out = ret};
     int rc = x.config_path && x.weights_path ? read_config(&x) : MF_ENOMEM;

@@ -279,6 +279,29 @@ static int write_weights(writer *x)
     return rc;
 }
 
+/* Tells what PEFT would not load. For families of experts it takes each target that ends as
+ * those of experts do for the experts, so linear layers of dense blocks and shared experts
+ * stay without their changes, and only a warning of missing keys says so. */
+static void warn(const writer *x)
+{
+    static const char *const ends[] = {".gate_proj", ".up_proj", ".down_proj"};
+    for (int i = 0; x->record->family->peft_takes_experts && i < x->n; i++) {
+        const mf_peft_module *m = x->changes[i].module;
+        const char *dot = strrchr(m->name, '.');
+        bool takes = false;
+        for (int k = 0; dot && k < 3; k++)
+            takes = takes || strcmp(dot, ends[k]) == 0;
+        if (m->parameter || !takes) continue;
+        mf_log(MF_LOG_WARN,
+               "%s: PEFT " MF_PEFT_VERSION
+               " takes this target for the experts of %s and does not "
+               "load its change; 'moefw import --onto' does, and 'export hf' adds it to the "
+               "weights",
+               m->name, x->record->family->name);
+        return;
+    }
+}
+
 static int write_folder(void *arg, const char *to)
 {
     writer *x = arg;
@@ -300,6 +323,7 @@ int mf_export_peft(const char *run, const char *folder, int64_t *ret_tensors)
     if (rc == MF_OK && !(x.arena = mf_arena_new())) rc = MF_ENOMEM;
     if (rc == MF_OK) rc = collect(&x);
     if (rc == MF_OK) rc = mf_write_beside(folder, write_folder, &x);
+    if (rc == MF_OK) warn(&x);
     if (rc == MF_OK) *ret_tensors = x.tensors;
     mf_arena_free(x.arena);
     mf_record_free(x.record);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "pretrained/quantized.h"
 
 extern const mf_family mf_family_bert, mf_family_deepseek_v2, mf_family_deepseek_v3,
     mf_family_gpt2, mf_family_gpt_oss, mf_family_llama, mf_family_mixtral, mf_family_olmoe,
@@ -24,8 +25,9 @@ const mf_family *const mf_families[] = {&mf_family_bert,
 
 enum { NAMES_MAX = 64, LIST_MAX = 512 };
 
-static int unknown(const char *path, const char *type)
+static int unknown(const char *path, const char *type, const mf_json *config)
 {
+    char other[512];
     const char *names[NAMES_MAX + 1];
     char list[LIST_MAX] = "";
     size_t at = 0;
@@ -41,6 +43,12 @@ static int unknown(const char *path, const char *type)
     if (!type)
         return mf_fail(MF_EINPUT, "%s: expected a text \"model_type\", one of %s", path, list);
     const char *near = mf_nearest(type, names);
+    if (mf_family_nearest(config, type, other, sizeof other) && (!near || strchr(other, ',')))
+        return mf_fail(
+            MF_EINPUT,
+            "%s: model_type: expected one of %s, found '%.64s'; the nearest architecture "
+            "is %s",
+            path, list, type, other);
     return mf_fail(MF_EINPUT, "%s: model_type: expected one of %s, found '%.64s'%s%s%s", path,
                    list, type, near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
 }
@@ -54,28 +62,15 @@ int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
                 *ret = mf_families[i];
                 return MF_OK;
             }
-    return unknown(path, type);
-}
-
-/* Refuses weights of a form that is not read. */
-static void judge_quantization(mf_keys *k)
-{
-    const mf_json *q = mf_json_get(k->json, "quantization_config");
-    const char *method = mf_json_string(mf_json_get(q, "quant_method"), NULL),
-               *format = mf_json_string(mf_json_get(q, "checkpoint_format"), NULL);
-    if (!mf_keys_has(k, "quantization_config")) return;
-    if (method && strcmp(method, "mxfp4") == 0) return;
-    if (!method || strcmp(method, "gptq") != 0 || (format && strcmp(format, "gptq") != 0) ||
-        mf_json_int_or_0(q, "bits") != 4)
-        mf_keys_refuse(k, "quantization_config",
-                       "expected quant_method mxfp4, or gptq of 4 bits in format gptq");
+    return unknown(path, type, config);
 }
 
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
-    *ret = (mf_keys){.path = path, .json = config, .arena = arena};
-    judge_quantization(ret);
+    *ret =
+        (mf_keys){.path = path, .json = config, .arena = arena, .defaults = family->defaults};
+    mf_quantized_judge(ret);
     family->settings(ret);
     mf_keys_set(ret, "train.batch=1");
     mf_keys_set(ret, "train.dtype=f32");

@@ -50,10 +50,9 @@ static void settings(mf_keys *k)
     k->head_dim = k->dim / k->heads;
     k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
     const char *activation = mf_keys_is(k, "hidden_act", "gelu_new") ? "gelu_tanh" : "gelu";
-    mf_keys_expect_text(k, "hidden_act", "gelu", "gelu|gelu_new");
-    mf_keys_expect_text(k, "position_embedding_type", "absolute", "absolute");
-    if (mf_keys_bool_or(k, "is_decoder", false))
-        mf_keys_refuse(k, "is_decoder", "expected false");
+    mf_keys_expect_text(k, "hidden_act", "gelu|gelu_new");
+    mf_keys_expect_text(k, "position_embedding_type", "absolute");
+    if (mf_keys_bool(k, "is_decoder")) mf_keys_refuse(k, "is_decoder", "expected false");
     mf_keys_set(k, "model.dim=%lld", (long long)k->dim);
     mf_keys_set(k, "model.layers=%lld", (long long)k->layers);
     mf_keys_set(k, "model.heads=%lld", (long long)k->heads);
@@ -61,10 +60,11 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.vocab=%lld", (long long)k->vocab);
     mf_keys_set(k, "model.norm=layernorm");
     mf_keys_set(k, "model.norm_place=post");
-    mf_keys_set(k, "model.norm_eps=%.17g", mf_keys_real_or(k, "layer_norm_eps", 1e-12));
+    mf_keys_set(k, "model.norm_eps=%.17g", mf_keys_real(k, "layer_norm_eps"));
     mf_keys_set(k, "model.position=learned");
+    mf_keys_set(k, "model.positions=%lld", (long long)k->seq);
     mf_keys_set(k, "model.token_types=%lld",
-                (long long)mf_keys_int_or(k, "type_vocab_size", 2, 1, 4096));
+                (long long)mf_keys_int(k, "type_vocab_size", 1, 4096));
     mf_keys_set(k, "model.embed_norm=yes");
     mf_keys_set(k, "model.attention_bias=yes");
     mf_keys_set(k, "model.attention_out_bias=yes");
@@ -117,5 +117,9 @@ static const mf_family_rule rules[] = {
     MF_RULES_END};
 
 static const char *const types[] = {"bert", NULL};
-const mf_family mf_family_bert = {
-    .name = "bert", .types = types, .prefix = "bert.", .rules = rules, .settings = settings};
+const mf_family mf_family_bert = {.name = "bert",
+                                  .types = types,
+                                  .prefix = "bert.",
+                                  .rules = rules,
+                                  .defaults = mf_defaults_bert,
+                                  .settings = settings};

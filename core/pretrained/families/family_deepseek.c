@@ -5,17 +5,17 @@
 
 #include <math.h>
 
-static void attention(mf_keys *k)
+/* turns: rotated pairs are neighbours in a head. */
+static void attention(mf_keys *k, bool turns)
 {
     const int64_t plain = mf_keys_int(k, "qk_nope_head_dim", 1, 65536),
                   rope = mf_keys_int(k, "qk_rope_head_dim", 2, 65536);
     double softmax;
     k->head_dim = plain + rope;
-    mf_keys_rope(k, 1e4, &softmax);
+    mf_keys_rope(k, &softmax);
     mf_keys_set(k, "model.head_dim=%lld", (long long)k->head_dim);
     mf_keys_set(k, "model.rope_dims=%lld", (long long)rope);
-    mf_keys_set(k, "model.rope_half=%s",
-                mf_keys_bool_or(k, "rope_interleave", true) ? "no" : "yes");
+    mf_keys_set(k, "model.rope_half=%s", turns ? "no" : "yes");
     mf_keys_set(k, "model.latent=%lld", (long long)mf_keys_int(k, "kv_lora_rank", 1, 65536));
     mf_keys_set(k, "model.latent_q=%lld",
                 (long long)mf_keys_int_or(k, "q_lora_rank", 0, 0, 65536));
@@ -24,17 +24,18 @@ static void attention(mf_keys *k)
         mf_keys_set(k, "model.attention_scale=%.17g", softmax / sqrt((double)k->head_dim));
     if (k->kv_heads != k->heads)
         mf_keys_refuse(k, "num_key_value_heads", "expected num_attention_heads");
-    if (mf_keys_bool_or(k, "attention_bias", false))
+    if (mf_keys_bool(k, "attention_bias"))
         mf_keys_refuse(k, "attention_bias", "expected false");
 }
 
-static void blocks(mf_keys *k)
+/* experts: the key of their number. */
+static void blocks(mf_keys *k, const char *experts)
 {
     const int64_t dense = mf_keys_int_or(k, "first_k_dense_replace", 0, 0, k->layers),
                   width = mf_keys_int(k, "moe_intermediate_size", 1, 1048576),
                   shared = mf_keys_int_or(k, "n_shared_experts", 0, 0, 64),
                   top_k = mf_keys_int(k, "num_experts_per_tok", 1, 4096);
-    k->experts = mf_keys_int(k, "n_routed_experts|num_local_experts", 1, 4096);
+    k->experts = mf_keys_int(k, experts, 1, 4096);
     if (mf_keys_int_or(k, "moe_layer_freq", 1, 1, 1024) != 1)
         mf_keys_refuse(k, "moe_layer_freq", "expected 1");
     if (dense > 0) mf_keys_set(k, "model.dense_layers=0-%lld", (long long)dense - 1);
@@ -59,31 +60,33 @@ static void groups(mf_keys *k)
 
 static void settings2(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-6);
-    attention(k);
-    blocks(k);
-    mf_keys_expect_text(k, "scoring_func", "softmax", "softmax");
-    mf_keys_expect_text(k, "topk_method", "greedy", "greedy|group_limited_greedy");
+    mf_keys_decoder(k);
+    attention(k, true);
+    blocks(k, "num_experts|n_routed_experts");
+    mf_keys_expect_text(k, "scoring_func", "softmax");
+    mf_keys_expect_text(k, "topk_method", "greedy|group_limited_greedy");
     if (mf_keys_bool_or(k, "norm_topk_prob", false))
         mf_keys_refuse(k, "norm_topk_prob", "expected false");
     mf_keys_set(k, "router.plugin=linear");
     mf_keys_set(k, "moe.renormalize=no");
-    mf_keys_set(k, "moe.gate_scale=%.17g", mf_keys_real_or(k, "routed_scaling_factor", 1));
+    mf_keys_set(k, "moe.gate_scale=%.17g", mf_keys_real(k, "routed_scaling_factor"));
     if (mf_keys_is(k, "topk_method", "group_limited_greedy")) groups(k);
 }
 
 static void settings3(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-6);
-    attention(k);
-    blocks(k);
-    mf_keys_expect_text(k, "scoring_func", "sigmoid", "sigmoid");
-    mf_keys_expect_text(k, "topk_method", "noaux_tc", "noaux_tc");
+    mf_keys_decoder(k);
+    attention(k, mf_keys_bool_or(k, "rope_interleave", false));
+    blocks(k, "num_local_experts|n_routed_experts");
+    mf_keys_expect_text(k, "scoring_func", "sigmoid");
+    mf_keys_expect_text(k, "topk_method", "noaux_tc");
     mf_keys_set(k, "router.plugin=sigmoid_bias");
+    mf_keys_set(
+        k, "router.rate=0"); /* the bias of the trained model stays until someone says so */
     groups(k);
     mf_keys_set(k, "router.renormalize=%s",
-                mf_keys_bool_or(k, "norm_topk_prob", true) ? "yes" : "no");
-    mf_keys_set(k, "router.scale=%.17g", mf_keys_real_or(k, "routed_scaling_factor", 2.5));
+                mf_keys_bool_or(k, "norm_topk_prob", false) ? "yes" : "no");
+    mf_keys_set(k, "router.scale=%.17g", mf_keys_real(k, "routed_scaling_factor"));
 }
 
 static const mf_family_rule rules[] = {
@@ -115,9 +118,17 @@ static const mf_family_rule rules[] = {
      MF_PART_ALL, 0, NULL},
     MF_RULES_END};
 
-static const char *const types2[] = {"deepseek_v2", NULL},
-                         *const types3[] = {"deepseek_v3", NULL};
-const mf_family mf_family_deepseek_v2 = {
-    .name = "deepseek_v2", .types = types2, .rules = rules, .settings = settings2};
-const mf_family mf_family_deepseek_v3 = {
-    .name = "deepseek_v3", .types = types3, .rules = rules, .settings = settings3};
+static const char *const types2[] = {"deepseek_v2", NULL}, *const types3[] = {"deepseek_v3",
+                                                                              NULL};
+const mf_family mf_family_deepseek_v2 = {.name = "deepseek_v2",
+                                         .peft_takes_experts = true,
+                                         .types = types2,
+                                         .rules = rules,
+                                         .defaults = mf_defaults_deepseek_v2,
+                                         .settings = settings2};
+const mf_family mf_family_deepseek_v3 = {.name = "deepseek_v3",
+                                         .peft_takes_experts = true,
+                                         .types = types3,
+                                         .rules = rules,
+                                         .defaults = mf_defaults_deepseek_v3,
+                                         .settings = settings3};

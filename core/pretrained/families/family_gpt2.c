@@ -5,17 +5,16 @@
 static void settings(mf_keys *k)
 {
     k->vocab = mf_keys_int(k, "vocab_size", 1, 16777216);
-    k->dim = mf_keys_int(k, "n_embd", 1, 65536);
-    k->layers = mf_keys_int(k, "n_layer", 1, 1024);
-    k->heads = k->kv_heads = mf_keys_int(k, "n_head", 1, 1024);
+    k->dim = mf_keys_int(k, "hidden_size|n_embd", 1, 65536);
+    k->layers = mf_keys_int(k, "num_hidden_layers|n_layer", 1, 1024);
+    k->heads = k->kv_heads = mf_keys_int(k, "num_attention_heads|n_head", 1, 1024);
     k->head_dim = k->dim / k->heads;
-    k->seq = mf_keys_int(k, "n_positions", 1, 1048576);
-    k->tied = mf_keys_bool_or(k, "tie_word_embeddings", true);
+    k->seq = mf_keys_int(k, "max_position_embeddings|n_positions", 1, 1048576);
+    k->tied = mf_keys_bool(k, "tie_word_embeddings");
     const int64_t hidden = mf_keys_int_or(k, "n_inner", 4 * k->dim, 1, 1048576);
     const bool exact = mf_keys_is(k, "activation_function", "gelu");
-    mf_keys_expect_text(k, "activation_function", "gelu_new",
-                        "gelu_new|gelu_pytorch_tanh|gelu");
-    if (mf_keys_bool_or(k, "add_cross_attention", false))
+    mf_keys_expect_text(k, "activation_function", "gelu_new|gelu_pytorch_tanh|gelu");
+    if (mf_keys_bool(k, "add_cross_attention"))
         mf_keys_refuse(k, "add_cross_attention", "expected false");
     mf_keys_set(k, "model.task=lm");
     mf_keys_set(k, "model.dim=%lld", (long long)k->dim);
@@ -25,14 +24,14 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.vocab=%lld", (long long)k->vocab);
     mf_keys_set(k, "model.norm=layernorm");
     mf_keys_set(k, "model.norm_place=pre");
-    mf_keys_set(k, "model.norm_eps=%.17g", mf_keys_real_or(k, "layer_norm_epsilon", 1e-5));
+    mf_keys_set(k, "model.norm_eps=%.17g", mf_keys_real(k, "layer_norm_epsilon"));
     mf_keys_set(k, "model.position=learned");
+    mf_keys_set(k, "model.positions=%lld", (long long)k->seq);
     mf_keys_set(k, "model.attention_bias=yes");
     mf_keys_set(k, "model.attention_out_bias=yes");
     mf_keys_set(k, "model.tie_embeddings=%s", k->tied ? "yes" : "no");
-    if (!mf_keys_bool_or(k, "scale_attn_weights", true))
-        mf_keys_set(k, "model.attention_scale=1");
-    if (mf_keys_bool_or(k, "scale_attn_by_inverse_layer_idx", false))
+    if (!mf_keys_bool(k, "scale_attn_weights")) mf_keys_set(k, "model.attention_scale=1");
+    if (mf_keys_bool(k, "scale_attn_by_inverse_layer_idx"))
         mf_keys_set(k, "model.attention_scale_by_layer=yes");
     mf_keys_set(k, "model.ffn_activation=%s", exact ? "gelu" : "gelu_tanh");
     mf_keys_set(k, "model.ffn_hidden=%lld", (long long)hidden);
@@ -71,4 +70,5 @@ const mf_family mf_family_gpt2 = {.name = "gpt2",
                                   .types = types,
                                   .prefix = "transformer.",
                                   .rules = rules,
+                                  .defaults = mf_defaults_gpt2,
                                   .settings = settings};

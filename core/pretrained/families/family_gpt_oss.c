@@ -5,20 +5,17 @@
 
 static void settings(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-5);
-    mf_keys_rope(k, 150000, NULL);
-    mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
-    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", 128, 1, INT32_MAX), true, 2,
-                   k->layers);
-    const char *bias = mf_keys_bool_or(k, "attention_bias", true) ? "yes" : "no";
-    mf_keys_set(k, "model.attention_bias=%s", bias);
-    mf_keys_set(k, "model.attention_out_bias=%s", bias);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
+    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 2, k->layers);
+    mf_keys_attention_bias(k);
     mf_keys_set(k, "model.sinks=yes");
     mf_keys_set(k, "router.bias=yes");
     mf_keys_set(k, "expert.bias=yes");
     mf_keys_set(k, "expert.shift=1");
-    mf_keys_set(k, "expert.limit=%.17g", mf_keys_real_or(k, "swiglu_limit", 7));
-    mf_keys_set(k, "expert.alpha=%.17g", mf_keys_real_or(k, "swiglu_alpha", 1.702));
+    mf_keys_set(k, "expert.limit=%.17g", mf_keys_real(k, "swiglu_limit"));
+    mf_keys_set(k, "expert.alpha=%.17g", mf_keys_real(k, "swiglu_alpha"));
 }
 
 static const mf_family_rule rules[] = {
@@ -37,5 +34,8 @@ static const mf_family_rule rules[] = {
     MF_RULES_END};
 
 static const char *const types[] = {"gpt_oss", NULL};
-const mf_family mf_family_gpt_oss = {
-    .name = "gpt_oss", .types = types, .rules = rules, .settings = settings};
+const mf_family mf_family_gpt_oss = {.name = "gpt_oss",
+                                     .types = types,
+                                     .rules = rules,
+                                     .defaults = mf_defaults_gpt_oss,
+                                     .settings = settings};

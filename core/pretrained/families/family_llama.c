@@ -4,10 +4,10 @@
 
 static void settings(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-6);
-    mf_keys_rope(k, 1e4, NULL);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
     mf_keys_attention_bias(k);
-    if (mf_keys_bool_or(k, "mlp_bias", false)) mf_keys_refuse(k, "mlp_bias", "expected false");
+    if (mf_keys_bool(k, "mlp_bias")) mf_keys_refuse(k, "mlp_bias", "expected false");
     mf_keys_set(k, "model.moe_every=0");
     mf_keys_set(k, "model.ffn_hidden=%lld",
                 (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
@@ -18,5 +18,8 @@ static void settings(mf_keys *k)
 static const mf_family_rule rules[] = {MF_RULES_DECODER, MF_RULES_DENSE, MF_RULES_END};
 
 static const char *const types[] = {"llama", NULL};
-const mf_family mf_family_llama = {
-    .name = "llama", .types = types, .rules = rules, .settings = settings};
+const mf_family mf_family_llama = {.name = "llama",
+                                   .types = types,
+                                   .rules = rules,
+                                   .defaults = mf_defaults_llama,
+                                   .settings = settings};

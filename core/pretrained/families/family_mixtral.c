@@ -4,9 +4,9 @@
 
 static void settings(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-5);
-    mf_keys_rope(k, 1e6, NULL);
-    mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
     mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1,
                    k->layers);
 }
@@ -26,10 +26,10 @@ static const mf_family_rule rules[] = {
     MF_RULES_END};
 
 static const char *const types[] = {"mixtral", NULL};
-const mf_family mf_family_mixtral = {
-    .name = "mixtral",
-    .types = types,
-    .file_part = ".block_sparse_moe.",
-    .module_part = ".mlp.",
-    .rules = rules,
-    .settings = settings};
+const mf_family mf_family_mixtral = {.name = "mixtral",
+                                     .types = types,
+                                     .file_part = ".block_sparse_moe.",
+                                     .module_part = ".mlp.",
+                                     .rules = rules,
+                                     .defaults = mf_defaults_mixtral,
+                                     .settings = settings};

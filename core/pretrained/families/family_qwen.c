@@ -7,49 +7,47 @@
 /* The width of the window; that of the longest sequence if none is used. 0 is none, too. */
 static int64_t window(mf_keys *k)
 {
-    const int64_t width = mf_keys_int_or(k, "sliding_window", 4096, 0, INT32_MAX);
-    return mf_keys_bool_or(k, "use_sliding_window", false) && width > 0 ? width : k->seq;
+    const int64_t width = mf_keys_int_or(k, "sliding_window", 0, 0, INT32_MAX);
+    return mf_keys_bool(k, "use_sliding_window") && width > 0 ? width : k->seq;
 }
 
 static void settings2(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-6);
-    mf_keys_rope(k, 1e4, NULL);
-    mf_keys_experts(k, "num_experts|num_local_experts", "moe_intermediate_size",
-                    mf_keys_bool_or(k, "norm_topk_prob", false));
-    const bool bias = mf_keys_bool_or(k, "qkv_bias", true);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    mf_keys_experts(k, "num_experts", "moe_intermediate_size",
+                    mf_keys_bool(k, "norm_topk_prob"));
+    const bool bias = mf_keys_bool(k, "qkv_bias");
     const int64_t shared = mf_keys_int(k, "shared_expert_intermediate_size", 1, 1048576);
     mf_keys_dense_blocks(k);
-    mf_keys_window(k, window(k), true, 2,
-                   mf_keys_int_or(k, "max_window_layers", 28, 0, INT32_MAX));
+    mf_keys_window(k, window(k), true, 2, mf_keys_int(k, "max_window_layers", 0, INT32_MAX));
     mf_keys_set(k, "model.attention_bias=%s", bias ? "yes" : "no");
     mf_keys_set(k, "moe.shared_experts=1");
     mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared);
     mf_keys_set(k, "moe.shared_gate=yes");
 }
 
-static const mf_family_rule rules2[] = {
-    MF_RULES_DECODER,
-    MF_RULES_DENSE,
-    MF_RULES_ROUTER,
-    MF_RULES_EXPERTS,
-    {"model.layers.{l}.mlp.shared_expert.gate_proj.weight", "layers.{l}.shared.w13",
-     MF_PART_GATE, 0, NULL},
-    {"model.layers.{l}.mlp.shared_expert.up_proj.weight", "layers.{l}.shared.w13", MF_PART_UP,
-     0, NULL},
-    {"model.layers.{l}.mlp.shared_expert.down_proj.weight", "layers.{l}.shared.w2", MF_PART_ALL,
-     0, NULL},
-    {"model.layers.{l}.mlp.shared_expert_gate.weight", "layers.{l}.shared_gate.weight",
-     MF_PART_ALL, 0, NULL},
-    MF_RULES_END};
+static const mf_family_rule rules2[] = {MF_RULES_DECODER,
+                                        MF_RULES_DENSE,
+                                        MF_RULES_ROUTER,
+                                        MF_RULES_EXPERTS,
+                                        {"model.layers.{l}.mlp.shared_expert.gate_proj.weight",
+                                         "layers.{l}.shared.w13", MF_PART_GATE, 0, NULL},
+                                        {"model.layers.{l}.mlp.shared_expert.up_proj.weight",
+                                         "layers.{l}.shared.w13", MF_PART_UP, 0, NULL},
+                                        {"model.layers.{l}.mlp.shared_expert.down_proj.weight",
+                                         "layers.{l}.shared.w2", MF_PART_ALL, 0, NULL},
+                                        {"model.layers.{l}.mlp.shared_expert_gate.weight",
+                                         "layers.{l}.shared_gate.weight", MF_PART_ALL, 0, NULL},
+                                        MF_RULES_END};
 
 static void settings3(mf_keys *k)
 {
-    mf_keys_decoder(k, 1e-6);
-    mf_keys_rope(k, 1e4, NULL);
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
     mf_keys_attention_bias(k);
-    mf_keys_experts(k, "num_experts|num_local_experts", "moe_intermediate_size",
-                    mf_keys_bool_or(k, "norm_topk_prob", false));
+    mf_keys_experts(k, "num_local_experts|num_experts", "moe_intermediate_size",
+                    mf_keys_bool(k, "norm_topk_prob"));
     mf_keys_dense_blocks(k);
     mf_keys_window(k, window(k), false, 1, k->layers);
     mf_keys_set(k, "model.qk_norm=head");
@@ -59,7 +57,14 @@ static const mf_family_rule rules3[] = {MF_RULES_DECODER, MF_RULES_QK_NORM, MF_R
                                         MF_RULES_ROUTER,  MF_RULES_EXPERTS, MF_RULES_END};
 
 static const char *const types2[] = {"qwen2_moe", NULL}, *const types3[] = {"qwen3_moe", NULL};
-const mf_family mf_family_qwen2_moe = {
-    .name = "qwen2_moe", .types = types2, .rules = rules2, .settings = settings2};
-const mf_family mf_family_qwen3_moe = {
-    .name = "qwen3_moe", .types = types3, .rules = rules3, .settings = settings3};
+const mf_family mf_family_qwen2_moe = {.name = "qwen2_moe",
+                                       .types = types2,
+                                       .rules = rules2,
+                                       .defaults = mf_defaults_qwen2_moe,
+                                       .settings = settings2};
+const mf_family mf_family_qwen3_moe = {.name = "qwen3_moe",
+                                       .peft_takes_experts = true,
+                                       .types = types3,
+                                       .rules = rules3,
+                                       .defaults = mf_defaults_qwen3_moe,
+                                       .settings = settings3};

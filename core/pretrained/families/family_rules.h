@@ -5,6 +5,12 @@
 
 #include "pretrained/family.h"
 
+/* The tables of defaults.c. */
+extern const mf_key_default mf_defaults_bert[], mf_defaults_gpt2[], mf_defaults_llama[],
+    mf_defaults_mixtral[], mf_defaults_olmoe[], mf_defaults_qwen2_moe[],
+    mf_defaults_qwen3_moe[], mf_defaults_gpt_oss[], mf_defaults_deepseek_v2[],
+    mf_defaults_deepseek_v3[];
+
 #define MF_RULES_END                                                                           \
     {                                                                                          \
         NULL, NULL, MF_PART_ALL, 0, NULL                                                       \
@@ -13,60 +19,70 @@
 /* Embedding, head, norms, attention. */
 #define MF_RULES_DECODER                                                                       \
     {"model.embed_tokens.weight", "embed.weight", MF_PART_ALL, 0, NULL},                       \
-    {"model.norm.weight", "norm.weight", MF_PART_ALL, 0, NULL},                                \
-    {"lm_head.weight", "head.weight", MF_PART_ALL, 0, NULL},                                   \
-    {"lm_head.weight", "embed.weight", MF_PART_ALL, MF_RULE_TIED, "the tied output head"},     \
-    {"model.layers.{l}.input_layernorm.weight", "layers.{l}.norm1.weight",                     \
-     MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.post_attention_layernorm.weight", "layers.{l}.norm2.weight",            \
-     MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.self_attn.q_proj.weight", "layers.{l}.attention.qkv.weight",            \
-     MF_PART_Q, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.k_proj.weight", "layers.{l}.attention.qkv.weight",            \
-     MF_PART_K, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.v_proj.weight", "layers.{l}.attention.qkv.weight",            \
-     MF_PART_V, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.q_proj.bias", "layers.{l}.attention.qkv.bias",                \
-     MF_PART_Q, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.k_proj.bias", "layers.{l}.attention.qkv.bias",                \
-     MF_PART_K, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.v_proj.bias", "layers.{l}.attention.qkv.bias",                \
-     MF_PART_V, 0, NULL},                                                                      \
-    {"model.layers.{l}.self_attn.o_proj.weight", "layers.{l}.attention.out.weight",            \
-     MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.self_attn.o_proj.bias", "layers.{l}.attention.out.bias",                \
-     MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.self_attn.rotary_emb.inv_freq", NULL,                                   \
-     MF_PART_ALL, 0, "wavelengths of rope"}
+        {"model.norm.weight", "norm.weight", MF_PART_ALL, 0, NULL},                            \
+        {"lm_head.weight", "head.weight", MF_PART_ALL, 0, NULL},                               \
+        {"lm_head.weight", "embed.weight", MF_PART_ALL, MF_RULE_TIED, "the tied output head"}, \
+        {"model.layers.{l}.input_layernorm.weight", "layers.{l}.norm1.weight", MF_PART_ALL, 0, \
+         NULL},                                                                                \
+        {"model.layers.{l}.post_attention_layernorm.weight", "layers.{l}.norm2.weight",        \
+         MF_PART_ALL, 0, NULL},                                                                \
+        {"model.layers.{l}.self_attn.q_proj.weight", "layers.{l}.attention.qkv.weight",        \
+         MF_PART_Q, 0, NULL},                                                                  \
+        {"model.layers.{l}.self_attn.k_proj.weight", "layers.{l}.attention.qkv.weight",        \
+         MF_PART_K, 0, NULL},                                                                  \
+        {"model.layers.{l}.self_attn.v_proj.weight", "layers.{l}.attention.qkv.weight",        \
+         MF_PART_V, 0, NULL},                                                                  \
+        {"model.layers.{l}.self_attn.q_proj.bias", "layers.{l}.attention.qkv.bias", MF_PART_Q, \
+         0, NULL},                                                                             \
+        {"model.layers.{l}.self_attn.k_proj.bias", "layers.{l}.attention.qkv.bias", MF_PART_K, \
+         0, NULL},                                                                             \
+        {"model.layers.{l}.self_attn.v_proj.bias", "layers.{l}.attention.qkv.bias", MF_PART_V, \
+         0, NULL},                                                                             \
+        {"model.layers.{l}.self_attn.o_proj.weight", "layers.{l}.attention.out.weight",        \
+         MF_PART_ALL, 0, NULL},                                                                \
+        {"model.layers.{l}.self_attn.o_proj.bias", "layers.{l}.attention.out.bias",            \
+         MF_PART_ALL, 0, NULL},                                                                \
+    {                                                                                          \
+        "model.layers.{l}.self_attn.rotary_emb.inv_freq", NULL, MF_PART_ALL, 0,                \
+            "wavelengths of rope"                                                              \
+    }
 
 /* Norms of queries and keys. */
 #define MF_RULES_QK_NORM                                                                       \
     {"model.layers.{l}.self_attn.q_norm.weight", "layers.{l}.attention.q_norm.weight",         \
      MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.self_attn.k_norm.weight", "layers.{l}.attention.k_norm.weight",         \
-     MF_PART_ALL, 0, NULL}
+    {                                                                                          \
+        "model.layers.{l}.self_attn.k_norm.weight", "layers.{l}.attention.k_norm.weight",      \
+            MF_PART_ALL, 0, NULL                                                               \
+    }
 
 /* A dense half block. */
 #define MF_RULES_DENSE                                                                         \
     {"model.layers.{l}.mlp.gate_proj.weight", "layers.{l}.ffn.w1", MF_PART_GATE, 0, NULL},     \
-    {"model.layers.{l}.mlp.up_proj.weight", "layers.{l}.ffn.w1", MF_PART_UP, 0, NULL},         \
-    {"model.layers.{l}.mlp.down_proj.weight", "layers.{l}.ffn.w2", MF_PART_ALL, 0, NULL}
+        {"model.layers.{l}.mlp.up_proj.weight", "layers.{l}.ffn.w1", MF_PART_UP, 0, NULL},     \
+    {                                                                                          \
+        "model.layers.{l}.mlp.down_proj.weight", "layers.{l}.ffn.w2", MF_PART_ALL, 0, NULL     \
+    }
 
 /* A linear router. */
 #define MF_RULES_ROUTER                                                                        \
-    {"model.layers.{l}.mlp.gate.weight", "layers.{l}.router.weight", MF_PART_ALL, 0, NULL}
+    {                                                                                          \
+        "model.layers.{l}.mlp.gate.weight", "layers.{l}.router.weight", MF_PART_ALL, 0, NULL   \
+    }
 
 /* Experts as tensors of their own, or all experts of a layer in two tensors. */
 #define MF_RULES_EXPERTS                                                                       \
     {"model.layers.{l}.mlp.experts.{e}.gate_proj.weight", "layers.{l}.expert.w13",             \
      MF_PART_GATE, 0, NULL},                                                                   \
-    {"model.layers.{l}.mlp.experts.{e}.up_proj.weight", "layers.{l}.expert.w13",               \
-     MF_PART_UP, 0, NULL},                                                                     \
-    {"model.layers.{l}.mlp.experts.{e}.down_proj.weight", "layers.{l}.expert.w2",              \
-     MF_PART_ALL, 0, NULL},                                                                    \
-    {"model.layers.{l}.mlp.experts.gate_up_proj", "layers.{l}.expert.w13",                     \
-     MF_PART_ALL, MF_RULE_FUSED, NULL},                                                        \
-    {"model.layers.{l}.mlp.experts.down_proj", "layers.{l}.expert.w2",                         \
-     MF_PART_ALL, MF_RULE_FUSED, NULL}
+        {"model.layers.{l}.mlp.experts.{e}.up_proj.weight", "layers.{l}.expert.w13",           \
+         MF_PART_UP, 0, NULL},                                                                 \
+        {"model.layers.{l}.mlp.experts.{e}.down_proj.weight", "layers.{l}.expert.w2",          \
+         MF_PART_ALL, 0, NULL},                                                                \
+        {"model.layers.{l}.mlp.experts.gate_up_proj", "layers.{l}.expert.w13", MF_PART_ALL,    \
+         MF_RULE_FUSED, NULL},                                                                 \
+    {                                                                                          \
+        "model.layers.{l}.mlp.experts.down_proj", "layers.{l}.expert.w2", MF_PART_ALL,         \
+            MF_RULE_FUSED, NULL                                                                \
+    }
 
 #endif

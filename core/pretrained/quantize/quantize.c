@@ -86,8 +86,9 @@ static int open_both(mf_quantize_work *w, const char *run)
 
 static int import_folder(mf_quantize_work *w)
 {
+    const mf_import_options o = {.no_tokenizer = !w->before->tokenizer};
     mf_import_report report = {0};
-    const int rc = mf_import(w->report->folder, w->report->run, &report);
+    const int rc = mf_import(w->report->folder, &o, w->report->run, &report);
     mf_free(report.run);
     return rc;
 }

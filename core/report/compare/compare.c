@@ -146,6 +146,17 @@ static void repeat(const mf_comparison *c)
     mf_html_section_end(p->d);
 }
 
+/* "INCOMPLETE, 1 router skipped (NAME): ", or "" if all that were asked for are there. */
+static const char *lacking(const mf_comparison *c)
+{
+    const double n = mf_json_real_or_nan(c->json, "lacks");
+    const mf_json *first = mf_json_at(mf_json_get(c->json, "skipped"), 0);
+    const char *name = mf_json_string(mf_json_get(first, "router"), NULL);
+    if (!(n > 0) || !name) return "";
+    return mf_report_strf(&c->page, "INCOMPLETE, %g router%s skipped (%s%s): ", n,
+                          n > 1 ? "s" : "", name, n > 1 ? ", ..." : "");
+}
+
 static void page(const mf_comparison *c)
 {
     mf_html_entry entries[8];
@@ -162,9 +173,9 @@ static void page(const mf_comparison *c)
     entries[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_begin(
         p->d, mf_report_strf(p, "Routers compared: %s", c->name),
-        mf_report_strf(p, "%d routers, %lld seed%s, %lld steps each; equal %s; baseline %s",
-                       c->n, (long long)c->seeds, c->seeds == 1 ? "" : "s", (long long)c->steps,
-                       c->equal, c->baseline),
+        mf_report_strf(p, "%s%d router%s, %lld seed%s, %lld steps each; equal %s; baseline %s",
+                       lacking(c), c->n, c->n == 1 ? "" : "s", (long long)c->seeds,
+                       c->seeds == 1 ? "" : "s", (long long)c->steps, c->equal, c->baseline),
         0);
     mf_html_contents(p->d, n, entries);
     table(c);

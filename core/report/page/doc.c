@@ -133,16 +133,10 @@ void mf_doc_text(mf_doc *d, const char *text)
 
 void mf_doc_put_path(mf_doc *d, const char *path)
 {
-    const bool plain =
-        path[strcspn(path, " \t\n'\"\\$`*?[](){}<>|&;!#~")] == '\0' && path[0] != '\0';
-    if (plain) {
-        mf_doc_put(d, path);
-        return;
-    }
-    mf_doc_put(d, "'");
-    for (; *path != '\0'; path++)
-        mf_doc_printf(d, *path == '\'' ? "'\\''" : "%c", *path);
-    mf_doc_put(d, "'");
+    const size_t room = 4 * strlen(path) + 6;
+    char *word = mf_alloc_raw(room);
+    mf_doc_put(d, word ? mf_shell_word(path, word, room) : path);
+    mf_free(word);
 }
 
 void mf_doc_number(mf_doc *d, double x)

@@ -307,6 +307,17 @@ static const char *const usual[] = {"run",    "router", "step", "val_loss", "bit
                                     "params", "tokens", "seed", "finished"};
 enum { USUAL = sizeof usual / sizeof *usual };
 
+/* "train.lr" for "lr", if the first configuration has such a key; else NULL. */
+static const char *full_key(const mf_listed_runs *list, mf_arena *arena, const char *key)
+{
+    mf_ini *ini = list->n > 0 ? list->run[0].config : NULL;
+    for (int i = 0; ini && arena && i < mf_ini_count(ini); i++) {
+        const mf_ini_entry *e = mf_ini_at(ini, i);
+        if (strcmp(e->key, key) == 0) return mf_arena_strf(arena, "%s.%s", e->section, key);
+    }
+    return NULL;
+}
+
 /* "; did you mean 'train.lr'?", from the usual keys and those of the first configuration. */
 static void near_key(const mf_listed_runs *list, const char *key, char *out, size_t size)
 {
@@ -324,7 +335,10 @@ static void near_key(const mf_listed_runs *list, const char *key, char *out, siz
         names[m] = mf_arena_strf(arena, "%s.%s", e->section, e->key);
         m += names[m] != NULL;
     }
-    if (names) {
+    const char *full = full_key(list, arena, key);
+    if (full) {
+        snprintf(out, size, "; did you mean '%s'?", full);
+    } else if (names) {
         names[m] = NULL;
         mf_did_you_mean(key, names, out, size);
     }

@@ -29,8 +29,8 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     fputc('\n', t->out);
     if (!(s->floor > 0)) return;
     row(t, ""); /* with the loss, the line would be longer than 80 columns */
-    fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n",
-            s->val_loss / s->floor, s->floor);
+    fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n", s->val_loss / s->floor,
+            s->floor);
 }
 
 /* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */
@@ -143,7 +143,8 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
     mf_free(config);
     if (s->generates)
         propose(t, "generate", s->run, " -p \"the \"", "let the model continue a text");
-    propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
+    if (!mf_exists("mine")) /* which the command would refuse */
+        propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
 }
 
 void mf_summary_print(const mf_terminal *t, const mf_summary *s)

@@ -124,7 +124,7 @@ void mf_predictions_put(const mf_predictions *a, const mf_batch *batch,
         const tally *t = &a->tallies[i];
         const mf_model_task *task = &mg->tasks[i];
         const float *out = task->out ? mf_tensor_host(task->out) : NULL,
-                    *loss = mf_tensor_host(a->n == 1 ? mg->task_loss : task->loss);
+                    *loss = mf_tensor_host(task->loss);
         to[0] = loss ? (double)*loss : 0;
         for (int64_t b = 0; b < batch->rows; b++)
             to[1 + 2 * b] = (double)NAN;

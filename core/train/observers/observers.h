@@ -23,6 +23,7 @@ int mf_observe_mlflow(mf_trainer *t);      /* log.mlflow: records for a server *
 int mf_observe_history(mf_trainer *t);     /* metric history, for controllers */
 int mf_observe_checkpoints(mf_trainer *t); /* RUN/ckpt and RUN/best */
 int mf_observe_samples(mf_trainer *t);     /* routing of a text, for pictures */
+int mf_observe_gradients(mf_trainer *t); /* names parameters that get no gradient */
 int mf_observe_limits(mf_trainer *t); /* train.time_limit, mf_trainer_options.should_stop */
 
 /* ---- evaluation: by train.eval_every, at the end, and on request of the caller ---- */

@@ -79,13 +79,16 @@ static int judge_size(mf_world *w, const mf_session *s)
                        "train.device = %s: expected cpu in a run of %d ranks, which exchange "
                        "memory of the host",
                        s->config->train.device, ranks);
-    if (ranks > leaves)
-        return mf_fail(MF_ECONFIG,
-                       "%d ranks, but train.accumulate = %lld: each rank needs a micro-batch; "
-                       "expected at most %lld ranks, or train.accumulate = %d with a smaller "
-                       "train.batch",
-                       ranks, (long long)leaves, (long long)leaves, ranks);
-    return MF_OK;
+    if (ranks <= leaves) return MF_OK;
+    const int64_t examples = leaves * s->config->train.batch;
+    const int64_t batch = examples > ranks ? examples / ranks : 1;
+    return mf_fail(
+        MF_ECONFIG,
+        "%d ranks, but train.accumulate = %lld: each rank needs a micro-batch; expected "
+        "at most %lld ranks, or train.accumulate = %d and train.batch = %lld, which is "
+        "%s%lld examples a step",
+        ranks, (long long)leaves, (long long)leaves, ranks, (long long)batch,
+        batch * ranks == examples ? "again " : "", (long long)(batch * ranks));
 }
 
 int mf_launch_shares(const mf_config *c, int ranks, int *ret)

@@ -55,6 +55,7 @@ void mf_session_model_options(const mf_config *c, bool training, mf_model_option
                               .dropout_embedding = c->train.dropout_embedding != 0,
                               .bf16 = c->train.dtype != MF_F32,
                               .recompute = (mf_recompute)c->train.recompute,
+                              .shares = c->train.accumulate > 1,
                               .merge_rows = !c->parallel.exact,
                               .record = c->device.record != 0};
 }
@@ -212,6 +213,7 @@ static int new_train_batcher(mf_session *s)
     mf_batch_spec spec;
     mf_session_batch_spec(s, MF_SPLIT_TRAIN, &spec);
     spec.packed = mf_session_packed(s);
+    spec.parts = s->config->train.accumulate;
     return mf_batcher_new(s->corpus, &spec, &s->train);
 }
 

@@ -27,6 +27,10 @@ typedef struct mf_session {
     int64_t steps;     /* optimizer steps of the whole run; 0: not planned */
     mf_batcher *train; /* NULL without training or data */
     bool other_data;   /* options.data was given */
+    /* with train.from, once it was read: the step of its weights, and the number of parameters
+     * that it lacks */
+    int64_t from_step;
+    int from_missing;
     /* why the data could not be read, if options.spare replaced them; else NULL */
     char *no_data;
     char run_id[33];   /* set by mf_provenance_name or _recall; "": not known */

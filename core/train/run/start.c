@@ -34,8 +34,9 @@ int mf_start_from(mf_session *s)
     if (rc == MF_OK) rc = adopt(s->model, from->config);
     mf_rundir_close(from);
     if (rc != MF_OK) return mf_fail_context(rc, "train.from");
-    mf_log(MF_LOG_INFO, "begins with the weights of %s after %lld steps%s", path,
-           (long long)step,
-           missing > 0 ? "; parameters that it lacks keep their initial values" : "");
+    mf_log(MF_LOG_DEBUG, "begins with the weights of %s after %lld steps", path,
+           (long long)step);
+    s->from_step = step;
+    s->from_missing = missing;
     return MF_OK;
 }

@@ -19,6 +19,8 @@ setup() {
     cp small.ini evil.ini
     printf '[router]\nplugin = ./marks.so\n' >>evil.ini
     rm -f "$MARK"
+    export XDG_STATE_HOME="$PWD/state" # each test begins without trust
+    unset OMP_WAIT_POLICY GOMP_SPINCOUNT # the program restarts itself, as it does for users
 }
 
 # silent COMMAND...: the command refuses the plugin, and nothing in it has run
@@ -106,10 +108,13 @@ silent() {
     run "$MOEFW" compare d -t 1 -q
     [ ! -e "$MARK" ] || { echo "it ran: $output"; return 1; }
     grep -rq 'only a configuration names it' d/hash --include=*.log
-    # What the command line names is allowed in the processes of the runs, too.
-    run "$MOEFW" compare small.ini --routers linear,./marks.so --seeds 1 -t 1 --out e -q
-    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    # What the command line names is allowed in the processes of the runs, too, also where nothing is remembered.
+    XDG_STATE_HOME=/dev/null run "$MOEFW" compare small.ini --routers linear,./marks.so --seeds 1 -t 1 --out e
+    echo "$output"
+    [ "$status" -eq 0 ]
     [ -e "$MARK" ]
+    [ -d e/%2e%2fmarks.so/seed-1/ckpt/step-2 ] || [ -d e/.%2fmarks.so/seed-1/ckpt/step-2 ]
+    [[ "$output" != *skipped* ]]
 }
 
 @test "the same file on the command line, or the flag, allows it" {
@@ -124,12 +129,16 @@ silent() {
 }
 
 @test "a run is a configuration, too: eval, generate and resume" {
-    run "$MOEFW" train small.ini -t 1 --out run --plugin ./marks.so
+    XDG_STATE_HOME=/dev/null run "$MOEFW" train small.ini -t 1 --out run --plugin ./marks.so # nothing is remembered
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     rm -f "$MARK"
     silent eval run -t 1
+    [[ "$stderr" == *"or trust it from now on: moefw plugin trust "*marks.so ]] || { echo "$stderr"; return 1; }
     silent generate run -p a -n 1 -t 1
     silent train run --resume -t 1
+    env -u HOME -u XDG_STATE_HOME "$MOEFW" eval run -t 1 --plugin ./marks.so -q # works once, without a home
+    rm -f "$MARK"
+    silent eval run -t 1
     run "$MOEFW" eval run -t 1 --plugin ./marks.so
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     [[ "$output" != *"is ignored"* ]] # it permits the file
@@ -138,6 +147,123 @@ silent() {
     run "$MOEFW" report run -o r.html
     run "$MOEFW" eval run -t 1 --allow-config-plugins
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+}
+
+# takes COMMAND...: the command loads the plugin, which nothing on it names
+takes() {
+    rm -f "$MARK"
+    run --separate-stderr "$MOEFW" "$@"
+    [ "$status" -eq 0 ] || { echo "$*: status $status: $output $stderr"; return 1; }
+    [ -e "$MARK" ] || { echo "$*: it was not loaded"; return 1; }
+}
+
+@test "bytes that were named once are taken from a configuration, others are not" {
+    run "$MOEFW" train small.ini -t 1 --out run --plugin ./marks.so -q
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    [ "$(stat -c %a state/moefw/trusted)" = 600 ]
+    grep -qx "$(sha256sum marks.so | cut -d' ' -f1)  $PWD/marks.so" state/moefw/trusted
+    takes eval run -t 1
+    takes generate run -p a -n 1 -t 1
+    takes train run --resume -t 1
+    takes train run/config.ini -t 1 --out again
+    takes trace record run -t 1 -o trace.bin
+    takes bench infer run -t 1
+    takes graph run/config.ini
+    takes config check evil.ini
+    mkdir elsewhere
+    cp marks.so elsewhere/
+    sed 's#./marks.so#./elsewhere/marks.so#' evil.ini >moved.ini
+    takes config check moved.ini
+    # one more byte, and it is another file
+    cp marks.so elsewhere/same.so
+    printf x >>elsewhere/marks.so
+    rm -f "$MARK"
+    silent config check moved.ini
+    printf x >>marks.so
+    rm -f "$MARK"
+    silent eval run -t 1
+    "$MOEFW" plugin trust marks.so
+    takes eval run -t 1
+    "$MOEFW" plugin list --trusted | grep -q "^[0-9a-f]\{64\}  $PWD/marks.so$"
+    "$MOEFW" plugin list --trusted --json | grep -q '"sha256":"'
+    "$MOEFW" plugin distrust marks.so
+    rm -f "$MARK"
+    silent eval run -t 1
+    [ -z "$("$MOEFW" plugin list --trusted)" ]
+    run "$MOEFW" plugin distrust marks.so
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"is not trusted"* ]]
+    "$MOEFW" plugin trust marks.so elsewhere/same.so
+    hash=$(sha256sum elsewhere/same.so | cut -c 1-12)
+    "$MOEFW" plugin distrust "$hash"
+    [ "$(wc -l <state/moefw/trusted)" -eq 1 ]
+    [ ! -e "$MARK" ] # neither verb runs anything
+    printf 'no plugin\n' >text.so
+    run "$MOEFW" plugin trust text.so
+    [ "$status" -eq 4 ]
+    run grep text.so state/moefw/trusted
+    [ "$status" -eq 1 ]
+}
+
+@test "a list that others could have written is not believed; wrong lines are dropped" {
+    run "$MOEFW" train small.ini -t 1 --out run --plugin ./marks.so -q
+    [ "$status" -eq 0 ]
+    rm -f "$MARK"
+    chmod 666 state/moefw/trusted
+    silent eval run -t 1
+    [[ "$stderr" == *"state/moefw/trusted is not used: others can write to it"* ]] || { echo "$stderr"; return 1; }
+    chmod 600 state/moefw/trusted
+    chmod 777 state/moefw
+    silent eval run -t 1
+    chmod 700 state/moefw
+    mv state/moefw/trusted other
+    ln -s "$PWD/other" state/moefw/trusted
+    silent eval run -t 1
+    [[ "$stderr" == *"is not used: it is a link"* ]] || { echo "$stderr"; return 1; }
+    cp other before
+    run "$MOEFW" eval run -t 1 --plugin ./marks.so # a link is not written through
+    [ "$status" -eq 0 ]
+    cmp before other
+    rm state/moefw/trusted
+    mv state/moefw elsewhere
+    ln -s "$PWD/elsewhere" state/moefw
+    cp other elsewhere/trusted
+    rm -f "$MARK"
+    silent eval run -t 1
+    rm state/moefw
+    mv elsewhere state/moefw
+    { head -c 300 /dev/urandom; printf '\nnothing\n%064d  relative\n' 0; cat other; printf 'cut'; } >state/moefw/trusted
+    chmod 600 state/moefw/trusted
+    takes eval run -t 1
+    cp marks.so new.so
+    printf x >>new.so
+    "$MOEFW" plugin trust new.so
+    [ "$(wc -l <state/moefw/trusted)" -eq 2 ]
+    [ "$(grep -cE '^[0-9a-f]{64}  /' state/moefw/trusted)" -eq 2 ]
+    # many at once: none is lost
+    for i in 1 2 3 4 5 6 7 8; do
+        cp marks.so "many$i.so"
+        printf '%s' "$i" >>"many$i.so"
+        "$MOEFW" plugin trust "many$i.so" 3>&- &
+    done
+    wait
+    [ "$(wc -l <state/moefw/trusted)" -eq 10 ]
+    [ "$(find state/moefw -type f | wc -l)" -eq 2 ]
+}
+
+@test "a plugin that loads libraries from its own folder is not taken from another one" {
+    ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -DMARK="\"$MARK\"" -o beside.so "$srcdir/tests/badplugins/program/marks.c" -lm -Wl,-rpath,'$ORIGIN'
+    sed 's#./marks.so#./beside.so#' evil.ini >beside.ini
+    "$MOEFW" plugin trust ./beside.so
+    takes config check beside.ini
+    mkdir moved
+    cp beside.so moved/
+    sed 's#./marks.so#./moved/beside.so#' evil.ini >moved.ini
+    rm -f "$MARK"
+    run "$MOEFW" config check moved.ini
+    [ "$status" -eq 4 ]
+    [ ! -e "$MARK" ]
 }
 
 @test "an installed plugin comes before one of the current folder" {

@@ -67,11 +67,130 @@ replace() {
     [ "$output" = "moefw: new: the run has no tokenizer to read the prompt with" ]
     run "$MOEFW" eval new --data folder/config.json
     [ "$status" -eq 3 ]
-    # a tokenizer that cannot be read
+    # one that cannot be read is an error, unless nobody wants it
+    rm -r new
     echo '{"model":{"type":"Unigram"}}' >folder/tokenizer.json
-    run "$MOEFW" import folder -o other
+    refused 'folder/tokenizer.json: "model": "Unigram": expected BPE or WordPiece; --no-tokenizer imports the weights alone'
+    run "$MOEFW" import folder --no-tokenizer -o other
     [ "$status" -eq 0 ]
-    [[ "${lines[0]}" == *"imported without its tokenizer: "* ]]
+    [[ "${lines[0]}" == *"; no tokenizer" ]]
+    rm folder/tokenizer.json
+    touch folder/tokenizer.model
+    refused "tokenizer.model is not read: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json; --no-"
+    cp "$MOE/hf/tokenizer.json" folder
+    "$MOEFW" import folder --no-tokenizer -o none -q
+    run "$MOEFW" generate none --prompt All
+    [ "$status" -ne 0 ]
+    run "$MOEFW" import folder --no-tokenizer --onto run -o none
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--onto and --no-tokenizer exclude each other"* ]]
+}
+
+# greedy RUN N: the ids that the run writes without sampling
+greedy() {
+    rm -f ids
+    "$MOEFW" generate "$1" --ids ids --begin 1,5 -n "$2" --temp 0 -q -t 1 && od -A n -v -t u2 ids | tr -s ' \n' ' '
+}
+
+@test "what ends a text: generation_config.json, then config.json, then the tokenizer" {
+    read -r _ _ first second _ <<<"$(greedy run 4)"
+    [ "$first" != "$second" ]
+    sed -i "s/\"eos_token_id\": 2/\"eos_token_id\": $second/" folder/config.json
+    # a file that says nothing of it, and no file
+    echo '{"max_new_tokens": 7}' >folder/generation_config.json
+    "$MOEFW" import folder -o some -q
+    rm folder/generation_config.json
+    "$MOEFW" import folder -o none -q
+    for of in some none; do
+        [[ "$(greedy $of 4)" == " 1 5 $first "* ]] || { greedy $of 4; false; }
+        [[ "$(greedy $of 4)" != *" $first $second"* ]]
+    done
+    # generation_config.json is stronger
+    echo "{\"eos_token_id\": $first}" >folder/generation_config.json
+    "$MOEFW" import folder -o strong -q
+    [[ "$(greedy strong 4)" != *" 1 5 $first"* ]]
+    # without that file its other keys count in config.json, too
+    rm folder/generation_config.json
+    sed -i '1s/{/{"do_sample": true, "temperature": 0.25, "max_new_tokens": 3, "eos_token_id": [7, 9],/; s/^ *"eos_token_id": [0-9]*,//' folder/config.json
+    "$MOEFW" import folder -o keys -q
+    run "$MOEFW" generate keys -p All --json -t 1
+    [[ "$output" == *'"max_tokens":3,"temperature":0.25,"top_k":50,"top_p":1,'* ]]
+    sed -i 's/"temperature": 0.25/"temperature": "hot"/' folder/config.json
+    refused "folder/config.json: temperature: expected a number from 0 to 100"
+}
+
+@test "a whole model beside an index of another form: the file is read, and the index does not come back" {
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/qwen2_moe/hf" -o other -q
+    rm -r folder
+    cp -r "$srcdir/tests/golden/pretrained/qwen2_moe/hf" folder
+    chmod -R u+w folder
+    cp "$MOE"/hf/*-of-* "$MOE/hf/model.safetensors.index.json" folder
+    run "$MOEFW" import folder -o new
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == *"folder: model.safetensors is read, as transformers does; model.safetensors.index.json and what it names beside it are not" ]]
+    g="$srcdir/tests/golden/pretrained/qwen2_moe/golden.safetensors"
+    "$MOEFW" eval new --tokens "$g" --save a
+    "$MOEFW" eval other --tokens "$g" --save b
+    cmp a b
+    rm folder/*-of-*
+    "$MOEFW" import folder -o again -q
+    "$MOEFW" export hf again -o back -q
+    [ ! -e back/model.safetensors.index.json ]
+    "$MOEFW" import back -o last -q
+}
+
+@test "pointers of Git LFS in the place of files are called so" {
+    printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 91\n' 0 >pointer
+    for file in model-00002-of-00005.safetensors model.safetensors.index.json tokenizer.json config.json generation_config.json; do
+        cp -f pointer "folder/$file"
+        refused "folder/$file: a pointer of Git LFS, not the file itself, which was not fetched; 'git lfs pull' in its folder fetches it"
+        cp -f "$MOE/hf/$file" folder
+    done
+    run "$MOEFW" data info pointer
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"pointer: a pointer of Git LFS, not the file itself"* ]]
+}
+
+@test "GPT-2 is trained on windows below n_positions, and its table of positions comes back" {
+    "$MOEFW" import "$DENSE/hf" -o dense -q
+    "$MOEFW" train dense/config.ini -q -t 1 --out trained --set data.path='builtin:topics?bytes=20000' \
+        --set data.format=text --set model.seq=16 --set train.from=dense --steps 1 --set train.batch=2 \
+        --set train.eval_batches=1 --set 'train.freeze=*' --set adapter.lora.plugin=lora --set adapter.lora.at=ffn.*
+    "$MOEFW" export hf trained --unmerged -o back -q
+    cmp back/model.safetensors "$DENSE/hf/model.safetensors"
+    run "$MOEFW" config check dense --set model.seq=65
+    [[ "$output" == *"'positions' in [model]: expected at least seq (65), found 64"* ]]
+}
+
+@test "lora: each name of at must be a linear layer; biases of experts are none" {
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=16 --set data.format=text --steps 1
+        --set train.batch=1 --set train.eval_batches=1 --set 'train.freeze=*' --set adapter.lora.plugin=lora -q -t 1)
+    run "$MOEFW" train run/config.ini --out new "${small[@]}" --set train.from=run --set 'adapter.lora.at=attention.q, attention.qq'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"at: no linear layer of this model is called 'attention.qq'; expected of attention.q, "* ]]
+    run "$MOEFW" train run/config.ini --out new "${small[@]}" --set train.from=run --set 'adapter.lora.at=expert.*, ffn.*'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"is called 'ffn.*'"* ]]
+    "$MOEFW" train default --out biased "${small[@]}" --set expert.bias=yes --set 'adapter.lora.at=expert.*' --set model.layers=1 \
+        --set model.dim=16 --set model.heads=2 --set expert.hidden=8 --set train.freeze= --set train.eval_context=0
+    grep -q '"step":1' biased/metrics.jsonl
+}
+
+@test "numbers that nobody needs as whole numbers, as transformers' no limit, leave the tokenizer as it is" {
+    for number in 1000000000000000019884624838656 1e400 Infinity NaN 18446744073709551616; do
+        echo "{\"model_max_length\": $number, \"eos_token\": \"</s>\"}" >folder/tokenizer_config.json
+        sed -i "1s/{/{\"of_no_use\": $number,/" folder/config.json folder/generation_config.json
+        rm -rf new
+        run "$MOEFW" import folder -o new
+        [ "$status" -eq 0 ] || { echo "$number: $output"; false; }
+        [[ "$output" != *tokenizer* ]]
+        "$MOEFW" generate new -p "To be" -n 2 -q
+        cp "$MOE/hf/config.json" "$MOE/hf/generation_config.json" folder
+        chmod u+w folder/*
+    done
+    rm -r new
+    sed -i 's/"rope_theta": [0-9.e+]*/"rope_theta": 1e400/' folder/config.json
+    refused "config.json: rope_theta: expected a number"
 }
 
 @test "generate --ids writes the ids of texts, also without a tokenizer, as data of format bin" {
@@ -188,6 +307,7 @@ END
     [ "$output" = "moefw: expert.limit = 3 cannot be said in the form of mixtral: its config.json means 0" ]
     [ ! -e other ]
     rm -r run/pretrained
+    sed -i 's/^from = .*/from =/' run/config.ini # the import that it is a copy of
     run "$MOEFW" export hf run -o other
     [ "$status" -eq 3 ]
     [[ "$output" == *"neither this run nor one that it began with was imported"* ]]
@@ -331,7 +451,7 @@ END
         '{"type": "yarn", "factor": "2"}|factor: expected a number'; do
         cp "$MOE/hf/config.json" folder
         replace folder/config.json '"rope_scaling": null' "\"rope_scaling\": ${wrong%|*}"
-        refused "folder/config.json: rope_parameters: ${wrong#*|}"
+        refused "folder/config.json: rope_scaling: ${wrong#*|}"
     done
     cp "$MOE/hf/config.json" folder
     sed -i 's/"num_local_experts": 8/"num_local_experts": 4096/; s/"hidden_size": 64/"hidden_size": 65536/

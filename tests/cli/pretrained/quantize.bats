@@ -174,3 +174,44 @@ value() {
     [[ "$output" == *"config.ini:"*": data.path = none: there are no data: --data FILE names some" ]]
     [ ! -e other ]
 }
+
+# zeros FILE BYTE PATTERN: fills the zeros of tensors whose names match with a byte
+zeros() {
+    local start from to
+    start=$((8 + $(od -An -t u8 -N 8 "$1" | tr -d ' ')))
+    head -c "$start" "$1" | tail -c +9 | grep -aoE "\"[^\"]*$3[^\"]*\.qzeros\":\{[^}]*\}" |
+        sed -E 's/.*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/' | while read -r from to; do
+        head -c $((to - from)) /dev/zero | tr '\0' "\\$2" |
+            dd of="$1" bs=65536 seek=$((start + from)) oflag=seek_bytes conv=notrunc status=none
+    done
+}
+
+@test "zeros of GPTQ's second version are refused, whatever the configuration calls them" {
+    "$MOEFW" quantize run -o new --group 32 "${small[@]}"
+    rm new.hf/checksums.xxh128
+    grep -q '"sym": *false' new.hf/config.json || sed -i 's/"sym": *true/"sym": false/' new.hf/config.json
+    zeros new.hf/model.safetensors 210 . # 0x88
+    run "$MOEFW" import new.hf -o two
+    [ "$status" -eq 3 ]
+    [[ "$output" == *".qzeros': zeros are stored as 8, which is format gptq_v2 where all of them are, but config.json says format gptq, where they are 7; GPTQModel writes format gptq" ]]
+    [ ! -e two ]
+    # weights that are not symmetric may have some of them
+    zeros new.hf/model.safetensors 167 q_proj # 0x77
+    "$MOEFW" import new.hf -o some -q
+    # symmetric ones have 7
+    sed -i 's/"sym": *false/"sym": true/' new.hf/config.json
+    run "$MOEFW" import new.hf -o two
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"is format gptq_v2 where quantization_config has sym = true, but"* ]]
+    zeros new.hf/model.safetensors 167 .
+    "$MOEFW" import new.hf -o one -q
+    # either key names the format
+    for key in format checkpoint_format; do
+        cp new.hf/config.json kept
+        sed -i "s/\"checkpoint_format\": *\"gptq\"/\"$key\": \"gptq_v2\"/" new.hf/config.json
+        run "$MOEFW" import new.hf -o two
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq" ]]
+        mv kept new.hf/config.json
+    done
+}

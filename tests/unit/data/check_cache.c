@@ -1,5 +1,5 @@
-/* cache: token files that are not what their names tell are made anew, and drafts are
- * locked. */
+/* cache: token files that are not what their names tell are made anew, and a draft has a
+ * lock while it is written. */
 #include "check_main.h"
 
 #include "base/error.h"

@@ -4,6 +4,9 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "base/text/json.h"
 #include "data/tokenizer/tokenizer.h"
 #include "tests/lib/decode.h"
 #include "tests/lib/scratch.h"
@@ -457,9 +460,6 @@ START_TEST(bad_files)
          "\"max_input_chars_per_word\":0}}",
          "\"max_input_chars_per_word\" from 1 to 65536"},
         {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
-         "\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
-         "no token of byte 0x00"},
-        {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
          "\"type\":\"WordPiece\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}}",
          "expected another one with WordPiece"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}",
@@ -479,21 +479,30 @@ START_TEST(bad_files)
          "\"decoder\": \"CTC\": expected ByteLevel"},
         {"{" MODEL ",\"added_tokens\":[{\"id\":1,\"content\":\"X\"}]}", "entry 0: expected"},
         {"{" MODEL ",\"added_tokens\":[{\"id\":1,\"content\":\"c\"}]}",
-         "id 1 is of two tokens"},
+         "\"added_tokens\": entry 0, \"c\": expected id 8, which is the next one and which "
+         "tokenizers gives it, found 1"},
         {"{" MODEL
-         ",\"added_tokens\":[{\"id\":9,\"content\":\"c\"},{\"id\":9,\"content\":\"d\"}]}",
-         "id 9 is of two tokens"},
+         ",\"added_tokens\":[{\"id\":8,\"content\":\"c\"},{\"id\":8,\"content\":\"d\"}]}",
+         "entry 1, \"d\": expected id 9"},
         {"{" MODEL
-         ",\"added_tokens\":[{\"id\":9,\"content\":\"c\"},{\"id\":8,\"content\":\"c\"}]}",
+         ",\"added_tokens\":[{\"id\":8,\"content\":\"c\"},{\"id\":10,\"content\":\"d\"}]}",
+         "entry 1, \"d\": expected id 9"},
+        {"{" MODEL
+         ",\"added_tokens\":[{\"id\":8,\"content\":\"c\"},{\"id\":9,\"content\":\"c\"}]}",
          "entry 1 is there twice"},
         {"{" MODEL ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",1]}}",
          "\"cls\" and \"sep\", tokens with their ids"},
-        {"{" MODEL ",\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"<s>\",1],"
+        {"{" MODEL ",\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"<s>\"],"
          "\"sep\":[\"a\",1]}}",
          "\"cls\" and \"sep\", tokens with their ids"},
         {"{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
          "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}]}}",
-         "no token \"<s>\""},
+         "\"special_tokens\": expected \"<s>\" with \"ids\""},
+        {"{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+         "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{"
+         "\"ids\":["
+         "8]}}}}",
+         "\"post_processor\": expected ids below 8, found 8"},
         {"{\"format\":\"moefw-tokenizer\",\"version\":1,\"kind\":\"pretrained\",\"specials\":[]"
          "}",
          "file: no tokenizer: expected tokenizer.json"},
@@ -526,6 +535,72 @@ START_TEST(bad_files)
 }
 END_TEST
 
+/* Ids where these depend on the library's own order of things, or on the ages of its tables of
+ * Unicode: tests/golden/pretrained/tokenizers/library.json. */
+START_TEST(as_the_library)
+{
+    char path[2048], expected[1024];
+    const char *source = getenv("srcdir");
+    char *text;
+    size_t n;
+    mf_json *doc;
+    snprintf(path, sizeof path, "%s/tests/golden/pretrained/tokenizers/library.json",
+             source ? source : ".");
+    ck_assert_int_eq(mf_read_file(path, 0, &text, &n), MF_OK);
+    ck_assert_int_eq(mf_json_parse(path, text, n, &doc), MF_OK);
+    ck_assert_uint_eq(mf_json_size(doc), 14);
+    for (size_t i = 0; i < mf_json_size(doc); i++) {
+        const mf_json *one = mf_json_at(doc, i), *texts = mf_json_get(one, "texts");
+        mf_tokenizer *t = parse(mf_json_string(mf_json_get(one, "tokenizer"), NULL));
+        for (size_t k = 0; k < mf_json_size(texts); k++) {
+            const mf_json *pair = mf_json_at(texts, k), *ids = mf_json_at(pair, 1);
+            size_t at = 0;
+            expected[0] = '\0';
+            for (size_t j = 0; j < mf_json_size(ids); j++) {
+                int64_t id = -1;
+                mf_json_int(mf_json_at(ids, j), &id);
+                at += (size_t)snprintf(expected + at, sizeof expected - at, "%s%d",
+                                       j > 0 ? " " : "", (int)id);
+            }
+            const char *found = ids_of(t, mf_json_string(mf_json_at(pair, 0), NULL));
+            ck_assert_msg(strcmp(found, expected) == 0, "%s, text %zu: %s, expected %s",
+                          mf_json_string(mf_json_get(one, "name"), NULL), k, found, expected);
+        }
+        mf_tokenizer_free(t);
+    }
+    mf_json_free(doc);
+    mf_free(text);
+    /* a byte that the vocabulary lacks, and no token stands for such bytes */
+    mf_tokenizer *t =
+        parse("{\"pre_tokenizer\":" BYTES ",\"model\":{\"type\":\"BPE\",\"vocab\":{"
+              "\"a\":0},\"merges\":[]}}");
+    mf_ids ids = {0};
+    ck_assert_int_eq(mf_tokenizer_encode(t, "f", "aa b", 4, &ids), MF_EINPUT);
+    ck_assert_str_eq(mf_error_message(),
+                     "f: word at byte 2: the text has byte 0x20, which has no token in this "
+                     "vocabulary and would be lost; expected texts without it");
+    mf_ids_free(&ids);
+    mf_tokenizer_free(t);
+}
+END_TEST
+
+/* A template names ids, which may be several, and others than the token's own. */
+START_TEST(ids_of_templates)
+{
+    mf_tokenizer *t =
+        parse("{" MODEL ",\"post_processor\":{\"type\":\"TemplateProcessing\","
+              "\"single\":[{\"SpecialToken\":{\"id\":\"X\",\"type_id\":0}},"
+              "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"X\":{"
+              "\"ids\":[2,7]}}}}");
+    check_wrapped(t, false, "274", "");
+    mf_tokenizer_free(t);
+    t = parse("{" MODEL ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"X\",3],"
+              "\"sep\":[\"a\",2]}}");
+    check_wrapped(t, false, "342", "");
+    mf_tokenizer_free(t);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("pretrained_parts");
@@ -543,6 +618,8 @@ static Suite *suite(void)
     tcase_add_test(c, old_templates);
     tcase_add_test(c, named_chat_templates);
     tcase_add_test(c, too_many_parts);
+    tcase_add_test(c, as_the_library);
+    tcase_add_test(c, ids_of_templates);
     tcase_add_test(c, bad_files);
     suite_add_tcase(s, c);
     return s;

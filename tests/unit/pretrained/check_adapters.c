@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text/json.h"
 #include "pretrained/import.h"
+#include "pretrained/adapters/pattern.h"
 #include "pretrained/adapters/peft.h"
 #include "tests/lib/models.h"
 #include "tests/lib/program.h"
@@ -55,8 +56,8 @@ static int read_adapter(const char *folder, const char *config, const models_ten
     }
     snprintf(path, sizeof path, "%s/" MF_PEFT_WEIGHTS, folder);
     if (list) models_file(path, list);
-    const int rc =
-        mf_peft_read(folder, modules, (int)(sizeof modules / sizeof *modules), arena, &p);
+    const int rc = mf_peft_read(folder, NULL, NULL, modules,
+                                (int)(sizeof modules / sizeof *modules), arena, &p);
     mf_arena_free(arena);
     return rc;
 }
@@ -93,8 +94,10 @@ START_TEST(adapters_that_are_refused)
         {LORA ",\"init_lora_weights\":\"pissa_niter_4\"}", good, MF_PEFT_CONFIG,
          "init_lora_weights = pissa_niter_4 changes the weights of the model, too; expected an "
          "adapter that was converted to plain LoRA"},
-        {LORA ",\"alpha_pattern\":{\".*q\":4}}", good, MF_PEFT_CONFIG,
-         "alpha_pattern '.*q': expected the end of a module's name, not a regular expression"},
+        {LORA ",\"alpha_pattern\":{\"(?!q)\":4}}", good, MF_PEFT_CONFIG,
+         "alpha_pattern: '(?!q)': expected no group with (? other than (?:"},
+        {LORA ",\"alpha_pattern\":{\"(q\":4}}", good, MF_PEFT_CONFIG,
+         "alpha_pattern: '(q': expected ) behind ("},
         {LORA ",\"alpha_pattern\":{\"q\":-1}}", good, MF_PEFT_CONFIG,
          "lora_alpha of m.q: expected a number from 0 to 1000000"},
         {LORA "}", twice, MF_PEFT_WEIGHTS,
@@ -168,7 +171,7 @@ static void import(const char *folder, const char *onto, const char *run)
 {
     mf_import_report r = {0};
     mf_remove_tree(run);
-    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, run, &r));
+    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, NULL, run, &r));
     mf_free(r.run);
 }
 
@@ -355,12 +358,69 @@ START_TEST(adapters_without_a_form)
 }
 END_TEST
 
+/* Keys of patterns are as Python's re.match("(.*\\.)?(KEY)$", NAME) takes them. */
+START_TEST(patterns)
+{
+    static const struct {
+        const char *key, *name;
+        int means; /* -1: refused */
+    } table[] = {
+        {"q_proj", "model.layers.0.self_attn.q_proj", 1},
+        {"_proj", "model.layers.0.self_attn.q_proj", 0},
+        {"self_attn.q_proj", "model.layers.0.self_attn.q_proj", 1},
+        {"q.proj", "model.layers.0.self_attn.q_proj", 1},
+        {"q.proj", "model.layers.0.self_attn.qproj", 0},
+        {"q\\.proj", "model.layers.0.self_attn.q_proj", 0},
+        {".*\\.gate_up_proj", "model.layers.0.mlp.experts.gate_up_proj", 1},
+        {".*\\.gate_up_proj", "gate_up_proj", 0},
+        {"^model.layers.[0-9]+.mlp", "model.layers.12.mlp", 1},
+        {"^layers.0.mlp", "model.layers.0.mlp", 0},
+        {"layers\\.(0|1[0-9])\\.mlp$", "model.layers.13.mlp", 1},
+        {"layers\\.(0|1[0-9])\\.mlp", "model.layers.3.mlp", 0},
+        {"k_proj|q_proj", "a.q_proj", 1},
+        {"k_proj|q_proj", "a.v_proj", 0},
+        {"(?:k|q)_proj", "a.q_proj", 1},
+        {"\\d{2,3}", "a.12", 1},
+        {"\\d{2,3}", "a.1234", 0},
+        {"a{2}b{,1}c{1,}", "aabccc", 1},
+        {"a{2}b{,1}c{1,}", "aabb", 0},
+        {"[^a-c]\\w*?", "d_1", 1},
+        {"[^a-c]\\w*", "b1", 0},
+        {"[]x]+", "x]x", 1},
+        {"((a*)*b)*", "aabab", 1},
+        {"((a*)*)*", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", 0},
+        {"a?a?a?aaa", "aaaa", 1},
+        {"x{y", "x{y", 1},
+        {"", "a.", 1},
+        {"(?!q)a", "a", -1},
+        {"(a", "a", -1},
+        {"a)", "a", -1},
+        {"*a", "a", -1},
+        {"a**", "a", -1},
+        {"a\\b", "a", -1},
+        {"(a)\\1", "aa", -1},
+        {"[a", "a", -1},
+        {"[z-a]", "a", -1},
+        {"a{3,2}", "a", -1},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        bool means = false;
+        const int rc = mf_pattern_means("f: k", table[i].key, table[i].name, &means);
+        ck_assert_msg(rc == (table[i].means < 0 ? MF_EINPUT : MF_OK) &&
+                          means == (table[i].means > 0),
+                      "'%s' and %s: %d, %s", table[i].key, table[i].name, rc,
+                      means ? "means it" : "does not mean it");
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("adapters");
     TCase *t = tcase_create("adapters");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, adapters_that_are_refused);
+    tcase_add_test(t, patterns);
     tcase_add_test(t, changes_that_share_no_matrix);
     tcase_add_test(t, ranks_alphas_and_the_output_head);
     tcase_add_test(t, parameters_without_dropout);

@@ -38,7 +38,7 @@ static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_k
 
 static void refused(const char *text, const char *why)
 {
-    char expected[512];
+    char expected[768];
     mf_arena *arena = mf_arena_new();
     mf_json *json;
     mf_keys k;
@@ -59,12 +59,35 @@ START_TEST(values_that_are_refused)
         {LLAMA ",\"rope_parameters\":{\"rope_theta\":1e10}",
          "rope_theta: expected a number from 1 to 1e9, found 1e+10"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found awq; take the folder that it was made of; 'moefw quantize' makes 4 bits of its "
+         "run"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found gptq of 8 bits in format gptq; GPTQModel writes 4 bits in format gptq"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
                "\"checkpoint_format\":\"gptq_v2\"}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq"},
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+               "\"format\":\"gptq_v2\"}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"bits\":4}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found no quant_method; take the folder that it was made of; 'moefw quantize' makes 4 "
+         "bits of its run"},
+        {LLAMA
+         ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}",
+         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found fp8; AutoModelForCausalLM.from_pretrained('FOLDER', "
+         "quantization_config=FineGrainedFP8Config(dequantize=True)).save_pretrained('NEW') of "
+         "transformers writes plain weights"},
+        {LLAMA ",\"compression_config\":{\"quant_method\":\"compressed-tensors\"}",
+         "compression_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
+         "found compressed-tensors; AutoModelForCausalLM.from_pretrained('FOLDER', "
+         "quantization_config=CompressedTensorsConfig(dequantize=True)).save_pretrained('NEW') "
+         "of transformers writes plain weights"},
         {GPT2 ",\"add_cross_attention\":true", "add_cross_attention: expected false"},
         {BERT ",\"problem_type\":\"regression\"",
          "problem_type: expected single_label_classification"},
@@ -123,6 +146,41 @@ START_TEST(scales_of_attention)
 }
 END_TEST
 
+/* A type of no family is answered by the nearest one and what that lacks. */
+START_TEST(types_of_no_family)
+{
+    static const struct {
+        const char *text, *end;
+    } table[] = {
+        {"{\"model_type\":\"gemma2\"}",
+         "found 'gemma2'; the nearest architecture is llama, which lacks a factor on "
+         "embeddings, "
+         "norms with 1 + weight behind each half, gelu gates, and soft caps"},
+        {"{\"model_type\":\"mistral\"}",
+         "found 'mistral'; the nearest architecture is llama, which lacks windows of attention "
+         "(sliding_window)"},
+        {"{\"model_type\":\"mixtrall\"}", "found 'mixtrall'; nearest: 'mixtral'"},
+        {"{\"model_type\":\"own\",\"intermediate_size\":32,\"rms_norm_eps\":1,\"mlp_bias\":"
+         "true,"
+         "\"tie_word_embeddings\":true,\"soft_cap\":30,\"none\":null," DECODER "}",
+         "found 'own'; the nearest architecture is llama, which does not read the keys "
+         "soft_cap"},
+        {"{\"model_type\":\"own\"}", "found 'own'"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const mf_family *family;
+        mf_json *json;
+        ck_assert_int_eq(
+            mf_json_parse("config.json", table[i].text, strlen(table[i].text), &json), MF_OK);
+        ck_assert_int_eq(mf_family_of("config.json", json, &family), MF_EINPUT);
+        const char *found = mf_error_message(), *end = strstr(found, "found '");
+        ck_assert_ptr_nonnull(end);
+        ck_assert_str_eq(end, table[i].end);
+        mf_json_free(json);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("families");
@@ -130,6 +188,7 @@ static Suite *suite(void)
     tcase_add_test(t, values_that_are_refused);
     tcase_add_test(t, too_many_blocks_with_a_window);
     tcase_add_test(t, scales_of_attention);
+    tcase_add_test(t, types_of_no_family);
     suite_add_tcase(s, t);
     return s;
 }

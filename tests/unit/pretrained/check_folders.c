@@ -45,8 +45,8 @@ static void failed(int rc, int code, const char *fmt, ...)
 static int import_as(const char *folder, const char *upcycle, const char *run)
 {
     mf_import_report r = {0};
-    const int rc =
-        upcycle ? mf_import_upcycled(folder, upcycle, run, &r) : mf_import(folder, run, &r);
+    const mf_import_options o = {.upcycle = upcycle};
+    const int rc = mf_import(folder, &o, run, &r);
     mf_free(r.run);
     return rc;
 }
@@ -195,7 +195,7 @@ START_TEST(a_slash_behind_the_folder)
     ck_assert(getcwd(here, sizeof here) != NULL);
     ck_assert_int_eq(chdir(scratch_dir()), 0);
     models_llama("small", 16, "", NULL);
-    const int rc = mf_import("small//", NULL, &r);
+    const int rc = mf_import("small//", NULL, NULL, &r);
     ck_assert_int_eq(chdir(here), 0);
     must(rc);
     ck_assert_str_eq(r.run, "runs/small-1");
@@ -259,17 +259,18 @@ START_TEST(experts_of_four_bits)
     const char *folder = scratch_path("oss"), *mapped = scratch_path("mapped"),
                *copied = scratch_path("copied"), *out = scratch_path("back");
     const mf_export_options as_it_is = {.adapters = MF_EXPORT_MERGED};
+    const mf_import_options copy = {.copy = true};
     mf_import_report r = {0};
     int64_t n;
     models_gpt_oss(folder);
     mf_remove_tree(mapped);
     mf_remove_tree(copied);
     mf_remove_tree(out);
-    must(mf_import(folder, mapped, &r));
+    must(mf_import(folder, NULL, mapped, &r));
     /* the matrices: embedding, head, attention, router, and 4 x (64 + 32) x 32 of experts */
     ck_assert_int_eq(r.stored, 2 * 16 * 32 + 4 * 32 * 32 + 4 * 32 + 4 * 96 * 32);
     mf_free(r.run);
-    must(mf_import_copied(folder, copied, &r));
+    must(mf_import(folder, &copy, copied, &r));
     ck_assert_int_eq(r.stored, 0);
     mf_free(r.run);
     compare_logits(mapped, copied, 1e-4);

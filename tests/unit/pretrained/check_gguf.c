@@ -37,7 +37,7 @@ static int convert(const char *folder, mf_st_dtype dtype, const char *name, char
     snprintf(out, PATH, "%s/%s.gguf", scratch_dir(), name);
     must(mf_remove_tree(run));
     remove(out);
-    must(mf_import(folder, run, &report));
+    must(mf_import(folder, NULL, run, &report));
     mf_free(report.run);
     const int rc = mf_export_gguf(run, out, &o, &path);
     if (rc == MF_OK) ck_assert_str_eq(path, out);
@@ -305,19 +305,22 @@ static void forget(described *d)
     "\"vocab_size\": 512, \"hidden_size\": 64, \"num_hidden_layers\": 2, "                     \
     "\"num_attention_heads\": 4, \"max_position_embeddings\": 128, "                           \
     "\"intermediate_size\": 96, \"num_experts_per_tok\": 2"
-#define MIXTRAL "{\"model_type\": \"mixtral\", \"num_local_experts\": 8, " SIZES
+#define SIZES_KV "\"num_key_value_heads\": 4, " SIZES
+#define MIXTRAL  "{\"model_type\": \"mixtral\", \"num_local_experts\": 8, " SIZES_KV
 #define QWEN2                                                                                  \
     "{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"moe_intermediate_size\": 40, "      \
-    "\"shared_expert_intermediate_size\": 96, " SIZES
+    "\"shared_expert_intermediate_size\": 96, " SIZES_KV
 #define QWEN3                                                                                  \
     "{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"moe_intermediate_size\": 40, "      \
-    "\"norm_topk_prob\": true, " SIZES
-#define OLMOE   "{\"model_type\": \"olmoe\", \"num_experts\": 8, " SIZES
-#define GPT_OSS "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, " SIZES
+    "\"norm_topk_prob\": true, " SIZES_KV
+#define OLMOE "{\"model_type\": \"olmoe\", \"num_experts\": 8, " SIZES
+#define GPT_OSS                                                                                \
+    "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"head_dim\": 16, "               \
+    "\"rope_parameters\": {}, " SIZES_KV
 #define DEEPSEEK                                                                               \
     "{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 8, "                              \
     "\"moe_intermediate_size\": 32, \"kv_lora_rank\": 24, \"q_lora_rank\": 24, "               \
-    "\"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, \"v_head_dim\": 12, " SIZES
+    "\"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, \"v_head_dim\": 12, " SIZES_KV
 #define GPT2                                                                                   \
     "{\"model_type\": \"gpt2\", \"vocab_size\": 384, \"n_embd\": 64, \"n_layer\": 3, "         \
     "\"n_head\": 4, \"n_positions\": 128"

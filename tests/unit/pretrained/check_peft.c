@@ -44,7 +44,7 @@ static void import(const char *folder, const char *onto, const char *run)
 {
     mf_import_report r = {0};
     mf_remove_tree(run);
-    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, run, &r));
+    must(onto ? mf_import_adapter(folder, onto, run, &r) : mf_import(folder, NULL, run, &r));
     mf_free(r.run);
 }
 
@@ -265,18 +265,18 @@ START_TEST(squares)
     mf_arena *arena = mf_arena_new();
     mf_peft p;
     write_adapter(folder, NULL);
-    ck_assert_int_eq(mf_peft_read(folder, &module, 1, arena, &p), MF_EINPUT);
+    ck_assert_int_eq(mf_peft_read(folder, NULL, NULL, &module, 1, arena, &p), MF_EINPUT);
     ck_assert_msg(strstr(mf_error_message(), "expected a key peft_version"), "%s",
                   mf_error_message());
     write_adapter(folder, "0.19.1");
-    must(mf_peft_read(folder, &module, 1, arena, &p));
+    must(mf_peft_read(folder, NULL, NULL, &module, 1, arena, &p));
     ck_assert_int_eq(p.changes[0].change.rank, 2);
     ck_assert(p.changes[0].change.a[1] == 2 && p.changes[0].change.a[4] == 5);
     /* B [4, 2 E]: row 0 is 10 20 | 30 40, by column i of expert e = 0, 1 */
     ck_assert(p.changes[0].change.b[0] == 10 && p.changes[0].change.b[1] == 30);
     ck_assert(p.changes[0].change.b[8] == 20 && p.changes[0].change.b[9] == 40);
     write_adapter(folder, "0.18.0");
-    must(mf_peft_read(folder, &module, 1, arena, &p));
+    must(mf_peft_read(folder, NULL, NULL, &module, 1, arena, &p));
     ck_assert(p.changes[0].change.a[0] == 10 && p.changes[0].change.a[4] == 30);
     ck_assert(p.changes[0].change.b[0] == 1 && p.changes[0].change.b[1] == 5);
     mf_arena_free(arena);
@@ -524,11 +524,56 @@ START_TEST(reference_set)
 }
 END_TEST
 
+/* Adapters as PEFT saves them today: patterns that it writes itself, the head's
+ * weight repeated. */
+START_TEST(saved_by_peft)
+{
+    static const char *const names[] = {"all_linear", "lm_head"};
+    const char *base = scratch_path("saved_base"), *run = scratch_path("saved"),
+               *out = scratch_path("saved.safetensors");
+    const mf_session_options o = {.no_data = true};
+    const mf_load_change change = {.step = -1};
+    char adapter[64], values[96];
+    import(golden("mixtral/hf"), NULL, base);
+    for (int i = 0; i < 2; i++) {
+        mf_session *s = NULL;
+        mf_st_file *f[2];
+        int64_t step;
+        double most = 0;
+        float *v[2];
+        snprintf(adapter, sizeof adapter, "peft/%s", names[i]);
+        snprintf(values, sizeof values, "%s/values.safetensors", adapter);
+        mf_remove_tree(run);
+        import(golden(adapter), base, run);
+        must(mf_load_run_as(run, &o, &change, &s, &step));
+        save_logits(s, golden(values), out);
+        must(mf_st_open(golden(values), &f[0]));
+        must(mf_st_open(out, &f[1]));
+        const mf_st_tensor *t[] = {mf_st_find(f[0], "logits"), mf_st_find(f[1], "logits")};
+        for (int k = 0; k < 2; k++) {
+            v[k] = malloc((size_t)t[k]->bytes);
+            must(mf_st_read(f[k], t[k], v[k], (size_t)t[k]->bytes));
+        }
+        for (uint64_t k = 0; k < t[0]->count; k++) /* theirs are of the last positions */
+            most =
+                fmax(most, fabs((double)v[0][k] - (double)v[1][t[1]->count - t[0]->count + k]));
+        printf("# %s: logits differ by %.2g\n", names[i], most);
+        ck_assert_msg(most <= 5e-5, "%s: logits differ by %g", names[i], most);
+        for (int k = 0; k < 2; k++) {
+            free(v[k]);
+            mf_st_close(f[k]);
+        }
+        mf_session_close(s);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("peft");
     TCase *t = tcase_create("adapters");
     tcase_set_timeout(t, 300);
+    tcase_add_test(t, saved_by_peft);
     tcase_add_test(t, packings);
     tcase_add_test(t, merging);
     tcase_add_test(t, squares);

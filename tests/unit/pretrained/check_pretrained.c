@@ -569,7 +569,7 @@ static void check_folder(const char *folder)
     open_golden(&g, folder);
     if (has_family(g.hf)) {
         mf_remove_tree(run);
-        must(mf_import(g.hf, run, &report));
+        must(mf_import(g.hf, NULL, run, &report));
         must(mf_load_run_as(run, &o, &change, &s, &step));
         must(mf_tokens_read(g.values, s, &t));
         compare_forward(&g, s, &t);
@@ -665,7 +665,7 @@ START_TEST(stories)
         g.json = read_json(path);
         ck_assert_uint_eq(mf_json_size(mf_json_get(g.json, "greedy")), 201);
         mf_remove_tree(run);
-        must(mf_import(g.hf, run, &report));
+        must(mf_import(g.hf, NULL, run, &report));
         compare_greedy(&g, run);
         mf_free(report.run);
         mf_json_free(g.json);

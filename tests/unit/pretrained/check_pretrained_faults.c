@@ -34,7 +34,7 @@ static long after(long n)
 static int import(const char *run)
 {
     mf_import_report r = {0};
-    const int rc = mf_import(model(), run, &r);
+    const int rc = mf_import(model(), NULL, run, &r);
     mf_free(r.run);
     return rc;
 }

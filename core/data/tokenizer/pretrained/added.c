@@ -78,13 +78,6 @@ static size_t longest(const mf_pt_trie *t, const char *text, size_t n, int32_t *
     return best;
 }
 
-static bool is_word(uint32_t c)
-{
-    return (mf_unicode_category(c) &
-            (MF_UC_LETTER | MF_UC_MARK | MF_UC_DIGIT | MF_UC_NL | MF_UC_CONNECTOR)) != 0 ||
-           c == 0x200c || c == 0x200d;
-}
-
 /* The code point that ends before text + at, at > 0, and its length. */
 static size_t before(const char *text, size_t at, uint32_t *ret)
 {
@@ -97,8 +90,8 @@ static size_t before(const char *text, size_t at, uint32_t *ret)
 static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
 {
     uint32_t c;
-    if (begin > 0 && before(text, begin, &c) > 0 && is_word(c)) return false;
-    return end == n || mf_unicode_read(text + end, n - end, &c) == 0 || !is_word(c);
+    if (begin > 0 && before(text, begin, &c) > 0 && mf_pt_is_word(c)) return false;
+    return end == n || mf_unicode_read(text + end, n - end, &c) == 0 || !mf_pt_is_word(c);
 }
 
 /* Extends a match over the blanks that its token takes, to the left not before `from`. */

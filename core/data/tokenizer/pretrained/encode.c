@@ -32,6 +32,7 @@ typedef struct encoder {
     kept *table;         /* [slots], NULL: the text is short */
     size_t slots;        /* a power of two */
     size_t first;        /* offset of the whole text */
+    const char *source;
 } encoder;
 
 /* ---- words ---- */
@@ -78,6 +79,8 @@ static int add_word(encoder *e, const mf_pt_view *w)
             return push(e, w, k->token, k->n_tokens);
     }
     int rc = find_tokens(e, w);
+    if (rc == MF_EINPUT)
+        return mf_fail_context(rc, "%s: word at byte %zu", e->source, mf_pt_origin(w, 0));
     if (rc != MF_OK) return rc;
     if (k && e->found.n <= KEPT_TOKENS) {
         k->n = (uint32_t)w->n;
@@ -199,7 +202,8 @@ int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, co
                        "%s: byte %zu (0x%02x) is not valid UTF-8, which this tokenizer needs; "
                        "tokenizer byte takes any file",
                        source, offset + valid, (unsigned char)text[valid]);
-    encoder e = {.t = (const mf_pretrained *)base, .ids = ids, .first = offset};
+    encoder e = {
+        .t = (const mf_pretrained *)base, .ids = ids, .first = offset, .source = source};
     const bool mapped = ids->want_start || e.t->words.prepend == MF_PT_BAR_FIRST;
     for (int i = 0; i < 2; i++)
         e.work[i].mapped = e.words[i].mapped = mapped;

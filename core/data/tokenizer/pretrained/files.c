@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/file/lfs.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
 #include "data/tokenizer/tokenizer_kinds.h"
@@ -150,6 +151,18 @@ static int read_chat(const mf_pt_files *f, const mf_json *config, mf_pretrained 
     return t->chat_template ? MF_OK : MF_ENOMEM;
 }
 
+/* Templates name ids, which must be those of tokens. */
+static int judge_templates(const char *where, const mf_pretrained *t)
+{
+    for (int pair = 0; pair < 2; pair++)
+        for (int i = 0; i < t->base.template[pair].n; i++)
+            if (t->base.template[pair].item[i].id >= t->base.pieces)
+                return mf_fail(MF_EINPUT,
+                               "%s: \"post_processor\": expected ids below %d, found %d", where,
+                               (int)t->base.pieces, (int)t->base.template[pair].item[i].id);
+    return MF_OK;
+}
+
 static int fill(const char *where, bool folder, const mf_json *document, mf_pretrained *t)
 {
     mf_json *config = NULL, *map = NULL;
@@ -172,7 +185,8 @@ static int fill(const char *where, bool folder, const mf_json *document, mf_pret
     if (rc == MF_OK) rc = read_chat(f, config, t);
     mf_json_free(config);
     mf_json_free(map);
-    return rc == MF_OK ? mf_pt_show(where, t) : rc;
+    if (rc == MF_OK) rc = mf_pt_show(where, t);
+    return rc == MF_OK ? judge_templates(where, t) : rc;
 }
 
 /* Makes a tokenizer of the files, of which it takes ownership, also if it fails. where: the
@@ -261,6 +275,7 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     int rc = mf_exists(path)         ? mf_read_file(path, FILE_MAX, &f->text[file], &f->n[file])
              : mf_faults() != before ? mf_fail(MF_EIO, "%s: cannot look at it", path)
                                      : MF_OK;
+    if (rc == MF_OK && f->text[file]) rc = mf_lfs_judge(path, f->text[file], f->n[file]);
     if (rc == MF_OK && f->text[file]) {
         const size_t valid = mf_utf8_check(f->text[file], f->n[file]);
         if (valid < f->n[file])
@@ -270,19 +285,29 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     return rc;
 }
 
+/* A folder with a vocabulary of another form has a tokenizer that cannot be read. */
 static int no_vocabulary(const char *folder)
 {
-    char *path = mf_strf("%s/tokenizer.model", folder);
-    const bool binary = path && mf_exists(path);
-    mf_free(path);
+    static const char *const others[] = {"tokenizer.model", "sentencepiece.bpe.model",
+                                         "spiece.model",    "tiktoken.model",
+                                         "qwen.tiktoken",   "tekken.json"};
+    const char *other = NULL;
+    for (size_t i = 0; !other && i < sizeof others / sizeof *others; i++) {
+        char *path = mf_path_join(folder, others[i]);
+        if (path && mf_exists(path)) other = others[i];
+        mf_free(path);
+    }
+    if (other)
+        return mf_fail(
+            MF_EINPUT,
+            "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
+            "vocab.txt; %s is not read: AutoTokenizer.from_pretrained(FOLDER)"
+            ".save_pretrained(FOLDER) writes tokenizer.json",
+            folder, other);
     return mf_fail(MF_ENOTFOUND,
                    "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
-                   "vocab.txt%s",
-                   folder,
-                   binary
-                       ? "; tokenizer.model is not read: AutoTokenizer.from_pretrained(FOLDER)"
-                         ".save_pretrained(FOLDER) writes tokenizer.json"
-                       : "");
+                   "vocab.txt",
+                   folder);
 }
 
 int mf_pretrained_read_folder(const char *folder, mf_tokenizer **ret)

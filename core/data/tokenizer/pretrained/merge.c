@@ -67,7 +67,7 @@ void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, 
 {
     const uint64_t key = key_of(left, right);
     mf_pt_merge *at = &m->merge[slot_of(m, key)];
-    if (at->key == 0) *at = (mf_pt_merge){key, rank, made};
+    *at = (mf_pt_merge){key, rank, made};
 }
 
 /* Looks up the pair that a symbol begins. next: the symbol after it, NULL at the end. */
@@ -90,29 +90,44 @@ static int add_symbol(mf_pt_found *f, int32_t id, size_t n)
     return rc;
 }
 
-/* A character that is no symbol: its bytes, <unk>, or nothing. *unknown: whether the symbol
- * before is <unk>. */
-static int add_unknown(const mf_pt_model *m, const char *text, size_t n, bool *unknown,
+/* Adds the <unk> that waits, of *unknown bytes. */
+static int add_waiting(const mf_pt_model *m, size_t *unknown, mf_pt_found *f)
+{
+    const size_t n = *unknown;
+    *unknown = 0;
+    return n > 0 ? add_symbol(f, m->unk, n) : MF_OK;
+}
+
+/* A character that is no symbol: its bytes, <unk>, or nothing. As in the library, <unk>
+ * waits for the next character that is known, and bytes of others go before it. *unknown:
+ * the bytes of the <unk> that waits. */
+static int add_unknown(const mf_pt_model *m, const char *text, size_t n, size_t *unknown,
                        mf_pt_found *f)
 {
     bool bytes = m->byte_fallback;
     int rc = MF_OK;
     for (size_t i = 0; i < n; i++)
         bytes = bytes && m->byte[(unsigned char)text[i]] >= 0;
-    const bool fused = !bytes && *unknown && m->fuse_unk;
-    *unknown = !bytes && m->unk >= 0;
-    if (fused) {
-        f->symbol[f->n_symbol - 1].n += (uint32_t)n;
-        return MF_OK;
-    }
     for (size_t i = 0; bytes && i < n && rc == MF_OK; i++)
         rc = add_symbol(f, m->byte[(unsigned char)text[i]], 1);
-    return !bytes && m->unk >= 0 ? add_symbol(f, m->unk, n) : rc;
+    if (bytes || m->unk < 0) return rc;
+    if (!m->fuse_unk) rc = add_waiting(m, unknown, f);
+    *unknown += n;
+    return rc;
+}
+
+static int no_token(unsigned char byte)
+{
+    return mf_fail(
+        MF_EINPUT,
+        "the text has byte 0x%02x, which has no token in this vocabulary and would be "
+        "lost; expected texts without it",
+        byte);
 }
 
 static int add_symbols(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f)
 {
-    bool unknown = false;
+    size_t unknown = 0;
     int rc = MF_OK;
     f->n_symbol = 0;
     for (size_t at = 0; at < n && rc == MF_OK;) {
@@ -121,14 +136,16 @@ static int add_symbols(const mf_pt_model *m, const char *word, size_t n, mf_pt_f
         const int32_t id =
             m->byte_level ? m->byte[(unsigned char)word[at]] : mf_pt_id(m, word + at, length);
         if (id >= 0) {
-            rc = add_symbol(f, id, length);
-            unknown = false;
+            rc = add_waiting(m, &unknown, f);
+            if (rc == MF_OK) rc = add_symbol(f, id, length);
+        } else if (m->byte_level && m->unk < 0) {
+            rc = no_token((unsigned char)word[at]);
         } else {
             rc = add_unknown(m, word + at, length, &unknown, f);
         }
         at += length;
     }
-    return rc;
+    return rc == MF_OK ? add_waiting(m, &unknown, f) : rc;
 }
 
 /* ---- short words ---- */

@@ -23,6 +23,21 @@ static int copy(const mf_pt_view *v, size_t begin, size_t end, mf_pt_text *out)
     return mf_pt_text_add(out, part.bytes, part.n, part.from, part.base, true);
 }
 
+/* The first part of a text that has a form of its own: it ends before a character without one.
+ * 0: the text begins with such a character, which has *ret_length bytes. */
+static size_t part_of(const char *text, size_t n, size_t *ret_length)
+{
+    const size_t whole = mf_unicode_part(text, n);
+    size_t at = 0;
+    while (at < whole) {
+        uint32_t c;
+        *ret_length = mf_unicode_read(text + at, n - at, &c);
+        if (!mf_pt_has_form(c)) break;
+        at += *ret_length;
+    }
+    return at < whole ? at : whole;
+}
+
 static int to_form(mf_unicode_form form, const mf_pt_view *v, mf_pt_text *out)
 {
     char normal[MF_UNICODE_ROOM];
@@ -32,8 +47,14 @@ static int to_form(mf_unicode_form form, const mf_pt_view *v, mf_pt_text *out)
         rc = copy(v, at, at + plain, out);
         at += plain;
         if (rc != MF_OK || at == v->n) break;
-        const size_t part = mf_unicode_part(v->bytes + at, v->n - at),
-                     n = mf_unicode_normalize(form, v->bytes + at, part, normal);
+        size_t length = 0;
+        const size_t part = part_of(v->bytes + at, v->n - at, &length);
+        if (part == 0) {
+            rc = copy(v, at, at + length, out);
+            at += length;
+            continue;
+        }
+        const size_t n = mf_unicode_normalize(form, v->bytes + at, part, normal);
         rc = n == part && memcmp(normal, v->bytes + at, n) == 0
                  ? copy(v, at, at + n, out)
                  : mf_pt_text_add(out, normal, n, NULL, mf_pt_origin(v, at), false);
@@ -51,7 +72,7 @@ static int put(uint32_t c, size_t origin, mf_pt_text *out)
 /* The lower case of U+0130 is the only one of two code points. */
 static int put_lower(uint32_t c, size_t origin, mf_pt_text *out)
 {
-    int rc = put(c == 0x130 ? 'i' : mf_unicode_lower(c), origin, out);
+    int rc = put(c == 0x130 ? 'i' : mf_pt_lower(c), origin, out);
     return rc == MF_OK && c == 0x130 ? put(0x307, origin, out) : rc;
 }
 
@@ -60,15 +81,14 @@ static int bert_letter(const mf_pt_step *s, uint32_t c, size_t origin, mf_pt_tex
 {
     uint32_t parts[MF_UNICODE_DECOMPOSED] = {c};
     size_t n = 1;
-    const mf_letter_class class = mf_letter_classify(c);
     const bool alone = s->ideographs && mf_letter_is_ideograph(c);
     int rc = MF_OK;
-    if (s->clean && class == MF_LETTER_NONE) return MF_OK;
-    if (s->clean && class == MF_LETTER_SPACE) parts[0] = c = ' ';
-    if (s->accents && c >= 0x80) n = mf_unicode_decompose(c, parts);
+    if (s->clean && mf_pt_is_control(c)) return MF_OK;
+    if (s->clean && mf_unicode_is_space(c)) parts[0] = c = ' ';
+    if (s->accents && c >= 0x80 && mf_pt_has_form(c)) n = mf_unicode_decompose(c, parts);
     if (alone) rc = put(' ', origin, out);
     for (size_t i = 0; i < n && rc == MF_OK; i++) {
-        if (s->accents && (mf_unicode_category(parts[i]) & MF_UC_MN)) continue;
+        if (s->accents && mf_pt_is_accent(parts[i])) continue;
         rc = s->lower ? put_lower(parts[i], origin, out) : put(parts[i], origin, out);
     }
     return rc == MF_OK && alone ? put(' ', origin, out) : rc;
@@ -86,7 +106,7 @@ static int each_letter(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out
             rc = bert_letter(s, c, origin, out);
         else if (s->kind == MF_PT_LOWER)
             rc = put_lower(c, origin, out);
-        else if (!(mf_unicode_category(c) & MF_UC_MARK))
+        else if (!mf_pt_is_mark(c))
             rc = copy(v, at, at + n, out);
         at += n;
     }

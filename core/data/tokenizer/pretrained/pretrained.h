@@ -2,7 +2,8 @@
  * tokenizer.json. Encoding finds added tokens, normalizes the text between them, cuts it into
  * words, and divides each word into tokens; each part has a file of its own. What a file asks
  * for and no part can do is refused when the file is read, so encoding fails only for text that
- * is not UTF-8, for 2^31 bytes or more at once, or for lack of memory. */
+ * is not UTF-8 or has a byte without token, for 2^31 bytes or more at once, or for want of a
+ * block of memory. */
 #ifndef MF_DATA_PRETRAINED_H
 #define MF_DATA_PRETRAINED_H
 
@@ -10,6 +11,16 @@
 #include "data/strings.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/pretrained/files.h"
+
+/* ---- what code points are for the library (versions.c) ---- */
+uint32_t mf_pt_category(uint32_t c); /* of regular expressions, as a set of one or more */
+uint32_t mf_pt_lower(uint32_t c);
+bool mf_pt_is_word(uint32_t c);    /* \w */
+bool mf_pt_is_accent(uint32_t c);  /* what BERT removes with strip_accents */
+bool mf_pt_is_mark(uint32_t c);    /* what StripAccents removes */
+bool mf_pt_has_form(uint32_t c);   /* false: normal forms leave it where and as it is */
+bool mf_pt_is_control(uint32_t c); /* what BERT removes with clean_text */
+bool mf_pt_is_sign(uint32_t c);    /* beyond ASCII: what BERT makes a word of its own */
 
 /* ---- text with the origin of its bytes (text.c) ---- */
 typedef struct mf_pt_text {
@@ -164,9 +175,10 @@ typedef struct mf_pt_model {
 } mf_pt_model;
 void mf_pt_model_free(mf_pt_model *m);
 int32_t mf_pt_id(const mf_pt_model *m, const char *name, size_t n); /* -1: not found */
-/* Enters merge `rank`; a pair that is there keeps its first rank. Slots must be free. */
+/* Enters merge `rank`; a pair that is there gets it, as in the library. Slots must be free. */
 void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, int32_t made);
-/* Appends the tokens of a word to f (merge.c, pieces.c). The only error is MF_ENOMEM. */
+/* Appends the tokens of a word to f (merge.c, pieces.c). MF_ENOMEM; MF_EINPUT for a byte that a
+ * byte-level vocabulary lacks. */
 int mf_pt_merge_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_piece_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_found_add(mf_pt_found *f, int32_t id, size_t n);
@@ -195,6 +207,7 @@ typedef struct mf_pretrained {
     mf_pt_decoding decoding;
     mf_pt_added_token *added; /* [added_names.n] */
     mf_strings added_names;
+    int64_t added_last;       /* the largest of their ids; -1: none */
     mf_pt_trie plain, normal; /* added tokens that are sought before, after normalization */
     char *shown;              /* the texts of all ids, one after the other */
     size_t *shown_begin;      /* [pieces + 1] */
@@ -229,7 +242,7 @@ int mf_pt_read_vocabulary(const char *source, const mf_json *v,
 int mf_pt_name_merge(const char *source, mf_pt_model *m, int32_t rank, size_t most,
                      const char *left, size_t n_left, const char *right, size_t n_right);
 /* Completes a model whose vocabulary and merges are read: the symbols that words begin with. */
-int mf_pt_settle(const char *source, mf_pt_model *m);
+void mf_pt_settle(mf_pt_model *m);
 /* Sets special[] by names in tokenizer_config.json and special_tokens_map.json, either may be
  * NULL, else by usual names of added tokens. */
 void mf_pt_find_roles(mf_pretrained *t, const mf_json *config, const mf_json *map);

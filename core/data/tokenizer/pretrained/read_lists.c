@@ -147,7 +147,8 @@ static int read_bytes(const char *where, const mf_json *config, mf_pretrained *t
     t->model.unk = -1;
     if (rc == MF_OK) rc = read_merges(where, t);
     if (rc == MF_OK) rc = add_listed(source, config, t);
-    return rc == MF_OK ? mf_pt_settle(source, &t->model) : rc;
+    if (rc == MF_OK) mf_pt_settle(&t->model);
+    return rc;
 }
 
 /* ---- vocab.txt ---- */
@@ -203,7 +204,8 @@ static int read_list(const char *where, const mf_json *config, mf_pretrained *t)
     s->accents = mf_pt_true(config, "strip_accents", s->lower);
     t->words.split[t->words.n++] = mf_pt_split_bert;
     t->decoding = (mf_pt_decoding){.words = true, .clean = true, .trim_first = true};
-    return mf_pt_settle(source, m);
+    mf_pt_settle(m);
+    return MF_OK;
 }
 
 int mf_pt_read_lists(const char *where, const mf_json *config, mf_pretrained *t)

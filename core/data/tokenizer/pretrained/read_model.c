@@ -139,8 +139,9 @@ static int read_merges(const char *source, const mf_json *list, mf_pt_model *m)
 
 /* ---- both models ---- */
 
-/* Sets the ids of single bytes. */
-static int find_bytes(const char *source, mf_pt_model *m)
+/* Sets the ids of single bytes. A vocabulary that was trained without an initial alphabet lacks
+ * some; only texts that have them are refused. */
+static void find_bytes(mf_pt_model *m)
 {
     for (int b = 0; b < 256; b++) {
         char name[8];
@@ -148,15 +149,10 @@ static int find_bytes(const char *source, mf_pt_model *m)
                              ? mf_unicode_write(mf_pt_letter_of((unsigned char)b), name)
                              : (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
         m->byte[b] = m->byte_level || m->byte_fallback ? mf_pt_id(m, name, n) : -1;
-        const bool never = b == 0xc0 || b == 0xc1 || b > 0xf4; /* in UTF-8 */
-        if (m->byte_level && m->byte[b] < 0 && !never)
-            return mf_fail(MF_EINPUT, "%s: \"vocab\": no token of byte 0x%02x", source,
-                           (unsigned)b);
     }
-    return MF_OK;
 }
 
-int mf_pt_settle(const char *source, mf_pt_model *m)
+void mf_pt_settle(mf_pt_model *m)
 {
     static const char bar[] = "\xE2\x96\x81";
     for (int32_t i = 0; i < m->names.n; i++) {
@@ -166,7 +162,7 @@ int mf_pt_settle(const char *source, mf_pt_model *m)
     }
     m->cuts_at_bars = m->cuts_at_bars && !m->wordpiece && !m->byte_level && !m->ignore_merges &&
                       mf_pt_id(m, bar, strlen(bar)) >= 0;
-    return m->wordpiece ? MF_OK : find_bytes(source, m);
+    if (!m->wordpiece) find_bytes(m);
 }
 
 static int read_unk(const char *source, const mf_json *v, mf_pt_model *m)
@@ -233,5 +229,6 @@ int mf_pt_read_model(const char *source, const mf_json *v, bool byte_level, mf_p
     else
         return mf_pt_refuse(source, "model", mf_json_get(v, "type"), "BPE or WordPiece");
     if (rc == MF_OK) rc = read_unk(source, v, ret);
-    return rc == MF_OK ? mf_pt_settle(source, ret) : rc;
+    if (rc == MF_OK) mf_pt_settle(ret);
+    return rc;
 }

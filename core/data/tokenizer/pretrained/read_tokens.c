@@ -116,6 +116,16 @@ static int read_added(const char *source, const mf_json *v, size_t i, mf_pretrai
                        "%s: \"added_tokens\": entry %zu: expected \"content\" and \"id\", the "
                        "same as in the vocabulary",
                        source, i);
+    /* The library gives a new token the next id, whatever the file says. */
+    const int64_t size = t->model.names.n,
+                  next = t->added_last >= size ? t->added_last + 1 : size;
+    if (known < 0 && id != next)
+        return mf_fail(
+            MF_EINPUT,
+            "%s: \"added_tokens\": entry %zu, \"%.40s\": expected id %lld, which is the "
+            "next one and which tokenizers gives it, found %lld",
+            source, i, name, (long long)next, (long long)id);
+    if (id > t->added_last) t->added_last = id;
     int rc = mf_strings_add(&t->added_names, name, n, &index, &new);
     if (rc == MF_OK && !new)
         rc = mf_fail(MF_EINPUT, "%s: \"added_tokens\": entry %zu is there twice", source, i);
@@ -135,6 +145,7 @@ int mf_pt_read_added(const char *source, const mf_json *v, mf_pretrained *t)
 {
     int rc = MF_OK;
     t->added = mf_alloc(mf_json_size(v) + 1, sizeof *t->added);
+    t->added_last = -1;
     if (!t->added) return MF_ENOMEM;
     for (size_t i = 0; i < mf_json_size(v) && rc == MF_OK; i++)
         rc = read_added(source, mf_json_at(v, i), i, t);
@@ -143,13 +154,36 @@ int mf_pt_read_added(const char *source, const mf_json *v, mf_pretrained *t)
 
 /* ---- "post_processor" ---- */
 
+enum { TEMPLATE_MAX = 64 };
+
 static int bad_template(const char *source, const char *what)
 {
     return mf_fail(MF_EINPUT, "%s: \"post_processor\": expected %s", source, what);
 }
 
-static int read_item(const char *source, const mf_json *v, const mf_pretrained *t,
-                     mf_template_item *ret)
+/* Appends the ids of a token of the template: those of "special_tokens", which may be several,
+ * and others than the token has in the vocabulary. */
+static int add_special(const char *source, const mf_json *specials, const char *name,
+                       int32_t type, mf_template *to)
+{
+    const mf_json *ids = mf_json_get(mf_json_get(specials, name), "ids");
+    if (mf_json_typeof(ids) != MF_JSON_ARRAY)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"post_processor\": \"special_tokens\": expected \"%.40s\" with "
+                       "\"ids\"",
+                       source, name);
+    for (size_t i = 0; i < mf_json_size(ids); i++) {
+        int64_t id;
+        if (!mf_json_int(mf_json_at(ids, i), &id) || id < 0 || id > INT32_MAX / 2)
+            return bad_template(source, "\"ids\" of tokens");
+        if (to->n == TEMPLATE_MAX) return bad_template(source, "at most 64 items");
+        to->item[to->n++] = (mf_template_item){(int32_t)id, type};
+    }
+    return MF_OK;
+}
+
+static int read_item(const char *source, const mf_json *v, const mf_json *specials,
+                     mf_template *to)
 {
     const mf_json *special = mf_json_get(v, "SpecialToken"), *text = mf_json_get(v, "Sequence");
     size_t n = 0;
@@ -158,27 +192,22 @@ static int read_item(const char *source, const mf_json *v, const mf_pretrained *
     if (!name || type < 0 || type > INT16_MAX)
         return bad_template(source,
                             "items SpecialToken or Sequence with \"id\" and \"type_id\"");
-    ret->type = (int32_t)type;
-    ret->id = special                  ? find_token(t, name, n)
-              : strcmp(name, "A") == 0 ? MF_TEMPLATE_FIRST
-                                       : MF_TEMPLATE_SECOND;
-    return special && ret->id < 0
-               ? mf_fail(MF_EINPUT, "%s: \"post_processor\": no token \"%.40s\"", source, name)
-               : MF_OK;
+    if (special) return add_special(source, specials, name, (int32_t)type, to);
+    if (to->n == TEMPLATE_MAX) return bad_template(source, "at most 64 items");
+    to->item[to->n++] = (mf_template_item){
+        strcmp(name, "A") == 0 ? MF_TEMPLATE_FIRST : MF_TEMPLATE_SECOND, (int32_t)type};
+    return MF_OK;
 }
 
-static int read_items(const char *source, const mf_json *list, const mf_pretrained *t,
+static int read_items(const char *source, const mf_json *list, const mf_json *specials,
                       mf_template *ret)
 {
-    enum { MOST = 64 };
-    const size_t n = mf_json_size(list);
     int rc = MF_OK;
-    if (n > MOST) return bad_template(source, "at most 64 items");
     mf_free(ret->item);
-    *ret = (mf_template){.item = mf_alloc(n + 1, sizeof *ret->item)};
+    *ret = (mf_template){.item = mf_alloc(TEMPLATE_MAX, sizeof *ret->item)};
     if (!ret->item) return MF_ENOMEM;
-    for (; (size_t)ret->n < n && rc == MF_OK; ret->n++)
-        rc = read_item(source, mf_json_at(list, (size_t)ret->n), t, &ret->item[ret->n]);
+    for (size_t i = 0; i < mf_json_size(list) && rc == MF_OK; i++)
+        rc = read_item(source, mf_json_at(list, i), specials, ret);
     return rc;
 }
 
@@ -187,13 +216,13 @@ static int read_items(const char *source, const mf_json *list, const mf_pretrain
 static int read_fixed(const char *source, const mf_json *v, mf_pretrained *t)
 {
     const bool roberta = mf_pt_is(v, "RobertaProcessing");
-    size_t n_cls = 0, n_sep = 0;
-    const char *cls = mf_json_string(mf_json_at(mf_json_get(v, "cls"), 0), &n_cls),
-               *sep = mf_json_string(mf_json_at(mf_json_get(v, "sep"), 0), &n_sep);
-    const int32_t c = cls ? find_token(t, cls, n_cls) : -1,
-                  s = sep ? find_token(t, sep, n_sep) : -1, second = roberta ? 0 : 1;
-    if (c < 0 || s < 0)
+    int64_t cls, sep;
+    const int32_t second = roberta ? 0 : 1;
+    if (!mf_json_int(mf_json_at(mf_json_get(v, "cls"), 1), &cls) ||
+        !mf_json_int(mf_json_at(mf_json_get(v, "sep"), 1), &sep) || cls < 0 || sep < 0 ||
+        cls > INT32_MAX / 2 || sep > INT32_MAX / 2)
         return bad_template(source, "\"cls\" and \"sep\", tokens with their ids");
+    const int32_t c = (int32_t)cls, s = (int32_t)sep;
     const mf_template_item items[] = {{c, 0},
                                       {MF_TEMPLATE_FIRST, 0},
                                       {s, 0},
@@ -227,9 +256,11 @@ int mf_pt_read_template(const char *source, const mf_json *v, mf_pretrained *t)
         return mf_pt_refuse(source, "post_processor", mf_json_get(v, "type"),
                             "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, "
                             "or a Sequence of them");
-    rc = read_items(source, mf_json_get(v, "single"), t, &t->base.template[0]);
-    return rc == MF_OK ? read_items(source, mf_json_get(v, "pair"), t, &t->base.template[1])
-                       : rc;
+    const mf_json *specials = mf_json_get(v, "special_tokens");
+    rc = read_items(source, mf_json_get(v, "single"), specials, &t->base.template[0]);
+    return rc == MF_OK
+               ? read_items(source, mf_json_get(v, "pair"), specials, &t->base.template[1])
+               : rc;
 }
 
 /* ---- roles of special tokens ---- */

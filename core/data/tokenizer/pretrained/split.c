@@ -27,7 +27,7 @@ static unsigned classify(uint32_t c)
     if (c == '\n' || c == '\r') return SPACE | LINE;
     if (c >= '0' && c <= '9') return NUMBER;
     if (c < 0x80) return c > ' ' && c < 0x7f ? PUNCT : 0;
-    const uint32_t set = mf_unicode_category(c);
+    const uint32_t set = mf_pt_category(c);
     if (set & MF_UC_LU) return LETTER | UPPER;
     if (set & MF_UC_LT) return LETTER | UPPER;
     if (set & MF_UC_LL) return LETTER | LOWER;
@@ -339,8 +339,7 @@ size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop)
 {
     const size_t begin = at;
     for (letter l; (l = letter_at(text, n, at)).n > 0; at += l.n) {
-        const bool sign =
-            (l.is & PUNCT) && (l.c < 0x80 || (mf_unicode_category(l.c) & MF_UC_PUNCTUATION));
+        const bool sign = l.c < 0x80 ? (l.is & PUNCT) != 0 : mf_pt_is_sign(l.c);
         const bool alone = sign || (l.is & SPACE);
         if (alone && at > begin) break;
         *drop = (l.is & SPACE) != 0;

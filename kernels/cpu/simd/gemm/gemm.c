@@ -142,7 +142,8 @@ static gemm_tile block_of(const cut *c, int64_t part, int64_t i0, int64_t i1, in
                    .ldc = p->c.ld,
                    .alpha = p->alpha,
                    .beta = p->beta,
-                   .rounded = c->bf16};
+                   .rounded = c->bf16,
+                   .by_inner = p->by == MF_BY_INNER && p->groups > 0};
     int64_t at = i0 * p->c.ld + j0;
     if (p->by == MF_BY_BATCH) b.a.at = step(p->a.type, p->a.data, part * p->a.step);
     if (p->by != MF_BY_INNER) {

@@ -174,10 +174,11 @@ static void by_engine(int64_t rows, int64_t cols, bool trans_a, bool trans_b, in
     MF_SIMD(gemm_tile_f32)(&block);
 }
 
-static void gemm_before(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
-                        int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc,
-                        const gemm_tile *next)
+/* thin: the loops for thin sides may compute it. They sum in other blocks than the engine. */
+static void gemm_before(bool thin, int64_t rows, int64_t cols, bool trans_a, bool trans_b,
+                        int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                        int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                        int64_t ldc, const gemm_tile *next)
 {
     if (m <= 0 || n <= 0) return;
     if (k <= 0) {
@@ -185,7 +186,7 @@ static void gemm_before(int64_t rows, int64_t cols, bool trans_a, bool trans_b, 
             memset(c + i * ldc, 0, (size_t)n * sizeof(float));
         return;
     }
-    if (alpha == 1 && beta == 0 &&
+    if (thin && alpha == 1 && beta == 0 &&
         MF_SIMD(skinny)(rows, cols, trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
         return;
     const mf_library_call by_library = {trans_a, trans_b, m,   n,   k,     a,   b,
@@ -203,7 +204,8 @@ void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int6
                           float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                           float beta, float *c, int64_t ldc)
 {
-    gemm_before(m, n, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL);
+    gemm_before(true, m, n, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                NULL);
 }
 
 /* Whether the loops above and the library can compute the tile. */
@@ -276,8 +278,8 @@ void MF_SIMD(gemm_tile)(const gemm_tile *b)
         MF_SIMD(gemm_tile_f32)(b);
         return;
     }
-    gemm_before(b->rows, b->cols, !b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha,
-                number(&b->a, b->i0, b->k0), b->a.ld, number(&b->b, b->j0, b->k0), b->b.ld,
-                b->beta, b->c, b->ldc, b->next);
+    gemm_before(!b->by_inner, b->rows, b->cols, !b->a.along, b->b.along, m, n, b->k1 - b->k0,
+                b->alpha, number(&b->a, b->i0, b->k0), b->a.ld, number(&b->b, b->j0, b->k0),
+                b->b.ld, b->beta, b->c, b->ldc, b->next);
     if (b->bias != NULL) v_add_to_rows(m, n, b->bias + b->j0, b->c, b->ldc);
 }

@@ -38,6 +38,10 @@ typedef struct gemm_tile {
      * so that bits do not depend on the tiling */
     int64_t rows, cols;
     bool rounded; /* f32 operands are first rounded to bf16 */
+    /* inner indices of groups (gradients of their weights): sums are those of the engine,
+     * whether rows are gathered, which only the engine does, or lie there, as those that ranks
+     * receive */
+    bool by_inner;
     /* the tile that this thread computes next, for prefetch; NULL: unknown */
     const struct gemm_tile *next;
 } gemm_tile;

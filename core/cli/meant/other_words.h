@@ -1,4 +1,4 @@
-/* cli/other_words.h: what a person means who writes a verb or an option of another program. */
+/* cli/meant/other_words.h: what a person means who writes verbs or options of others. */
 #ifndef MF_CLI_OTHER_WORDS_H
 #define MF_CLI_OTHER_WORDS_H
 

@@ -1,7 +1,7 @@
-/* cli/other_words.c: suggestions for verbs and options that other programs have, and for keys
- * of the configuration that are written as options. They only appear in messages: a wrong word
- * is never obeyed. */
-#include "cli/other_words.h"
+/* cli/meant/other_words.c: suggestions for verbs and options that other programs have, and for
+ * keys of the configuration that are written as options. They only appear in messages: a wrong
+ * word is never obeyed. */
+#include "cli/meant/other_words.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,126 @@
+/* families/nearest.c: what to say of a model_type that no family has: which one is nearest,
+ * and what that one lacks. Some types are known by name; of the others the keys of
+ * config.json tell: the nearest family reads most of them, and what it lacks are the keys
+ * that it does not read. */
+#include "pretrained/families/family_rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct known {
+    const char *type, *nearest, *lacks;
+} known;
+
+static const known types[] = {
+    {"mistral", "llama", "windows of attention (sliding_window)"},
+    {"qwen2", "llama", "biases of queries, keys and values alone"},
+    {"qwen3", "llama", "norms of queries and keys"},
+    {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each, and longrope"},
+    {"gemma", "llama", "a factor on embeddings, norms with 1 + weight, and gelu gates"},
+    {"gemma2", "llama",
+     "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and soft "
+     "caps"},
+    {"gemma3_text", "llama",
+     "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and two "
+     "bases of "
+     "rope"},
+    {"olmo2", "llama", "norms behind each half block, and of queries and keys"},
+    {"smollm3", "llama", "blocks without rope (no_rope_layers)"},
+    {"gpt_neox", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
+    {"gptj", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
+    {"opt", "gpt2", "other names of tensors, relu, and positions that begin at 2"},
+    {"roberta", "bert", "positions that begin behind pad_token_id, and its names of tensors"},
+    {"xlm-roberta", "bert",
+     "positions that begin behind pad_token_id, and its names of tensors"},
+    {"distilbert", "bert", "its names of tensors, and a model without token types"},
+    {"deepseek_v32", "deepseek_v3", "sparse attention by an indexer"},
+    {"kimi_k2", "deepseek_v3", "this name; its folders are of that form in most cases"},
+    {"glm4_moe", "qwen3_moe",
+     "rope on a part of a head, a router of sigmoids, and a shared expert"},
+    {"qwen3_next", "qwen3_moe",
+     "blocks of linear attention, gated attention, and a shared expert"},
+    {"granitemoe", "mixtral", "factors on embeddings, residuals, attention and logits"},
+    {"llama4_text", "mixtral", "blocks without rope, chunks of attention, and gates on inputs"},
+    {"phimoe", "mixtral", "layernorm with biases, and sparsemixer's choice of experts"},
+};
+
+/* Keys that say nothing of the architecture. */
+static bool is_common(const char *key)
+{
+    static const char *const common[] = {"architectures",
+                                         "model_type",
+                                         "torch_dtype",
+                                         "dtype",
+                                         "use_cache",
+                                         "auto_map",
+                                         "bos_token_id",
+                                         "eos_token_id",
+                                         "pad_token_id",
+                                         "id2label",
+                                         "label2id",
+                                         "initializer_range",
+                                         "rope_scaling",
+                                         "rope_theta",
+                                         "rope_parameters",
+                                         "transformers_version",
+                                         "attention_dropout",
+                                         "hidden_dropout_prob",
+                                         "pretraining_tp",
+                                         "quantization_config",
+                                         "attention_probs_dropout_prob",
+                                         "sep_token_id",
+                                         "output_hidden_states",
+                                         "return_dict",
+                                         "chunk_size_feed_forward",
+                                         "is_encoder_decoder",
+                                         "output_attentions",
+                                         "problem_type",
+                                         "router_jitter_noise"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (strcmp(key, common[i]) == 0) return true;
+    return key[0] == '_';
+}
+
+static bool reads(const mf_family *f, const char *key)
+{
+    for (const mf_key_default *d = f->defaults; d->key; d++)
+        if (strcmp(d->key, key) == 0) return true;
+    return is_common(key);
+}
+
+static int overlap(const mf_family *f, const mf_json *config)
+{
+    const char *key;
+    const mf_json *value;
+    int n = 0;
+    for (size_t i = 0; mf_json_member(config, i, &key, &value); i++)
+        n += !is_common(key) && reads(f, key);
+    return n;
+}
+
+bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_t size)
+{
+    const mf_family *best = NULL;
+    const char *key;
+    const mf_json *value;
+    int most = 3, n = 0; /* fewer keys tell nothing */
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i].type) == 0) {
+            snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);
+            return true;
+        }
+    for (int i = 0; mf_families[i]; i++)
+        if (overlap(mf_families[i], config) > most) {
+            best = mf_families[i];
+            most = overlap(best, config);
+        }
+    if (!best) return false;
+    size_t at = (size_t)snprintf(out, size, "%s", best->name);
+    for (size_t i = 0; mf_json_member(config, i, &key, &value) && n < 8; i++) {
+        if (mf_json_typeof(value) == MF_JSON_NULL || reads(best, key)) continue;
+        if (at < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%.40s",
+                                   n++ > 0 ? ", " : ", which does not read the keys ", key);
+    }
+    return true;
+}

@@ -1,0 +1,197 @@
+/* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24:
+ * rope_scaling if it holds something, else rope_parameters if it is there, else the
+ * family's numbers. rope_theta in that object is stronger than the key beside it. A number
+ * that the kind of scaling needs has no default, except original_max_position_embeddings. */
+#include "pretrained/keys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/text/number.h"
+
+enum { KEY_MAX = 96 };
+
+typedef struct rope {
+    mf_keys *k;
+    const char *name;      /* of the object, for messages */
+    const mf_json *object; /* NULL: the family's numbers */
+    const char *type;
+} rope;
+
+typedef enum found { FOUND_NOT, FOUND_NULL, FOUND } found;
+
+static found find(const rope *r, const char *key, const mf_json **ret_v, const char **ret_usual)
+{
+    char name[KEY_MAX];
+    *ret_usual = NULL;
+    *ret_v = mf_json_get(r->object, key);
+    if (*ret_v) return mf_json_typeof(*ret_v) == MF_JSON_NULL ? FOUND_NULL : FOUND;
+    snprintf(name, sizeof name, "rope_parameters.%s", key);
+    if (!r->object) *ret_usual = mf_keys_usual(r->k, name);
+    return *ret_usual ? FOUND : FOUND_NOT;
+}
+
+/* A number; absent and null are the values where it is not there, and where it is null. */
+static double number(const rope *r, const char *key, double absent, double null)
+{
+    const mf_json *v;
+    const char *usual;
+    double value;
+    const found f = find(r, key, &v, &usual);
+    if (f != FOUND) return f == FOUND_NULL ? null : absent;
+    if (usual ? mf_parse_f64(usual, &value) : mf_json_real(v, &value)) return value;
+    mf_keys_refuse(r->k, r->name, "%s: expected a number", key);
+    return 1;
+}
+
+/* A number without which there is no scaling of this kind. */
+static double needed(const rope *r, const char *key)
+{
+    const mf_json *v;
+    const char *usual;
+    const found f = find(r, key, &v, &usual);
+    if (f != FOUND)
+        mf_keys_refuse(r->k, r->name,
+                       "%s: expected a number, which rope_type %s needs, found %s", key,
+                       r->type, f == FOUND_NULL ? "null" : "nothing");
+    return number(r, key, 1, 1);
+}
+
+static bool truth(const rope *r, const char *key, bool absent)
+{
+    const mf_json *v;
+    const char *usual;
+    bool value;
+    const found f = find(r, key, &v, &usual);
+    if (f != FOUND) return f == FOUND_NOT && absent;
+    if (usual ? mf_parse_bool(usual, &value) : mf_json_bool(v, &value)) return value;
+    mf_keys_refuse(r->k, r->name, "%s: expected true or false", key);
+    return absent;
+}
+
+/* A text; NULL: it is not there. */
+static const char *text(const rope *r, const char *key)
+{
+    const mf_json *v;
+    const char *usual;
+    const found f = find(r, key, &v, &usual);
+    if (f == FOUND_NOT) return NULL;
+    if (!usual && !(usual = mf_json_string(v, NULL)))
+        mf_keys_refuse(r->k, r->name, "%s: expected a text", key);
+    return usual ? usual : "";
+}
+
+/* YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
+static double magnitude(double s, double factor)
+{
+    return factor <= 1 ? 1 : 0.1 * s * log(factor) + 1;
+}
+
+static void yarn(const rope *r, double factor, double original)
+{
+    mf_keys *k = r->k;
+    const double scale = number(r, "mscale", 0, 0), all = number(r, "mscale_all_dim", 0, 0),
+                 fast = number(r, "beta_fast", 32, 32), slow = number(r, "beta_slow", 1, 1);
+    double attention = number(r, "attention_factor", -1, -1);
+    if (attention == 0)
+        mf_keys_refuse(k, r->name, "attention_factor: expected a number above 0");
+    if (attention < 0 && scale != 0 && all != 0)
+        attention = magnitude(scale, factor) / magnitude(all, factor);
+    mf_keys_set(k, "model.rope_beta_fast=%.17g", fast != 0 ? fast : 32);
+    mf_keys_set(k, "model.rope_beta_slow=%.17g", slow != 0 ? slow : 1);
+    mf_keys_set(k, "model.rope_truncate=%s", truth(r, "truncate", true) ? "yes" : "no");
+    mf_keys_set(k, "model.rope_magnitude=%.17g", attention > 0 ? attention : 0);
+    mf_keys_set(k, "model.rope_original=%.17g", original);
+}
+
+static void llama3(const rope *r, double original)
+{
+    mf_keys_set(r->k, "model.rope_low=%.17g", needed(r, "low_freq_factor"));
+    mf_keys_set(r->k, "model.rope_high=%.17g", needed(r, "high_freq_factor"));
+    mf_keys_set(r->k, "model.rope_original=%.17g", original);
+}
+
+/* The scaling of a kind other than default. */
+static void scale_rope(const rope *r, double *ret_softmax)
+{
+    static const char *const kinds[] = {"linear", "yarn", "llama3", "dynamic", NULL};
+    enum { YARN = 1, LLAMA3, DYNAMIC };
+    mf_keys *k = r->k;
+    const mf_json *v;
+    const char *usual;
+    double factor, original = 1;
+    int kind = 0;
+    while (kinds[kind] && strcmp(r->type, kinds[kind]) != 0)
+        kind++;
+    if (!kinds[kind])
+        mf_keys_refuse(k, r->name,
+                       "expected rope_type default, linear, dynamic, yarn or llama3, found "
+                       "'%.64s'",
+                       r->type);
+    if (kind == YARN || kind == LLAMA3) {
+        original = number(r, "original_max_position_embeddings", (double)k->seq, 0);
+        if (!(original >= 1))
+            mf_keys_refuse(k, r->name,
+                           "original_max_position_embeddings: expected a number of at least 1");
+    }
+    if (kind == YARN && find(r, "factor", &v, &usual) == FOUND_NULL)
+        factor = (double)k->seq / original;
+    else
+        factor = needed(r, "factor");
+    if (number(r, "partial_rotary_factor", mf_keys_real_or(k, "partial_rotary_factor", 1), 1) !=
+        1)
+        mf_keys_refuse(k, r->name, "partial_rotary_factor: expected 1 with rope_type %s",
+                       r->type);
+    const double all = number(r, "mscale_all_dim", 0, 0);
+    if (ret_softmax && all != 0) *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
+    /* It changes nothing up to max_position_embeddings, and runs have no longer sequences. */
+    if (kind == DYNAMIC) return;
+    mf_keys_set(k, "model.rope_scaling=%.64s", r->type);
+    mf_keys_set(k, "model.rope_factor=%.17g", factor);
+    if (kind == YARN) yarn(r, factor, original);
+    if (kind == LLAMA3) llama3(r, original);
+}
+
+/* Whether a value holds something, as Python's `or` judges it. */
+static bool holds(const mf_json *v)
+{
+    size_t n = 0;
+    bool truth = false;
+    double number = 0;
+    if (mf_json_bool(v, &truth)) return truth;
+    if (mf_json_real(v, &number)) return number != 0;
+    return mf_json_typeof(v) == MF_JSON_STRING ? mf_json_string(v, &n) && n > 0
+                                               : mf_json_size(v) > 0;
+}
+
+static void choose(rope *r)
+{
+    static const char *const kinds[] = {"full_attention", "sliding_attention"};
+    const mf_json *scaling = mf_json_get(r->k->json, "rope_scaling"),
+                  *parameters = mf_json_get(r->k->json, "rope_parameters");
+    r->name = holds(scaling) ? "rope_scaling" : "rope_parameters";
+    r->object = holds(scaling) ? scaling : parameters;
+    if (mf_json_typeof(r->object) == MF_JSON_NULL) r->object = NULL;
+    if (r->object && mf_json_typeof(r->object) != MF_JSON_OBJECT)
+        mf_keys_refuse(r->k, r->name, "expected null or an object");
+    for (int i = 0; i < 2; i++)
+        if (mf_json_get(r->object, kinds[i]))
+            mf_keys_refuse(r->k, r->name, "%s: expected the same numbers for all blocks",
+                           kinds[i]);
+}
+
+void mf_keys_rope(mf_keys *k, double *ret_softmax)
+{
+    rope r = {.k = k};
+    choose(&r);
+    double theta = number(&r, "rope_theta", NAN, 0);
+    if (isnan(theta)) theta = mf_keys_real(k, "rope_theta");
+    r.type = text(&r, "rope_type");
+    if (!r.type) r.type = text(&r, "type");
+    if (!r.type) r.type = "default";
+    if (ret_softmax) *ret_softmax = 1;
+    if (!(theta >= 1 && theta <= 1e9))
+        mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);
+    mf_keys_set(k, "model.rope_theta=%.17g", theta);
+    if (k->rc == MF_OK && strcmp(r.type, "default") != 0) scale_rope(&r, ret_softmax);
+}

@@ -1,0 +1,16 @@
+/* pretrained/quantized.h: which quantised folders can be read. */
+#ifndef MF_PRETRAINED_QUANTIZED_H
+#define MF_PRETRAINED_QUANTIZED_H
+
+#include "pretrained/folder.h"
+#include "pretrained/match.h"
+
+/* Refuses a config.json whose quantization_config is of another form: mf_keys_refuse, with what
+ * was found and what writes a form that is read. */
+void mf_quantized_judge(mf_keys *k);
+/* Refuses zeros of GPTQ that belong to version 2 of the format, whatever config.json says:
+ * they are stored as they are there, and less 1 in version 1. MF_EINPUT with the tensor;
+ * MF_EIO, MF_ENOMEM. */
+int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger);
+
+#endif

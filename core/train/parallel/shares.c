@@ -1,0 +1,119 @@
+/* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a
+ * function of the step, so each rank counts those of others, too; nothing is exchanged. */
+#include "train/parallel/shares.h"
+#include <math.h>
+#include "base/mem.h"
+
+struct mf_shares {
+    mf_session *session;
+    int64_t micro;
+    int n;           /* shares of a micro-batch: of each task, or of the one loss; of tokens */
+    double *weights; /* [micro][n] */
+    double *sums;    /* [n] */
+};
+
+static double weight_of_positions(const mf_batch *b, bool masked)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < (int64_t)b->rows * b->seq; i++)
+        if (b->targets[i] >= 0) sum += masked ? (double)b->mask[i] : 1;
+    return sum;
+}
+
+/* What statistics of routing count: tokens, and padding only where the mask has it. */
+static double weight_of_tokens(const mf_batch *b, bool masked)
+{
+    double sum = 0;
+    if (!masked) return (double)b->n_tokens;
+    for (int64_t i = 0; i < (int64_t)b->rows * b->seq; i++)
+        sum += (double)b->mask[i];
+    return sum;
+}
+
+static double weight_of_examples(const mf_batch *b, int task, bool classify)
+{
+    const int32_t *class = task == 0 ? b->classes : b->more_classes[task - 1];
+    const float *value = task == 0 ? b->values : b->more_values[task - 1];
+    double n = 0;
+    for (int32_t i = 0; i < b->rows; i++)
+        n += classify ? class[i] >= 0 : !isnan(value[i]);
+    return n;
+}
+
+double mf_batch_weight(const mf_session *s, const mf_batch *b, int task)
+{
+    if (mf_model_tasks(s->model) == 0) return weight_of_positions(b, mf_session_masked(s));
+    return weight_of_examples(b, task, mf_model_task_kind(s->model, task) == MF_TASK_CLASSIFY);
+}
+
+int mf_shares_new(mf_session *session, mf_shares **ret)
+{
+    const int64_t micro = session->config->train.accumulate;
+    const int tasks = mf_model_tasks(session->model);
+    *ret = NULL;
+    if (micro == 1) return MF_OK;
+    mf_shares *s = mf_alloc(1, sizeof *s);
+    if (!s) return MF_ENOMEM;
+    s->session = session;
+    s->micro = micro;
+    s->n = (tasks > 0 ? tasks : 1) + 1;
+    s->weights = mf_alloc((size_t)(micro * s->n), sizeof *s->weights);
+    s->sums = mf_alloc((size_t)s->n, sizeof *s->sums);
+    if (!s->weights || !s->sums) {
+        mf_shares_free(s);
+        return MF_ENOMEM;
+    }
+    *ret = s;
+    return MF_OK;
+}
+
+void mf_shares_free(mf_shares *s)
+{
+    if (!s) return;
+    mf_free(s->weights);
+    mf_free(s->sums);
+    mf_free(s);
+}
+
+void mf_shares_measure(mf_shares *s, mf_length_buckets *buckets, int64_t step,
+                       const mf_batch *const *own)
+{
+    for (int i = 0; s && i < s->n; i++)
+        s->sums[i] = 0;
+    for (int64_t j = 0; s && j < s->micro; j++) {
+        const mf_batch *b =
+            own ? own[j]
+                : mf_length_buckets_look(buckets, s->session->train, step * s->micro + j);
+        double *to = s->weights + j * s->n;
+        for (int i = 0; i < s->n - 1; i++)
+            to[i] = mf_batch_weight(s->session, b, i);
+        to[s->n - 1] = weight_of_tokens(b, mf_session_masked(s->session));
+        for (int i = 0; i < s->n; i++)
+            s->sums[i] += to[i];
+    }
+}
+
+static double share(const mf_shares *s, int64_t j, int i)
+{
+    const double all = s->sums[i];
+    return all > 0 ? s->weights[j * s->n + i] * (double)s->micro / all : 0;
+}
+
+void mf_shares_use(const mf_shares *s, int64_t j)
+{
+    if (!s) return;
+    mf_model *m = s->session->model;
+    for (int i = 0; i < s->n - 1; i++)
+        m->task_shares[i] = share(s, j, i);
+    m->token_share = share(s, j, s->n - 1);
+}
+
+void mf_shares_rest(const mf_shares *s)
+{
+    if (s) mf_model_whole(s->session->model);
+}
+
+double mf_shares_of_tokens(const mf_shares *s, int64_t j)
+{
+    return s ? share(s, j, s->n - 1) : 1;
+}
