@@ -572,7 +572,8 @@ const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own" or "openblas", from the environment variable
  * MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if OpenBLAS is
  * missing, else "openblas". Our own kernels also compute gemms that no library gets: with
- * gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown name, or one that cannot be used. */
+ * gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown name, or
+ * one that cannot be used. */
 const char *mf_kernels_gemm(void);
 /* Why the library that MOEFW_GEMM names, or OpenBLAS where it is the default, cannot be used;
  * NULL: it can, or no library is wanted. */

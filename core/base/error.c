@@ -1,7 +1,7 @@
-/* base/error.c: the last error of each thread. It is in a fixed buffer, which a thread gets with
- * its first error, so reporting an error never fails. */
+/* base/error.c: the last error of each thread. It is in a fixed buffer, which a thread gets
+ * with its first error, so reporting an error never fails. */
 #include "base/error.h"
-#include "base/thread_memory.h"
+#include "base/thread/thread_memory.h"
 
 #include <errno.h>
 #include <pthread.h>

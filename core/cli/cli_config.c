@@ -2,7 +2,7 @@
  * keys, in the order in which they were given, so the last one applies. */
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "cli/cli_parse.h"
 #include "plugin/load/open.h"
 

@@ -2,7 +2,7 @@
  * chooses; the set never changes afterwards. Only those who compute need it: a library that
  * computes gemms takes much memory as soon as it is opened. */
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 

@@ -6,7 +6,7 @@
 #include "graph/exec.h"
 
 #include "base/float_control.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "kernels/kernel.h"
 

@@ -6,7 +6,7 @@
 #define MF_OPS_CALL_H
 
 #include <moefw/op.h>
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "graph/exec.h"
 #include "graph/graph.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/json.h"
 
 const char *moefw_version(void)

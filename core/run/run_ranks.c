@@ -3,7 +3,7 @@
 #include "run/run_internal.h"
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "train/parallel/launch_check.h"
 
 int mf_run_join(moefw_run *run, int rc)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "train/run/load.h"
 
 #define READY (MF_RUN_IS(MF_RUN_TRAINING) | MF_RUN_IS(MF_RUN_READING))

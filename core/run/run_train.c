@@ -13,7 +13,7 @@
 #include "base/file/io.h"
 #include "base/hint.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "report/report.h"
 #include "train/parallel/launch_check.h"
 #include "train/run/changes.h"

@@ -4,7 +4,7 @@
 #include "train/cost.h"
 
 #include <string.h>
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/resident.h"
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_bf16.h"

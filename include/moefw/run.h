@@ -24,8 +24,7 @@
  * Threads: only one thread at a time may use a handle; several threads may use different
  * handles at once. A call also computes in threads of its own (option train.threads; results
  * have the same bits at any number), which end with the thread that made the call; 256 KiB of
- * stack are enough for it. After fork a child must not call these functions, unless it calls
- * exec.
+ * stack are enough for it. A child of fork may call these functions only after exec.
  *
  * The process: nothing here prints, handles or blocks signals, ends the process, changes its
  * environment, its folder or its locale, or starts another one. State that handles share is

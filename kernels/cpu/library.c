@@ -1,7 +1,7 @@
 /* library.c: chooses what computes plain gemms: our own kernels or OpenBLAS.
  *
- * The program chooses once, from MOEFW_GEMM, before threads start. OpenBLAS is opened only if it
- * is chosen, or to report its version. */
+ * The program chooses once, from MOEFW_GEMM, before threads start. OpenBLAS is opened only if
+ * it is chosen, or to report its version. */
 #include "kernels/cpu/library.h"
 
 #include <stdlib.h>

@@ -50,9 +50,10 @@ report "kernels include the kernel table, their own set and libc" "$(includes ke
             if (index(libc, " " stem " ")) next
             if (name ~ /^(immintrin|cpuid|arm_neon|sys\/auxv)\.h$/ && $1 ~ /^kernels\/(cpu|table)/) next
             if (name ~ /^(unistd|sys\/syscall)\.h$/ && $1 ~ /^kernels\/cpu\/(amx|cache)/) next
-            if (name == "sys/mman.h" && $1 ~ /^kernels\/cpu\/blas/) next
-            if (name ~ /^(cblas|dlfcn)\.h$/ || name == "threads.h") next # checked below: one file each
+            if (name == "sys/mman.h" && $1 ~ /^kernels\/cpu\/(blas|workspace)/) next
+            if (name ~ /^(cblas|dlfcn)\.h$/) next # checked below: one file each
             if (name ~ /^(cuda|cub|cooperative_groups|mma)/ && $1 ~ /^kernels\/cuda\//) next
+            if (name == "pthread.h" && $1 ~ /^kernels\/cpu\/workspace\.c/) next
             if (name ~ /^(moefw\/version|pthread)\.h$/ && $1 ~ /^kernels\/cuda\/(backend|queue)\.c/) next
         }
         print $1 ":" $2 ": " $3
@@ -73,12 +74,9 @@ report "a foreign header is included by one file" "$(includes core kernels plugi
     BEGIN {
         home["cblas.h"] = "kernels/cpu/blas.c"
         home["ini.h"] = "core/base/text/ini.c"
-        home["dnnl.h"] = "kernels/cpu/onednn_api.h"
-        home["threads.h"] = "kernels/cpu/onednn.c"
-        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c core/base/http.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c tests/unit/train/check_mirror.c kernels/cpu/onednn.c kernels/cpu/blas.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c core/base/http.c core/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c tests/unit/train/check_mirror.c kernels/cpu/blas.c"
         home["curl/curl.h"] = "core/base/http.c"
         home["jansson.h"] = "core/base/text/json.c"
-        home["omp.h"] = "core/base/parallel.c"
         home["utf8proc.h"] = "core/base/text/unicode.c"
         home["xxhash.h"] = "core/base/hash.c"
         for (h in home) foreign = foreign " " h

@@ -1,7 +1,7 @@
 /* The one place that decides what of foreign text is printed. What it lets through occupies one
  * place on one line, in the order of the bytes. */
 #include "base/text/shown.h"
-#include "base/thread_memory.h"
+#include "base/thread/thread_memory.h"
 
 #include <string.h>
 #include <unistd.h>

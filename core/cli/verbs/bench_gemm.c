@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/json.h"
 #include "cli/cli_model.h"
 #include "graph/device/device.h"

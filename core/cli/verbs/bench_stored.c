@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/json.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"

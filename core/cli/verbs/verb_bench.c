@@ -7,7 +7,7 @@
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "cli/bench_comm.h"
 #include "cli/verbs/bench_gemm.h"
 #include "cli/verbs/bench_stored.h"

@@ -10,7 +10,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/compare/compare.h"

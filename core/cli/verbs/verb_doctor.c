@@ -5,7 +5,7 @@
 #include "base/http.h"
 #include "base/text/json.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/file/paths.h"
 #include "base/processor.h"
 #include "base/text/shown.h"

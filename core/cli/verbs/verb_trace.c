@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/trace/trace.h"

@@ -1,6 +1,6 @@
 /* graph/store/draw.c: draws the initial values of parameters, each from the random stream of
  * its name. */
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "graph/store/param.h"
 

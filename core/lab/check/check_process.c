@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/signal_name.h"
 #include "lab/bench/stub.h"
 #include "lab/check/checks.h"

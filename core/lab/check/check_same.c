@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "kernels/kernel.h"
 #include "lab/check/checks.h"
 #include "plugin/host.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "pretrained/weights/types.h"
 
 enum { MIDDLE = 8, MOST = 15, ROWS = 16, BLOCK = 128 };

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "pretrained/quantize/quantize_parts.h"
 #include "pretrained/weights/values.h"
 

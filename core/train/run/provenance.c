@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "base/mem.h"
-#include "base/thread_memory.h"
-#include "base/parallel.h"
+#include "base/thread/thread_memory.h"
+#include "base/thread/parallel.h"
 #include "base/processor.h"
 #include "kernels/kernel.h"
 #include <moefw/version.h>

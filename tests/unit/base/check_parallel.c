@@ -2,7 +2,7 @@
  * threads, and no thread before the first parallel call. */
 #include "check_main.h"
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 

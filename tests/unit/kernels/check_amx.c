@@ -7,7 +7,7 @@
 
 #include "amx_emulated.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "kernels/bf16.h"
 #include "kernels/kernel.h"

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "kernel_case.h"
 #include "kernels/ref/ref.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "tests/lib/program.h"
 #include "train/cost.h"
 #include "train/trainer.h"

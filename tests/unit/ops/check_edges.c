@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "kernels/kernel.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "pretrained/weights/packed.h"
 #include "pretrained/quantize/int4.h"

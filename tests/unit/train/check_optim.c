@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "data/safetensors/safetensors.h"
 #include "kernels/bf16.h"
 #include "train/optim/optim.h"

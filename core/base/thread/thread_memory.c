@@ -1,6 +1,6 @@
-/* base/thread_memory.c: pointers of each thread, and what frees them. malloc is called here
- * itself, since this memory is what errors of allocation are recorded in. */
-#include "base/thread_memory.h"
+/* base/thread/thread_memory.c: pointers of each thread, and what frees them. malloc is called
+ * here itself, since this memory is what errors of allocation are recorded in. */
+#include "base/thread/thread_memory.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* base/thread_memory.h: memory that belongs to a thread and is too large for thread-local
- * variables: a library with much of those cannot be opened by a running program. */
+/* base/thread/thread_memory.h: memory that belongs to a thread and is too large for
+ * thread-local variables: a library with much of those cannot be opened by a running program. */
 #ifndef MF_BASE_THREAD_MEMORY_H
 #define MF_BASE_THREAD_MEMORY_H
 

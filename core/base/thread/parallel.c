@@ -1,10 +1,10 @@
-/* base/parallel.c: runs tiles on threads. The number of threads never decides how work is
- * divided, so results have the same bits at any number of threads.
+/* base/thread/parallel.c: runs tiles on threads. The number of threads never decides how work
+ * is divided, so results have the same bits at any number of threads.
  *
  * A thread that calls mf_parallel has a team of workers, which are started when they are first
  * needed and wait between two calls: for some microseconds awake, then asleep, so that on a
  * busy machine the processor is left to others. The team ends with its thread. */
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -119,8 +119,8 @@ static int spins(void)
                                                                                    : SPINS;
 }
 
-/* Waits until the value is no longer `old`. Whoever changes it wakes those that `asleep` counts:
- * either the sleeper sees the change, or who changes it sees the sleeper. */
+/* Waits until the value is no longer `old`. Whoever changes it wakes those that `asleep`
+ * counts: either the sleeper sees the change, or who changes it sees the sleeper. */
 static void wait_change(_Atomic uint32_t *value, uint32_t old, _Atomic uint32_t *asleep)
 {
     for (int i = spins(); i > 0; i--) {
@@ -207,6 +207,7 @@ static void end_team(void *arg)
     free(t->workers);
     free(t->shares);
     free(t);
+    pthread_setspecific(at_end, NULL);
     own_team = NULL;
 }
 
@@ -237,8 +238,8 @@ static bool start_worker(team *t)
     return fine;
 }
 
-/* A team for so many threads, the caller included, or NULL without memory: then the caller works
- * alone, which is no error, so nothing is recorded. */
+/* A team for so many threads, the caller included, or NULL without memory: then the caller
+ * works alone, which is no error, so nothing is recorded. */
 static team *new_team(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,4 +1,4 @@
-/* base/parallel.h: runs fixed tiles on threads.
+/* base/thread/parallel.h: runs fixed tiles on threads.
  *
  * Work is divided into tiles by its shape alone, never by the number of threads, and one thread
  * computes a tile from beginning to end. So results have the same bits at any number of
