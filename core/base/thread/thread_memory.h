@@ -1,5 +1,5 @@
 /* base/thread/thread_memory.h: memory that belongs to a thread and is too large for
- * thread-local variables: a library with much of those cannot be opened by a running program. */
+ * thread-local variables: a running program cannot open a library with much of those. */
 #ifndef MF_BASE_THREAD_MEMORY_H
 #define MF_BASE_THREAD_MEMORY_H
 
