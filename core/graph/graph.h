@@ -219,6 +219,7 @@ typedef struct mf_run {
     const struct mf_kernels *kernels; /* NULL: the set chosen for the process */
     bool metrics;                     /* also run metric nodes */
     bool forward_only;                /* stop before the backward pass */
+    bool no_dropout;                  /* ops that act in training only act as in evaluation */
     /* check the results of each node: MF_ENONFINITE names op and scope of the first NaN or Inf
      * (of -Inf only in some cases: finite.c) */
     bool check_finite;
@@ -336,7 +337,7 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
 /* mf_opdef.flags of core's gemms: beside a stored input 1, input 0 is bf16 in a graph with the
  * option bf16. The output is f32 nevertheless. */
 #define MF_OP_STORED_BF16 (1u << 19)
-#define MF_VIEW_STORED 2u
+#define MF_VIEW_STORED    2u
 /* mf_opdef.flags of core's ops: attention, whose inputs in bf16_in are converted to bf16 in
  * graphs with the options bf16 and bf16_attention, unless the node is a metric, or keys are a
  * cache of more than MF_BF16_CACHE positions for each query; else they are f32. */

@@ -292,7 +292,8 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     if (!mf_kernels_begin_thread())
         return mf_fail(MF_ENOMEM, "out of memory for the workspace of a thread");
     mf_error_clear(); /* then an op that fails without recording an error is noticed */
-    mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
+    mf_launch_init(&g->launch, kernels, g->options.training && !run->no_dropout, run->seed,
+                   run->step);
     int code = mf_exchange_send(g, run);
     if (code == MF_OK && recordable(g, run))
         code = mf_recorder_begin(run->recorder, run->stretch);

@@ -68,8 +68,11 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
         if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
         if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
         mf_option_text(o, conf, found, sizeof found);
-        if (strcmp(o->name, "renormalize") == 0 && strcmp(found, "auto") == 0)
-            strcpy(found, x->session->config->moe.top_k > 1 ? "yes" : "no");
+        if (strcmp(o->name, "renormalize") == 0) {
+            const char *by_itself = x->session->config->moe.top_k > 1 ? "yes" : "no";
+            if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
+            if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
+        }
         /* Imports keep the bias as it is; training may move it. */
         if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) continue;
         if (!expected || !same_value(found, expected))

@@ -447,17 +447,16 @@ static int collect_gradients(output *o, const mf_session *s, const mf_record *re
     return rc;
 }
 
-/* Runs forward and backward. Weights of regularizers are 0 meanwhile. */
+/* Runs forward and backward, without dropout. Weights of regularizers are 0 meanwhile. */
 static int run_back(mf_session *s, const mf_tokens *t, double *ret_loss)
 {
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
                                   .batch = t->rows,
                                   .seq = t->width,
                                   .masked = t->masked};
-    const mf_run plain = {0};
+    const mf_run plain = {.no_dropout = true};
     mf_model_graph *mg = NULL;
     mf_model *m = s->model;
-    m->options.dropout = 0;
     for (int i = 0; i < m->config->n_regularizers; i++)
         m->regularizer_weights[i] = 0;
     int rc = mf_model_graph_new(m, &shape, &mg);

@@ -124,7 +124,8 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const said s = read_rank0(child, from);
     ck_assert_msg(s.rc == 0, "%s", s.text);
     /* Those that say nothing do not make others wait. */
-    ck_assert(now() - begin < HELLO_SECONDS);
+    const double each = HELLO_SECONDS, n = (double)(sizeof silent / sizeof *silent);
+    ck_assert_msg(now() - begin < n * each / 4, "%g s", now() - begin);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         close(silent[i]);
     close(a);
