@@ -524,18 +524,18 @@ START_TEST(reference_set)
 }
 END_TEST
 
-/* Adapters as PEFT saves them today: patterns that it writes itself, the head's
- * weight repeated. */
+/* Adapters as PEFT saves them today: patterns that it writes itself, the head's weight
+ * repeated, all parts of latent attention. */
 START_TEST(saved_by_peft)
 {
-    static const char *const names[] = {"all_linear", "lm_head"};
+    static const char *const names[] = {"all_linear", "lm_head", "latent"},
+                            *const bases[] = {"mixtral/hf", "mixtral/hf", "peft/latent/hf"};
     const char *base = scratch_path("saved_base"), *run = scratch_path("saved"),
                *out = scratch_path("saved.safetensors");
     const mf_session_options o = {.no_data = true};
     const mf_load_change change = {.step = -1};
     char adapter[64], values[96];
-    import(golden("mixtral/hf"), NULL, base);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         mf_session *s = NULL;
         mf_st_file *f[2];
         int64_t step;
@@ -543,7 +543,9 @@ START_TEST(saved_by_peft)
         float *v[2];
         snprintf(adapter, sizeof adapter, "peft/%s", names[i]);
         snprintf(values, sizeof values, "%s/values.safetensors", adapter);
+        mf_remove_tree(base);
         mf_remove_tree(run);
+        import(golden(bases[i]), NULL, base);
         import(golden(adapter), base, run);
         must(mf_load_run_as(run, &o, &change, &s, &step));
         save_logits(s, golden(values), out);
