@@ -111,8 +111,28 @@ static double mean_speed(const mf_report_run *r)
 
 static const char *against_floor(const mf_report *p, const mf_report_run *r, double loss)
 {
-    if (isnan(loss) || isnan(r->floor) || r->floor <= 0) return mf_report_loss_unit(r);
+    const char *tokenizer = mf_report_config(r, "data", "tokenizer", "byte");
+    if (isnan(loss) || isnan(r->floor) || r->floor <= 0)
+        return strcmp(mf_report_loss_unit(r), "nats/token") == 0
+                   ? mf_report_strf(p, "nats/token, tokenizer %s", tokenizer)
+                   : mf_report_loss_unit(r);
     return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
+}
+
+/* The best validation, if it was not the last: the one at the end took more batches. */
+static void best_card(const mf_report *p, const mf_report_run *r)
+{
+    const mf_metrics_history *h = r->history;
+    const int best = mf_metrics_best(h->n, h->records);
+    if (best < 0) return;
+    const mf_metrics_record m = mf_metrics_like(&h->records[best]);
+    const char *over = m.batches > 0 ? mf_report_strf(p, ", over the %lld batches of each",
+                                                      (long long)m.batches)
+                                     : "";
+    mf_html_card(p->d, mf_report_strf(p, "%lld", (long long)m.step), "step of the best validation",
+                 !isnan(m.accuracy)
+                     ? mf_report_strf(p, "accuracy %s%s", mf_report_num(p, 4, m.accuracy), over)
+                     : mf_report_strf(p, "loss %s%s", mf_report_num(p, 5, loss_of(&m)), over));
 }
 
 static void cards(const mf_report *p)
@@ -145,11 +165,14 @@ static void cards(const mf_report *p)
                      mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
     else if (val && !isnan(val->ppl))
         mf_html_card(p->d, mf_report_num(p, 4, val->ppl), "perplexity", "a token");
-    if (!isnan(nmi))
+    if (val) best_card(p, r);
+    if (!isnan(nmi)) {
+        const char *part = mf_report_strf(p, "%.2g %% of what is possible", 100 * nmi);
         mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, topic), best layer",
-                     isnan(random) ? NULL
-                                   : mf_report_strf(p, "random routing: %s",
+                     isnan(random) ? part
+                                   : mf_report_strf(p, "%s; random routing: %s", part,
                                                     mf_report_num(p, 2, random)));
+    }
     if (r->n_layers > 0)
         mf_html_card(p->d, mf_report_num(p, 3, mean_of_layers(r, load_cv)),
                      "load imbalance (CV)",

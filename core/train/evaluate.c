@@ -39,6 +39,7 @@ struct mf_evaluator {
     int64_t record_every;
     int (*each)(void *arg, int64_t done, int64_t total); /* or NULL */
     void *each_arg;
+    int64_t marked;        /* mf_evaluator_mark */
     double floor;          /* of the first floor_targets targets; NaN: not known */
     int64_t floor_targets; /* 0: nothing was evaluated yet */
 };
@@ -382,7 +383,31 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
                              recv);
 }
 
-static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s)
+/* What was measured so far, for the record of a longer evaluation. */
+static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
+{
+    const bool lm = e->session->config->model.task == MF_TASK_LM;
+    mf_metrics_record r;
+    if (!(s->targets > 0)) return;
+    mf_metrics_record_init(&r);
+    mf_predictions_score(e->predictions, &r);
+    *c = (mf_metrics_curve){.batches = e->marked,
+                            .tokens = (int64_t)s->targets,
+                            .loss = s->loss / s->targets,
+                            .task_loss = s->task / s->targets,
+                            .ppl = lm ? exp(s->task / s->targets) : (double)NAN,
+                            .bits_per_byte = lm && s->bytes > 0
+                                                 ? s->task / log(2.0) / s->bytes
+                                                 : (double)NAN,
+                            .accuracy = r.accuracy,
+                            .macro_f1 = r.macro_f1,
+                            .mse = r.mse,
+                            .pearson = r.pearson,
+                            .spearman = r.spearman};
+}
+
+static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s,
+                       mf_metrics_curve *curve)
 {
     const int rank = mf_world_rank(e->world), ranks = mf_world_ranks(e->world);
     int rc = MF_OK;
@@ -396,12 +421,17 @@ static int run_batches(mf_evaluator *e, const mf_run *run, int64_t n, sums *s)
         if (rc == MF_OK) rc = exchange(e, first, m);
         for (int64_t i = 0; rc == MF_OK && i < m; i++) {
             const double *in = e->numbers + i * numbers_of(e);
-            if (in[TARGETS] == 0) continue;
-            fold(e, in, s);
-            if (e->each) rc = e->each(e->each_arg, first + i + 1, n);
+            if (in[TARGETS] > 0) fold(e, in, s);
+            if (first + i + 1 == e->marked && e->marked < n) mark(e, s, curve);
+            if (in[TARGETS] > 0 && e->each) rc = e->each(e->each_arg, first + i + 1, n);
         }
     }
     return rc;
+}
+
+void mf_evaluator_mark(mf_evaluator *e, int64_t batches)
+{
+    e->marked = batches;
 }
 
 int mf_evaluator_share(mf_evaluator *e, mf_world *world)
@@ -431,13 +461,14 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     mf_metrics_record_init(ret);
     ret->step = step;
     ret->dtype = mf_dtype_text(e->session->config->train.dtype);
-    const int rc = run_batches(e, &run, mf_evaluator_batches(e, batches), &s);
+    ret->batches = mf_evaluator_batches(e, batches);
+    const int rc = run_batches(e, &run, ret->batches, &s, &ret->curve);
     if (rc != MF_OK) return rc;
     finish(e, ret, &s);
     if (m->config->model.task == MF_TASK_LM && s.measured > 0)
         ret->ppl_batch_mean = s.ppl / s.measured;
     if (m->n_moe > 0 && e->graph->moe[0].limited) {
-        ret->drop_rate = s.tokens > 0 ? s.dropped / s.tokens : 0;
+        ret->dropped_per_token = s.tokens > 0 ? s.dropped / s.tokens : 0;
         ret->reassigned = s.moved;
     }
     return find_floor(e, ret);

@@ -30,6 +30,9 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
  * and the fields of training steps. step: the number of the step in it. Pointers in the
  * record are valid until the next run. */
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
+/* Later runs of more than so many batches also measure the first `batches` of them, in `curve`
+ * of their record; 0: none does. */
+void mf_evaluator_mark(mf_evaluator *e, int64_t batches);
 /* Number of batches that a run of at most `batches` (0: the whole split) evaluates. */
 int64_t mf_evaluator_batches(const mf_evaluator *e, int64_t batches);
 /* Later runs call `each` after each batch, with the number of batches done and their total; an

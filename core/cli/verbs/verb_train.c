@@ -250,7 +250,40 @@ static const char *unit_of(const mf_session *s)
     if (c->model.task == MF_TASK_REGRESS || c->n_tasks > 0) return NULL;
     if (c->model.task == MF_TASK_CLASSIFY) return "example";
     if (s->tokenizer && s->tokenizer->vocab == 256) return "byte";
-    return s->tokenizer ? s->tokenizer->ops->name : "token";
+    return s->tokenizer && strcmp(s->tokenizer->ops->name, "char") == 0 ? "char" : "token";
+}
+
+/* The tokenizer in words, where the loss is one of its tokens; NULL: no tokenizer is known. */
+static const char *tokenizer_of(const mf_session *s, char *out, size_t size)
+{
+    const char *unit = unit_of(s);
+    if (!unit || strcmp(unit, "token") != 0 || !s->tokenizer) return NULL;
+    snprintf(out, size, "a tokenizer %s of %d", s->tokenizer->ops->name,
+             (int)s->tokenizer->vocab);
+    return out;
+}
+
+/* Adds the last and the best validation of the run, from its metrics. The summary lacks what
+ * cannot be read. */
+static void add_validations(const mf_rundir *dir, mf_summary *s)
+{
+    mf_metrics_history *h = NULL;
+    s->best_step = -1;
+    if (mf_metrics_read(dir->metrics, &h) != MF_OK) {
+        mf_error_clear();
+        return;
+    }
+    for (int i = 0; i < h->n; i++)
+        if (strcmp(h->records[i].split, "val") == 0) s->batches = h->records[i].batches;
+    const int best = mf_metrics_best(h->n, h->records);
+    if (best >= 0) {
+        const mf_metrics_record r = mf_metrics_like(&h->records[best]);
+        s->best_step = r.step;
+        s->best_batches = r.batches;
+        s->best_what = isnan(r.accuracy) ? "loss" : "accuracy";
+        s->best = isnan(r.accuracy) ? r.task_loss : r.accuracy;
+    }
+    mf_metrics_history_free(h);
 }
 
 /* Prints one line for each head if there are several. */
@@ -271,13 +304,14 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     const mf_terminal t = mf_terminal_of(stderr);
     const mf_config *c = s->config;
     int32_t layers[1024];
-    char device[MF_DEVICE_USE_TEXT];
+    char device[MF_DEVICE_USE_TEXT], tokenizer[64];
     if (w->on_device) mf_device_use_text(&w->use, device);
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
-    const mf_summary summary = {.run = dir->path,
+    mf_summary summary = {.run = dir->path,
                                 .report = reported ? dir->report : NULL,
                                 .unit = unit_of(s),
+                                .tokenizer = tokenizer_of(s, tokenizer, sizeof tokenizer),
                                 .predictions =
                                     w->predictions[0] != '\0' ? w->predictions : NULL,
                                 .router = c->router.plugin,
@@ -294,6 +328,7 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
                                 .layers = layers,
                                 .nmi = r->nmi,
                                 .nmi_random = r->nmi_random};
+    add_validations(dir, &summary);
     mf_summary_print(&t, &summary);
 }
 

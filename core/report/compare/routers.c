@@ -203,8 +203,7 @@ static void loads(const bench_page *b)
     mf_html_figure(p->d, "Share of assignments");
     mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts",
                                  .x_label = "expert",
-                                 /* beside few rows it would be cut */
-                                 .scale_label = b->n > 5 ? "share of assignments" : NULL,
+                                 .scale_label = "share of assignments",
                                  .width = MF_FIGURE_WIDTH,
                                  .rows = b->n,
                                  .columns = E,

@@ -410,7 +410,7 @@ static int write_run(work *w)
 
 int mf_export_mlflow(const char *run, const mf_export_mlflow_options *options, char **ret_path)
 {
-    work w = {.run = run, .o = options};
+    work w = {.run = run, .o = options, .flat = {.apart = true}};
     int rc = read_run(&w);
     if (rc == MF_OK) rc = identify(&w);
     if (rc == MF_OK) rc = place(&w);

@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "train/metrics/memory.h"
+#include "train/metrics/metrics.h"
 #include "train/run/rundir.h"
 
 #include <math.h>
@@ -93,15 +94,33 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
     return rc;
 }
 
+/* Whether a key of a record is not among the numbers of its split: which batches they are of,
+ * and in a record whose `curve` stands for it also what is known of all batches only. */
+static bool is_skipped(const mf_flat *f, const char *key, bool like)
+{
+    static const char *const keys[] = {
+        "batches", "final",        "curve",      "gap_loss", "gap_accuracy",
+        "floor",   "regularizers", "reassigned", "moe",      "ppl_batch_mean",
+        "heads",   "tasks",        "efficiency", "dropped_per_token"};
+    const size_t n = like ? sizeof keys / sizeof *keys : f->apart ? 3 : 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(keys[i], key) == 0) return true;
+    return false;
+}
+
 static int flatten_object(mf_flat *f, const char *name, const mf_json *object)
 {
     int rc = MF_OK;
     const char *key;
     const mf_json *value;
+    const mf_json *curve =
+        f->like && name[0] == '\0' ? mf_json_get(object, "curve") : NULL;
     for (size_t i = 0; rc == MF_OK && mf_json_member(object, i, &key, &value); i++) {
         char full[NAME_MAX_BYTES];
         if (name[0] == '\0' && strcmp(key, "step") == 0) continue;
         if (name[0] != '\0' && strcmp(key, "layer") == 0) continue;
+        if (name[0] == '\0' && is_skipped(f, key, curve != NULL)) continue;
+        if (curve && mf_json_get(curve, key)) value = mf_json_get(curve, key);
         rc = join(full, name, key);
         if (rc == MF_OK && strcmp(full, "turns") == 0)
             rc = flatten_changes(f, value);
@@ -125,6 +144,7 @@ static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
 typedef struct reader {
     mf_flat *f;
     mf_memory_past memory;
+    int64_t batches; /* of the last validation that was no final one; 0: not known */
     int at; /* index of the first record of memory.jsonl that is not before the current step */
 } reader;
 
@@ -137,16 +157,12 @@ static int add_memory(reader *rd, int64_t step)
     return add_value(rd->f, "peak_rss_mib", false, m->peak_mib[rd->at]);
 }
 
-static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
+/* Adds a line of a split with the numbers of the record v. */
+static int add_split(reader *rd, const mf_json *v, const char *split)
 {
-    reader *rd = arg;
     mf_flat *f = rd->f;
     int64_t step = 0;
-    const char *split = mf_json_string(mf_json_get(v, "split"), NULL);
-    if (!mf_json_int(mf_json_get(v, "step"), &step) || !split) {
-        *ret_damaged = true;
-        return MF_OK;
-    }
+    mf_json_int(mf_json_get(v, "step"), &step);
     int rc = grow(&f->lines, f->n_lines, &f->cap_lines, sizeof *f->lines);
     if (rc != MF_OK) return rc;
     const mf_flat_line *last = f->n_lines > 0 ? &f->lines[f->n_lines - 1] : NULL;
@@ -160,6 +176,29 @@ static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
     if (!f->lines[f->n_lines - 1].split) return MF_ENOMEM;
     rc = flatten(f, "", false, v);
     return rc == MF_OK && strcmp(split, "val") == 0 ? add_memory(rd, step) : rc;
+}
+
+static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
+{
+    reader *rd = arg;
+    const mf_json *curve = mf_json_get(v, "curve");
+    int64_t step, batches = mf_json_int_or_0(v, "batches");
+    bool final = false;
+    const char *split = mf_json_string(mf_json_get(v, "split"), NULL);
+    if (!mf_json_int(mf_json_get(v, "step"), &step) || !split) {
+        *ret_damaged = true;
+        return MF_OK;
+    }
+    mf_json_bool(mf_json_get(v, "final"), &final);
+    if (!rd->f->apart || !final) {
+        if (strcmp(split, "val") == 0) rd->batches = batches;
+        return add_split(rd, v, split);
+    }
+    const bool differs = !curve && rd->batches > 0 && batches != rd->batches;
+    rd->f->like = curve != NULL;
+    int rc = differs ? MF_OK : add_split(rd, v, split);
+    rd->f->like = false;
+    return rc == MF_OK ? add_split(rd, v, MF_SPLIT_FINAL) : rc;
 }
 
 static int read_lines(mf_flat *f, const char *dir, const char *metrics, const char *memory)

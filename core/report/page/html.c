@@ -27,7 +27,7 @@ static const char style[] =
     "14px}\n"
     ".card b{display:block;font-size:23px;line-height:1.3;font-variant-numeric:tabular-nums}\n"
     ".card small{display:block;color:var(--soft);font-size:12.5px;line-height:1.4}\n"
-    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,340px),1fr));"
     "gap:20px 24px}\n"
     "figure{margin:0;min-width:0;break-inside:avoid}\n"
     "section>details>figure{margin:14px 0}\n"
@@ -36,7 +36,7 @@ static const char style[] =
     "svg{font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\n"
     /* numbers in cells of a map: black or white by the cell, whatever the page's scheme */
     "svg g[fill^=\"#\"] text:not([fill]){fill:inherit}\n"
-    "figure svg{width:100%;max-width:560px;height:auto;display:block;color:var(--ink)}\n"
+    "figure svg{width:100%;max-width:420px;height:auto;display:block;color:var(--ink)}\n"
     ".plan svg{max-width:400px}\n"
     "figcaption{font-size:13px;margin-top:2px}\n"
     ".scroll{overflow-x:auto}\n"

@@ -96,6 +96,29 @@ static mf_range range_of(const mf_curves *c, double x)
     return r;
 }
 
+/* Marks of a curve of validations: the best, and the final one if it took other batches. Names
+ * are for one run; those of several would fill the legend. */
+static void mark_ends(const mf_report *p, int i, double x, mf_pick pick, mf_curves *c)
+{
+    const mf_report_run *r = p->runs[i];
+    const bool one = p->n == 1;
+    int64_t batches = 0;
+    const mf_track best = from(mf_report_best(r, pick, NULL), x),
+                   last = from(mf_report_final(r, pick, NULL, &batches), x);
+    if (best.n > 0) {
+        mf_series *s = mf_curves_add(
+            c, one ? mf_report_strf(p, "best, step %.0f", best.x[0]) : NULL, best);
+        if (s) s->colour = one ? 3 : i + 1;
+    }
+    if (last.n == 0) return;
+    const char *over = batches > 0 ? mf_report_strf(p, "at the end, %lld batches",
+                                                    (long long)batches)
+                                   : "at the end, more batches";
+    mf_series *s = mf_curves_add(c, one ? over : NULL, last);
+    if (s) s->colour = one ? 4 : i + 1;
+    if (s) s->run = i + 1;
+}
+
 /* Collects training loss (thin, and smoothed) and validation loss, from step x on. */
 static void collect_loss(const mf_report *p, double x, mf_curves *c)
 {
@@ -119,8 +142,13 @@ static void collect_loss(const mf_report *p, double x, mf_curves *c)
         s = mf_curves_add(c, one ? "validation" : r->name, from(val, x));
         if (s) s->colour = one ? 2 : i + 1;
         if (s) s->run = i + 1;
+        mark_ends(p, i, x, mf_report_pick_loss, c);
     }
 }
+
+#define ENDS                                                                                   \
+    "Points on the curves: the best validation. Beside them: the one at the end, over more "   \
+    "batches than those before it."
 
 static double last_step(const mf_report *p)
 {
@@ -136,11 +164,13 @@ static void of_runs(const mf_report *p, const char *title, const char *y_label,
                     const char *caption, const char *split, mf_pick pick, const void *arg,
                     bool log_y)
 {
+    const bool marks = strcmp(split, "val") == 0 && !arg;
     mf_curves c = {0};
     for (int i = 0; i < p->n; i++) {
         mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
                                      mf_report_track(p->runs[i], split, pick, arg));
         if (s) s->colour = s->run = i + 1;
+        if (marks) mark_ends(p, i, 0, pick, &c);
     }
     mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
 }
@@ -160,7 +190,8 @@ static void loss(const mf_report *p)
 {
     mf_curves c;
     mf_level level = {NAN, "entropy floor"};
-    const char *caption = p->n > 1 ? "Full lines: validation; broken lines: training." : NULL;
+    const char *caption =
+        p->n > 1 ? "Full lines: validation; broken lines: training. " ENDS : NULL;
     const double x = floor(last_step(p) * 0.25);
     for (int i = 0; i < p->n && isnan(level.y); i++)
         level.y = p->runs[i]->floor;

@@ -261,12 +261,47 @@ mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick
     if (!t.x || !t.y) return (mf_track){0};
     for (int i = 0; i < h->n; i++) {
         if (strcmp(h->records[i].split, split) != 0) continue;
-        const double y = pick(&h->records[i], arg);
+        if (!mf_metrics_compares(h->n, h->records, i)) continue;
+        const mf_metrics_record like = mf_metrics_like(&h->records[i]);
+        const double y = pick(&like, arg);
         if (!isfinite(y)) continue;
         t.x[t.n] = (double)h->records[i].step;
         t.y[t.n++] = y;
     }
     return t;
+}
+
+static mf_track point_of(const mf_report_run *r, double x, double y)
+{
+    mf_track t = {1, mf_arena_alloc(r->arena, sizeof(double)),
+                  mf_arena_alloc(r->arena, sizeof(double))};
+    if (!t.x || !t.y || !isfinite(y)) return (mf_track){0};
+    t.x[0] = x;
+    t.y[0] = y;
+    return t;
+}
+
+mf_track mf_report_final(const mf_report_run *r, mf_pick pick, const void *arg,
+                         int64_t *ret_batches)
+{
+    const mf_metrics_history *h = r->history;
+    for (int i = h->n - 1; i >= 0; i--) {
+        const mf_metrics_record *m = &h->records[i];
+        if (strcmp(m->split, "val") != 0) continue;
+        *ret_batches = m->batches;
+        if (m->curve.batches == 0 && mf_metrics_compares(h->n, h->records, i)) break;
+        return point_of(r, (double)m->step, pick(m, arg));
+    }
+    return (mf_track){0};
+}
+
+mf_track mf_report_best(const mf_report_run *r, mf_pick pick, const void *arg)
+{
+    const mf_metrics_history *h = r->history;
+    const int best = mf_metrics_best(h->n, h->records);
+    if (best < 0) return (mf_track){0};
+    const mf_metrics_record like = mf_metrics_like(&h->records[best]);
+    return point_of(r, (double)like.step, pick(&like, arg));
 }
 
 /* Means of neighbours, so that at most TRACK_MOST points are left. */

@@ -56,8 +56,16 @@ typedef struct mf_track {
 } mf_track;
 /* Returns the number of a record, NaN: none. */
 typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
+/* Of validations those that compare: a final one over more batches than those before it stands
+ * with its numbers of the same batches (mf_metrics_like). */
 mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
                          const void *arg);
+/* The last validation as one point, if it is no point of that track: over all of its batches,
+ * *ret_batches, 0: not known. And the best validation, a point of the track. Both may be
+ * empty. */
+mf_track mf_report_final(const mf_report_run *r, mf_pick pick, const void *arg,
+                         int64_t *ret_batches);
+mf_track mf_report_best(const mf_report_run *r, mf_pick pick, const void *arg);
 /* Centred mean over a window of `share` times the number of points, which is smaller near the
  * ends; then means of neighbours if there are over 80 points. A track whose window would hold
  * one point is returned as it is. */

@@ -35,6 +35,35 @@ static double *cells_of(const mf_report *p, const mf_sample_layer *l, int tokens
     return v;
 }
 
+/* The even gate: that which each chosen expert has if the gates of a token are equal. They sum
+ * to 1 if the run renormalizes them; else the mean of their sums counts. */
+static double even_gate(const mf_sample *s, const mf_sample_layer *l)
+{
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < s->n_tokens * l->top_k; i++) {
+        if (l->chosen[i] < 0 || l->chosen[i] >= l->experts) continue;
+        sum += (double)l->gate[i];
+        n++;
+    }
+    return n > 0 && sum > 0 ? sum / n : 1.0 / l->top_k;
+}
+
+/* What the colours of a map mean: probabilities as all shares of experts, gates from 0 to twice
+ * the even gate. */
+static mf_heat coloured(const mf_sample *s, const mf_sample_layer *l)
+{
+    if (!has_gates(l)) return (mf_heat){.even = 1.0 / l->experts, .scale_label = "probability"};
+    return (mf_heat){.lo = 0, .hi = 2 * even_gate(s, l), .diverging = true, .scale_label = "gate"};
+}
+
+static const char *gate_caption(const mf_report *p, const mf_sample *s, const mf_sample_layer *l)
+{
+    if (!has_gates(l)) return NULL;
+    return mf_report_strf(p, "Empty: not chosen. Pale is the even gate of %d experts, %.3g.",
+                          l->top_k, even_gate(s, l));
+}
+
 void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer)
 {
     const mf_sample_layer *l = &s->layers[layer];
@@ -48,23 +77,23 @@ void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer)
         for (int e = 0; e < l->experts; e++)
             v[t * l->experts + e] = by_expert[e * tokens + t];
     const bool gates = has_gates(l);
+    mf_heat map = coloured(s, l);
     mf_html_figure(p->d,
                    mf_report_strf(p, "Layer %d: the %s of the first %d tokens, in numbers",
                                   l->layer, gates ? "gates" : "probabilities", tokens));
-    mf_svg_heat(p->d, &(mf_heat){.title = "gates in numbers",
-                                 .x_label = "expert",
-                                 .y_label = "token",
-                                 .scale_label = gates ? "gate" : "probability",
-                                 .width = MF_FIGURE_WIDTH,
-                                 .row_height = 15,
-                                 .rows = tokens,
-                                 .columns = l->experts,
-                                 .values = v,
-                                 .even = 1.0 / l->experts,
-                                 .row_labels = names,
-                                 .column_labels = mf_report_numbers(p, l->experts),
-                                 .numbers = true});
-    mf_html_figure_end(p->d, gates ? "Empty: not chosen." : NULL);
+    map.title = "gates in numbers";
+    map.x_label = "expert";
+    map.y_label = "token";
+    map.width = MF_FIGURE_WIDTH;
+    map.row_height = 15;
+    map.rows = tokens;
+    map.columns = l->experts;
+    map.values = v;
+    map.row_labels = names;
+    map.column_labels = mf_report_numbers(p, l->experts);
+    map.numbers = true;
+    mf_svg_heat(p->d, &map);
+    mf_html_figure_end(p->d, gate_caption(p, s, l));
 }
 
 /* ---- at several evaluations ---- */
@@ -84,19 +113,19 @@ static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_laye
     for (int t = 0; t < s->n_tokens; t++)
         x[t] = t;
     mf_html_figure(p->d, mf_report_strf(p, "Layer %d, %s", l->layer, moment(p, s)));
-    mf_svg_heat(p->d, &(mf_heat){.title = "gates of each token",
-                                 .x_label = "token",
-                                 .y_label = "expert",
-                                 .scale_label = has_gates(l) ? "gate" : "probability",
-                                 .width = MF_FIGURE_WIDTH,
-                                 .row_height = l->experts > 8 ? 10 : 18,
-                                 .rows = l->experts,
-                                 .columns = s->n_tokens,
-                                 .values = v,
-                                 .even = 1.0 / l->experts,
-                                 .row_labels = mf_report_numbers(p, l->experts),
-                                 .x = s->n_tokens > 1 ? x : NULL});
-    mf_html_figure_end(p->d, has_gates(l) ? "Empty: not chosen." : NULL);
+    mf_heat map = coloured(s, l);
+    map.title = "gates of each token";
+    map.x_label = "token";
+    map.y_label = "expert";
+    map.width = MF_FIGURE_WIDTH;
+    map.row_height = l->experts > 8 ? 10 : 18;
+    map.rows = l->experts;
+    map.columns = s->n_tokens;
+    map.values = v;
+    map.row_labels = mf_report_numbers(p, l->experts);
+    map.x = s->n_tokens > 1 ? x : NULL;
+    mf_svg_heat(p->d, &map);
+    mf_html_figure_end(p->d, gate_caption(p, s, l));
 }
 
 /* Sets *ret to the gates (or probabilities) of the chosen experts of all tokens, and returns

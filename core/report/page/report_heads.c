@@ -204,7 +204,8 @@ static void pruning(const mf_report *p, const mf_report_run *r)
         }
         if (strcmp(m->split, "val") != 0 || isnan(share)) continue;
         x[n] = share;
-        loss[n] = mf_report_pick_loss(m, NULL);
+        const mf_metrics_record like = mf_metrics_like(m);
+        loss[n] = mf_report_pick_loss(&like, NULL);
         speed[n] = steps > 0 ? sum / steps : NAN;
         varies = varies || x[n] != x[0];
         n++;

@@ -19,8 +19,9 @@ typedef struct mf_report {
 
 /* What the colours of maps of shares mean (mf_heat.even), for the reader. */
 #define MF_SHARE_COLOURS                                                                       \
-    "All maps of experts have one scale of colours: pale is the even share 1 / E, blue is "    \
-    "less, down to a quarter of it or below, brown is more, up to 4 times or above."
+    "Maps of shares and probabilities of experts have one scale of colours: pale is the even " \
+    "share 1 / E, blue is less, down to a quarter of it or below, brown is more, up to 4 "     \
+    "times or above. Maps of gates are pale at the even gate of the chosen experts."
 
 /* Formatted text in the report's arena, cut to 1023 bytes; "" if memory runs out. */
 const char *mf_report_strf(const mf_report *p, const char *fmt, ...) MF_PRINTF(2, 3);

@@ -235,6 +235,7 @@ static void token_bars(const mf_report *p, const mf_sample *s, const mf_sample_l
     mf_html_figure(p->d, mf_report_strf(p, "Single tokens in layer %d", l->layer));
     mf_svg_bars(p->d, &(mf_bars){.title = "single tokens",
                                  .y_label = "probability",
+                                 .group = "expert",
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 300,
                                  .n_groups = l->experts,
@@ -243,7 +244,7 @@ static void token_bars(const mf_report *p, const mf_sample *s, const mf_sample_l
                                  .series = names,
                                  .values = v});
     mf_html_figure_end(
-        p->d, "A group an expert, a colour a token: its place in the text, and what it is.");
+        p->d, "A colour is a token: its place in the text, and what it is.");
 }
 
 void mf_report_routing(const mf_report *p, const mf_report_run *r)

@@ -52,6 +52,14 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
                 const double v = (wide ? few : many)[i] * pow(10, d);
                 if (v >= s->lo * 0.999 && v <= s->hi * 1.001) s->tick[s->n_ticks++] = v;
             }
+        if (s->n_ticks > 2) return;
+        s->n_ticks = 0; /* a short stretch, in which the axis is nearly linear */
+        const double step = nice_step((s->hi - s->lo) / 4);
+        if (!fixed_lo && floor(s->lo / step) > 0) s->lo = floor(s->lo / step) * step;
+        if (!fixed_hi) s->hi = ceil(s->hi / step) * step;
+        for (double i = ceil(s->lo / step - 1e-9);
+             i <= floor(s->hi / step + 1e-9) && s->n_ticks < MF_TICKS_MAX; i++)
+            s->tick[s->n_ticks++] = i * step;
         return;
     }
     if (!fixed_lo) s->lo = pow(10, first = floor(log10(s->lo) + 1e-9));

@@ -13,11 +13,11 @@ typedef struct plot {
     mf_box box;
     mf_scale x, y, right;
     bool has_right;
-    double zero; /* x coordinate of points at 0, left of a logarithmic axis; NaN: none */
     mf_legend_item legend[MAX_SERIES + 8];
     int n_legend;
     mf_box label[MAX_SERIES]; /* areas occupied by the labels of points */
-    int n_labels;
+    mf_box mark[MAX_SERIES];  /* points that have labels, in the order of the series */
+    int n_labels, n_marks;
 } plot;
 
 static const char *ink_of(const mf_plot *p, int i)
@@ -45,7 +45,7 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         const mf_series *s = &p->series[i];
         mf_range *r = s->right ? right : y;
         for (int k = 0; k < s->n; k++) {
-            if (!p->log_x || s->x[k] > 0) mf_range_add(x, s->x[k]);
+            mf_range_add(x, s->x[k]);
             mf_range_add(r, s->y[k]);
             if (s->lo) mf_range_add(r, s->lo[k]);
             if (s->hi) mf_range_add(r, s->hi[k]);
@@ -55,15 +55,8 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
-}
-
-/* Whether a point at 0 needs a place beside the logarithmic x axis. */
-static bool has_zero(const plot *t)
-{
-    for (int i = 0; t->x.log && i < series_count(t->p); i++)
-        for (int k = 0; k < t->p->series[i].n; k++)
-            if (t->p->series[i].points && t->p->series[i].x[k] == 0) return true;
-    return false;
+    /* One place, such as a step, says nothing of how far the axis reaches: it begins at 0. */
+    if (x->lo == x->hi && x->lo > 0 && !p->log_x) x->lo = 0;
 }
 
 static void make_scales(plot *t)
@@ -103,19 +96,13 @@ static void lay_out(plot *t, double width, double height)
         b->right -= mf_ticks_width(&t->right) + 4 + (p->right_label ? MF_LINE : 0);
     b->top = 10 + mf_svg_legend(NULL, 0, 0, b->right - b->left, t->n_legend, t->legend);
     b->bottom = height - 8 - MF_LINE - (p->x_label ? MF_LINE : 0);
-    t->zero = has_zero(t) ? b->left + 14 : NAN;
-    t->x.from = b->left + (isnan(t->zero) ? 0 : 44);
+    t->x.from = b->left;
     t->x.to = b->right;
     t->y.from = t->right.from = b->bottom;
     t->y.to = t->right.to = b->top;
 }
 
 /* ---- series ---- */
-
-static double x_of(const plot *t, double v)
-{
-    return v == 0 && !isnan(t->zero) ? t->zero : mf_scale_position(&t->x, v);
-}
 
 typedef struct pen {
     bool down;
@@ -181,33 +168,81 @@ static bool overlap(const mf_box *a, const mf_box *b)
     return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
 }
 
-/* Places a point's label at the first of four corners where it fits and overlaps no other
- * label; if there is none, farther up or down with a thin line to the point. */
-static void put_label(plot *t, double px, double py, const char *text, const char *ink)
+/* Distance from an area to a point, 0 inside of it. */
+static double distance(const mf_box *b, double x, double y)
+{
+    return hypot(fmax(fmax(b->left - x, x - b->right), 0),
+                 fmax(fmax(b->top - y, y - b->bottom), 0));
+}
+
+/* Whether a label may stand there: in the box, on no other label and on no point. alone: no
+ * other point is as near as its own, which is mark m. */
+static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
+{
+    const mf_box *in = &t->box, *own = &t->mark[m];
+    const double x = (own->left + own->right) / 2, y = (own->top + own->bottom) / 2;
+    if (box->left < in->left || box->right > in->right || box->top < in->top ||
+        box->bottom > in->bottom)
+        return false;
+    for (int i = 0; i < t->n_labels; i++)
+        if (overlap(box, &t->label[i])) return false;
+    for (int i = 0; i < t->n_marks; i++) {
+        const mf_box *other = &t->mark[i];
+        if (overlap(box, other)) return false;
+        if (alone && i != m &&
+            distance(box, (other->left + other->right) / 2, (other->top + other->bottom) / 2) <
+                distance(box, x, y) + 3)
+            return false;
+    }
+    return true;
+}
+
+/* Places the label of mark m at the first of four corners, or farther up or down, where no other
+ * point is as near; if there is no such place, where it is free, with a line to its point. */
+static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
-    const double w = mf_text_width(text);
+    enum { AWAY = 16 };
+    const double w = mf_text_width(text), px = (t->mark[m].left + t->mark[m].right) / 2,
+                 py = (t->mark[m].top + t->mark[m].bottom) / 2;
     mf_box box = {0};
-    bool free = false;
-    int away = 0, side = 0;
-    for (; away < 12 && !free; away++)
-        for (side = 0; side < 4 && !free; side++) {
-            const double left = sides[side][0] > 0 ? px + 7 : px - 7 - w;
-            const double middle = py + sides[side][1] * (9 + 12 * away);
-            box = (mf_box){left, middle - MF_FONT / 2, left + w, middle + MF_FONT / 2};
-            free = left > t->box.left && left + w < t->box.right && box.top > t->box.top &&
-                   box.bottom < t->box.bottom;
-            for (int i = 0; i < t->n_labels && free; i++)
-                free = !overlap(&box, &t->label[i]);
-        }
+    bool found = false, alone = true;
+    for (int try = 0; try < 2 * 4 * AWAY && !found; try++) {
+        const int *side = sides[try % 4], away = try / 4 % AWAY;
+        const double left = side[0] > 0 ? px + 7 : px - 7 - w,
+                     middle = py + side[1] * (9 + 12 * away);
+        alone = try < 4 * AWAY && away < 3;
+        box = (mf_box){left, middle - MF_FONT / 2, left + w, middle + MF_FONT / 2};
+        if (alone || try >= 4 * AWAY) found = may_stand(t, &box, m, alone);
+    }
     if (t->n_labels < MAX_SERIES) t->label[t->n_labels++] = box;
-    if (free && away > 1) {
+    if (!alone) {
         char style[64];
-        snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\".6\"", ink);
+        snprintf(style, sizeof style, "class=\"lead\" stroke=\"%s\" stroke-width=\".8\"", ink);
         mf_svg_line(t->d, px, py, box.left > px ? box.left - 1 : box.right + 1,
                     (box.top + box.bottom) / 2, style);
     }
     mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
+}
+
+/* Labels after all points, so that each knows where the others are. */
+static void put_labels(plot *t)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0, m = 0; i < series_count(t->p); i++) {
+            const mf_series *s = &t->p->series[i];
+            const mf_scale *scale = s->right ? &t->right : &t->y;
+            for (int k = 0; s->points && s->labels && k < s->n && m < MAX_SERIES; k++) {
+                if (!isfinite(s->x[k]) || !isfinite(s->y[k])) continue;
+                const double x = mf_scale_position(&t->x, s->x[k]),
+                             y = mf_scale_position(scale, s->y[k]);
+                if (pass == 0)
+                    t->mark[t->n_marks++] = (mf_box){x - 5, y - 5, x + 5, y + 5};
+                else
+                    put_label(t, m, s->labels[k], ink_of(t->p, i));
+                m++;
+            }
+        }
 }
 
 static const char *y_name(const mf_plot *p, const mf_series *s)
@@ -241,7 +276,7 @@ static void put_points(plot *t, const mf_series *s, const mf_scale *y, const cha
     mf_doc_put(t->d, s->labels ? "<g>\n" : "<g class=\"c\">\n");
     for (int k = 0; k < s->n; k++) {
         if (!isfinite(s->x[k]) || !isfinite(s->y[k])) continue;
-        const double px = x_of(t, s->x[k]), py = mf_scale_position(y, s->y[k]);
+        const double px = mf_scale_position(&t->x, s->x[k]), py = mf_scale_position(y, s->y[k]);
         if (s->lo && s->hi && isfinite(s->lo[k]) && isfinite(s->hi[k]))
             mf_svg_line(t->d, px, mf_scale_position(y, s->lo[k]), px,
                         mf_scale_position(y, s->hi[k]), style);
@@ -250,7 +285,6 @@ static void put_points(plot *t, const mf_series *s, const mf_scale *y, const cha
         mf_svg_tip(t->d, s->labels ? s->labels[k] : s->name, "%s %.6g, %s %.5g",
                    t->p->x_label ? t->p->x_label : "x", s->x[k], y_name(t->p, s), s->y[k]);
         mf_doc_put(t->d, "</circle>\n");
-        if (s->labels) put_label(t, px, py, s->labels[k], ink);
     }
     mf_doc_put(t->d, "</g>\n");
 }
@@ -298,7 +332,7 @@ static void open_lines(plot *t)
 {
     const mf_box *b = &t->box;
     mf_doc_put(t->d, "<g transform=\"scale(.01)\"");
-    if (!t->p->log_x) {
+    if (!t->x.log) {
         mf_doc_printf(t->d, " data-p=\"%.5g %.5g %.5g %.5g %.9g %.9g %.9g %.9g %d", b->left,
                       b->top, b->right, b->bottom, t->x.lo, t->x.hi, t->y.lo, t->y.hi,
                       t->y.log);
@@ -321,7 +355,6 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p)
     mf_svg_legend(d, t.box.left, 2, t.box.right - t.box.left, t.n_legend, t.legend);
     mf_svg_axis_y(d, &t.box, &t.y, p->y_label);
     mf_svg_axis_x(d, &t.box, &t.x, p->x_label);
-    if (!isnan(t.zero)) mf_svg_text(d, t.zero, t.box.bottom + 4 + MF_FONT, "middle", "0");
     if (t.has_right) mf_svg_axis_right(d, &t.box, &t.right, p->right_label);
     open_lines(&t);
     put_levels(&t);
@@ -331,5 +364,6 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p)
     for (int i = 0; i < series_count(p); i++)
         if (p->series[i].points)
             put_points(&t, &p->series[i], p->series[i].right ? &t.right : &t.y, ink_of(p, i));
+    put_labels(&t);
     mf_svg_end(d);
 }

@@ -111,7 +111,8 @@ void mf_svg_bars(mf_doc *d, const mf_bars *b)
     if (b->level)
         legend[n_legend++] = (mf_legend_item){b->level->name, "currentColor", true, false};
     box.top = 10 + mf_svg_legend(NULL, 0, 0, box.right - box.left, n_legend, legend);
-    box.bottom = height - 8 - (slanted ? fmin(widest * 0.58 + MF_LINE, height / 2) : MF_LINE);
+    box.bottom = height - 8 - (slanted ? fmin(widest * 0.58 + MF_LINE, height / 2) : MF_LINE) -
+                 (b->group ? MF_LINE : 0);
     y.from = box.bottom;
     y.to = box.top;
     mf_svg_begin(d, width, height, b->title);
@@ -125,6 +126,7 @@ void mf_svg_bars(mf_doc *d, const mf_bars *b)
                     mf_scale_position(&y, b->level->y),
                     "stroke=\"currentColor\" stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
     group_names(d, b, &box, step, slanted);
+    if (b->group) mf_svg_text(d, (box.left + box.right) / 2, height - 6, "middle", b->group);
     mf_svg_end(d);
 }
 

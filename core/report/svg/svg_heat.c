@@ -12,10 +12,11 @@
 #define NUMBER     11.0 /* size of values in cells */
 
 typedef struct heat {
+    bool label_above; /* the title of the scale is too long to stand beside the map */
     mf_doc *d;
     const mf_heat *h;
     mf_box box;
-    double cell_w, cell_h, lo, hi;
+    double cell_w, cell_h, lo, hi, width;
 } heat;
 
 static void find_scale(heat *t)
@@ -87,7 +88,7 @@ static void put_band(heat *t)
     const mf_heat *h = t->h;
     const int n = groups_shown(h, items);
     if (n == 0) return;
-    mf_svg_legend(t->d, t->box.left, 2, t->box.right - t->box.left, n, items);
+    mf_svg_legend(t->d, t->box.left, t->label_above ? 2 + MF_LINE : 2, t->box.right - t->box.left, n, items);
     for (int c = 0; c < h->columns;) {
         const int group = h->column_groups[c];
         int run = 1;
@@ -130,14 +131,17 @@ static void lay_out(heat *t, double *width, double *height)
     const int rows = h->rows > 0 ? h->rows : 1, columns = h->columns > 0 ? h->columns : 1;
     double left = 8 + (h->y_label ? MF_LINE : 0), right = 8 + 2 * BAR_WIDTH + 36;
     left += h->row_labels ? widest(rows, h->row_labels) + 6 : h->y ? 40 : 0;
-    if (h->scale_label) right += MF_LINE;
+    const double each = h->row_height > 0 ? h->row_height : clamp(220.0 / rows, 3, 26);
+    t->label_above = h->scale_label && mf_text_width(h->scale_label) >
+                                           (h->height > 0 ? h->height - 60 : rows * each);
+    if (h->scale_label && !t->label_above) right += MF_LINE;
     *width = h->width > 0 ? h->width : left + right + columns * clamp(520.0 / columns, 1, 44);
     t->cell_w = (*width - left - right) / columns;
     double bottom = 6 + (h->x_label ? MF_LINE : 0) + (h->x ? MF_LINE : 0);
     if (h->column_labels)
         bottom += upright(t) ? widest(columns, h->column_labels) + 8 : MF_LINE;
-    const double top = 10 + band_height(h, *width - left - right);
-    const double each = h->row_height > 0 ? h->row_height : clamp(220.0 / rows, 3, 26);
+    const double top =
+        10 + band_height(h, *width - left - right) + (t->label_above ? MF_LINE : 0);
     *height = h->height > 0 ? h->height : top + bottom + rows * each;
     t->cell_h = (*height - top - bottom) / rows;
     t->box = (mf_box){left, top, *width - right, *height - bottom};
@@ -472,7 +476,7 @@ static mf_scale ratio_scale(const heat *t)
 static void colour_bar(heat *t)
 {
     const mf_box *b = &t->box;
-    const double x = b->right + BAR_WIDTH, height = fmin(b->bottom - b->top, 160);
+    const double x = b->right + BAR_WIDTH, all = b->bottom - b->top, height = fmin(all, 160);
     const int steps = 9; /* colours of the bar */
     char ink[8], text[24];
     mf_doc_printf(t->d, "<g stroke-width=\"%.0f\" shape-rendering=\"crispEdges\">\n",
@@ -497,8 +501,12 @@ static void colour_bar(heat *t)
         mf_svg_text(t->d, x + BAR_WIDTH + 5, mf_scale_position(&s, s.tick[i]) + MF_FONT * 0.35,
                     "start", text);
     }
-    if (t->h->scale_label)
-        mf_svg_text_up(t->d, x + BAR_WIDTH + 44 + MF_FONT, b->top + height / 2,
+    if (!t->h->scale_label) return;
+    const double half = mf_text_width(t->h->scale_label) / 2;
+    if (t->label_above)
+        mf_svg_text(t->d, t->width - 6, MF_FONT + 2, "end", t->h->scale_label);
+    else
+        mf_svg_text_up(t->d, x + BAR_WIDTH + 44 + MF_FONT, b->top + fmax(height / 2, half),
                        t->h->scale_label);
 }
 
@@ -508,6 +516,7 @@ void mf_svg_heat(mf_doc *d, const mf_heat *h)
     double width, height;
     find_scale(&t);
     lay_out(&t, &width, &height);
+    t.width = width;
     mf_svg_begin(d, width, height, h->title);
     put_band(&t);
     put_cells(&t);

@@ -27,10 +27,28 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     if (s->unit) fprintf(t->out, " nats/%s", s->unit);
     if (!isnan(s->bits_per_byte)) fprintf(t->out, ", %.4f bits/byte", s->bits_per_byte);
     fputc('\n', t->out);
+    if (s->tokenizer || (s->batches > 0 && s->batches != s->best_batches)) {
+        row(t, "");
+        if (s->batches > 0) fprintf(t->out, "over %lld batches", (long long)s->batches);
+        if (s->tokenizer)
+            fprintf(t->out, "%stokens of %s", s->batches > 0 ? "; " : "",
+                    mf_shown(s->tokenizer));
+        fputc('\n', t->out);
+    }
     if (!(s->floor > 0)) return;
     row(t, ""); /* with the loss, the line would be longer than 80 columns */
     fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n", s->val_loss / s->floor,
             s->floor);
+}
+
+static void put_best(const mf_terminal *t, const mf_summary *s)
+{
+    if (s->best_step < 0 || !s->best_what) return;
+    row(t, "best validation");
+    fprintf(t->out, "step %lld, %s %.4f", (long long)s->best_step, s->best_what, s->best);
+    if (s->best_batches > 0)
+        fprintf(t->out, " over the %lld batches of each", (long long)s->best_batches);
+    fputc('\n', t->out);
 }
 
 /* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */
@@ -49,11 +67,9 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
         }
         fprintf(t->out, "%slayer %d  %.4f%s", i == best ? mf_ink_begin(t, MF_INK_BOLD) : "",
                 layer, s->nmi[i], i == best ? mf_ink_end(t) : "");
-        if (s->nmi_random && !isnan(s->nmi_random[i])) {
-            fprintf(t->out, "  random routing %.5f", s->nmi_random[i]);
-            if (s->nmi_random[i] > 0)
-                fprintf(t->out, "  (%.0f x)", s->nmi[i] / s->nmi_random[i]);
-        }
+        fprintf(t->out, "  %.2g %% of what is possible", 100 * s->nmi[i]);
+        if (s->nmi_random && !isnan(s->nmi_random[i]))
+            fprintf(t->out, "; random routing %.5f", s->nmi_random[i]);
         fputc('\n', t->out);
     }
 }
@@ -150,6 +166,7 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
 void mf_summary_print(const mf_terminal *t, const mf_summary *s)
 {
     put_loss(t, s);
+    put_best(t, s);
     if (s->predictions) {
         row(t, "validation");
         fprintf(t->out, "%s\n", mf_shown(s->predictions));

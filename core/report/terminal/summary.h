@@ -17,6 +17,13 @@ typedef struct mf_summary {
     const char *device; /* use of the device in words; NULL: CPU */
     double val_loss, floor;         /* nats per `unit`, if there is one; NaN: not known */
     double bits_per_byte;           /* the validation loss again; NaN: not known */
+    const char *tokenizer;          /* in words, where `unit` is its token; or NULL */
+    int64_t batches;                /* of that validation; 0: not known */
+    /* the best validation among those over best_batches batches; best_step < 0: not known;
+     * best_batches 0: their number is not known */
+    int64_t best_step, best_batches;
+    const char *best_what; /* "loss", "accuracy" */
+    double best;
     int n_layers;                   /* MoE layers */
     const int32_t *layers;          /* [n_layers] their block numbers; NULL: 0, 1, ... */
     const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: not known */

@@ -72,8 +72,9 @@ int mf_history_add(mf_history *p, const mf_metrics_record *r)
 {
     char prefix[16] = "";
     if (strcmp(r->split, "train") != 0) snprintf(prefix, sizeof prefix, "%s.", r->split);
-    int rc = put(p, prefix, "loss", r->loss);
-    if (rc == MF_OK) rc = put(p, prefix, "task_loss", r->task_loss);
+    const mf_metrics_record like = mf_metrics_like(r);
+    int rc = put(p, prefix, "loss", like.loss);
+    if (rc == MF_OK) rc = put(p, prefix, "task_loss", like.task_loss);
     if (rc == MF_OK && !prefix[0]) rc = put(p, prefix, "lr", r->lr);
     if (rc == MF_OK && !prefix[0]) rc = put(p, prefix, "grad_norm", r->grad_norm);
     if (rc == MF_OK && r->heads_total > 0)

@@ -17,7 +17,74 @@ void mf_metrics_record_init(mf_metrics_record *r)
     r->ppl = r->ppl_batch_mean = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
     r->mse = r->pearson = r->spearman = NAN;
     r->train_loss = r->train_accuracy = r->gap_loss = r->gap_accuracy = NAN;
-    r->drop_rate = r->reassigned = NAN;
+    r->dropped_per_token = r->reassigned = NAN;
+    r->curve = (mf_metrics_curve){0, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+}
+
+/* ---- records that compare ---- */
+
+static bool is_val(const mf_metrics_record *r)
+{
+    return strcmp(r->split, "val") == 0;
+}
+
+bool mf_metrics_compares(int n, const mf_metrics_record *records, int i)
+{
+    const mf_metrics_record *r = &records[i], *other = NULL;
+    bool last = true;
+    if (!is_val(r) || r->curve.batches > 0) return true;
+    for (int k = i + 1; k < n && last && r->batches == 0; k++)
+        last = !is_val(&records[k]);
+    if (r->batches > 0 ? !r->final : !last) return true;
+    for (int k = i - 1; k >= 0 && !other; k--)
+        if (is_val(&records[k])) other = &records[k];
+    if (!other) return true;
+    if (r->batches > 0 && other->batches > 0)
+        return r->batches ==
+               (other->curve.batches > 0 ? other->curve.batches : other->batches);
+    return r->tokens == other->tokens;
+}
+
+mf_metrics_record mf_metrics_like(const mf_metrics_record *r)
+{
+    mf_metrics_record out = *r;
+    const mf_metrics_curve *c = &r->curve;
+    if (c->batches == 0) return out;
+    out.batches = c->batches;
+    out.tokens = c->tokens;
+    out.loss = c->loss;
+    out.task_loss = c->task_loss;
+    out.ppl = c->ppl;
+    out.ppl_batch_mean = out.floor = out.dropped_per_token = out.reassigned = NAN;
+    out.bits_per_byte = c->bits_per_byte;
+    out.accuracy = c->accuracy;
+    out.macro_f1 = c->macro_f1;
+    out.mse = c->mse;
+    out.pearson = c->pearson;
+    out.spearman = c->spearman;
+    out.gap_loss += c->loss - r->loss;
+    out.gap_accuracy += r->accuracy - c->accuracy;
+    out.n_layers = out.n_tasks = out.n_regularizers = out.n_head_layers = 0;
+    return out;
+}
+
+int mf_metrics_best(int n, const mf_metrics_record *records)
+{
+    int best = -1, known = 0;
+    double least = INFINITY;
+    for (int i = 0; i < n; i++) {
+        if (!is_val(&records[i]) || !mf_metrics_compares(n, records, i)) continue;
+        const mf_metrics_record r = mf_metrics_like(&records[i]);
+        const double x = !isnan(r.accuracy)    ? -r.accuracy
+                         : !isnan(r.task_loss) ? r.task_loss
+                                               : r.loss;
+        if (isnan(x)) continue;
+        known++;
+        if (!(x < least)) continue;
+        least = x;
+        best = i;
+    }
+    return known > 1 ? best : -1;
 }
 
 /* ---- one record ---- */
@@ -204,6 +271,22 @@ static void put_tasks(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
 }
 
+static void put_curve(mf_jw *w, const mf_metrics_curve *c)
+{
+    mf_jw_key(w, "curve");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "batches", c->batches);
+    mf_jw_kv_int(w, "tokens", c->tokens);
+    mf_jw_kv_real(w, "loss", c->loss);
+    mf_jw_kv_real(w, "task_loss", c->task_loss);
+    put_if_known(w, "ppl", c->ppl);
+    put_if_known(w, "bits_per_byte", c->bits_per_byte);
+    put_if_known(w, "accuracy", c->accuracy);
+    put_if_known(w, "macro_f1", c->macro_f1);
+    put_numbers(w, c->mse, c->pearson, c->spearman);
+    mf_jw_end(w);
+}
+
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
 {
     mf_jw_object(w);
@@ -215,6 +298,8 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     mf_jw_kv_real(w, "lr", r->lr);
     mf_jw_kv_real(w, "grad_norm", r->grad_norm);
     mf_jw_kv_int(w, "tokens", r->tokens);
+    if (r->batches > 0) mf_jw_kv_int(w, "batches", r->batches);
+    if (r->final) mf_jw_kv_bool(w, "final", true);
     mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
     mf_jw_kv_real(w, "wall_s", r->wall_s);
     put_if_known(w, "ppl", r->ppl);
@@ -227,9 +312,10 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_if_known(w, "train_accuracy", r->train_accuracy);
     put_if_known(w, "gap_loss", r->gap_loss);
     put_if_known(w, "gap_accuracy", r->gap_accuracy);
-    put_if_known(w, "drop_rate", r->drop_rate);
+    put_if_known(w, "dropped_per_token", r->dropped_per_token);
     put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);
+    if (r->curve.batches > 0) put_curve(w, &r->curve);
     if (r->n_tasks > 0) put_tasks(w, r);
     put_values(w, "regularizers", r->n_regularizers, r->regularizers);
     put_controllers(w, r);

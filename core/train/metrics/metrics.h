@@ -29,6 +29,10 @@ typedef struct mf_controller_record {
     const mf_named_value *values;
 } mf_controller_record;
 
+/* Where TensorBoard and MLflow have the numbers of a final validation; `val` has those of its
+ * first batches, which compare with the validations before it. */
+#define MF_SPLIT_FINAL "final"
+
 /* Scores of one task, if there are several: "tasks": {NAME: {...}}. */
 typedef struct mf_task_score {
     const char *name;
@@ -42,6 +46,13 @@ typedef struct mf_task_score {
 /* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
  * reason}]. A step with a change must have a record, even if log_every does not select it. */
 
+/* An evaluation over more batches than those by train.eval_every, as the one at the end is, also
+ * measures the batches that they take: numbers that compare with theirs, "curve": {...}. */
+typedef struct mf_metrics_curve {
+    int64_t batches, tokens; /* batches 0: not measured, not written */
+    double loss, task_loss, ppl, bits_per_byte, accuracy, macro_f1, mse, pearson, spearman;
+} mf_metrics_curve;
+
 typedef struct mf_metrics_record {
     int64_t step;
     const char *split; /* "train", "val", "test", "train_eval" */
@@ -51,6 +62,11 @@ typedef struct mf_metrics_record {
     double loss, task_loss;
     double lr, grad_norm; /* NaN: no value (val) */
     int64_t tokens;       /* training: tokens so far; others: targets evaluated */
+    int64_t batches;      /* evaluations: number of batches; 0: not known, not written */
+    bool final;           /* val: after the last step of training; false: not written */
+    /* a final one that does not compare with those before it, as it took fewer batches than
+     * they; not written */
+    bool apart;
     /* wall_s: seconds that all parts of the run took, without the pauses before a resume */
     double tokens_per_s, wall_s;
     double ppl, bits_per_byte; /* language models; NaN: not written. ppl = exp(task_loss) */
@@ -64,11 +80,13 @@ typedef struct mf_metrics_record {
     /* val: loss minus training loss, and training accuracy minus accuracy; NaN: not written */
     double gap_loss, gap_accuracy;
     /* With a capacity, over all layers: assignments dropped / tokens, and assignments
-     * reassigned; train: since the last training record. NaN: not written */
-    double drop_rate, reassigned;
+     * reassigned; train: since the last training record. NaN: not written. The drop_rate of a
+     * layer is another number: dropped / chosen assignments. */
+    double dropped_per_token, reassigned;
     /* evaluations: the floor of the tokens evaluated, in windows of the model (mf_batcher_floor
      * of data/batch.h); NaN: not known, not written */
     double floor;
+    mf_metrics_curve curve;
     int n_regularizers, n_controllers, n_layers, n_metrics, n_turns, n_tasks;
     /* scores of each task if there are several; the fields above have those of model.task */
     const mf_task_score *tasks;
@@ -92,6 +110,16 @@ double mf_metrics_head_efficiency(const mf_metrics_record *r);
 
 /* Sets all numbers to NaN or 0 and split to "train". */
 void mf_metrics_record_init(mf_metrics_record *r);
+/* Whether record i of [n], in the order of a run, compares with the validations before it: it
+ * took the same batches, or also measured those (`curve`). Old records do not say how many
+ * batches they took; then their number of tokens tells. */
+bool mf_metrics_compares(int n, const mf_metrics_record *records, int i);
+/* The record with the numbers of `curve` in place of its own, and without layers, regularizers
+ * and heads, which are of all batches; the record itself if it has no `curve`. */
+mf_metrics_record mf_metrics_like(const mf_metrics_record *r);
+/* The index of the best validation among those that compare: the lowest task loss, or the
+ * highest accuracy if that is known; -1: there are fewer than two. */
+int mf_metrics_best(int n, const mf_metrics_record *records);
 /* Writes the record as one JSON object, as `eval --json` prints it. */
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 

@@ -100,7 +100,7 @@ void mf_metrics_each(const mf_metrics_record *r, mf_metrics_visit visit, void *a
                                       {"train_accuracy", r->train_accuracy},
                                       {"gap_loss", r->gap_loss},
                                       {"gap_accuracy", r->gap_accuracy},
-                                      {"drop_rate", r->drop_rate},
+                                      {"dropped_per_token", r->dropped_per_token},
                                       {"reassigned", r->reassigned},
                                       {"floor", r->floor}};
     for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)

@@ -173,6 +173,21 @@ static bool read_turns(mf_arena *arena, const mf_json *array, mf_metrics_record 
     return out != NULL;
 }
 
+static void read_curve(const mf_json *v, mf_metrics_curve *c)
+{
+    c->batches = mf_json_int_or_0(v, "batches");
+    c->tokens = mf_json_int_or_0(v, "tokens");
+    c->loss = mf_json_real_or_nan(v, "loss");
+    c->task_loss = mf_json_real_or_nan(v, "task_loss");
+    c->ppl = mf_json_real_or_nan(v, "ppl");
+    c->bits_per_byte = mf_json_real_or_nan(v, "bits_per_byte");
+    c->accuracy = mf_json_real_or_nan(v, "accuracy");
+    c->macro_f1 = mf_json_real_or_nan(v, "macro_f1");
+    c->mse = mf_json_real_or_nan(v, "mse");
+    c->pearson = mf_json_real_or_nan(v, "pearson");
+    c->spearman = mf_json_real_or_nan(v, "spearman");
+}
+
 /* Returns false if memory runs out. */
 static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
 {
@@ -185,6 +200,8 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->lr = mf_json_real_or_nan(v, "lr");
     r->grad_norm = mf_json_real_or_nan(v, "grad_norm");
     r->tokens = mf_json_int_or_0(v, "tokens");
+    r->batches = mf_json_int_or_0(v, "batches");
+    mf_json_bool(mf_json_get(v, "final"), &r->final);
     r->tokens_per_s = mf_json_real_or_nan(v, "tokens_per_s");
     r->wall_s = mf_json_real_or_nan(v, "wall_s");
     r->ppl = mf_json_real_or_nan(v, "ppl");
@@ -199,9 +216,12 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->train_accuracy = mf_json_real_or_nan(v, "train_accuracy");
     r->gap_loss = mf_json_real_or_nan(v, "gap_loss");
     r->gap_accuracy = mf_json_real_or_nan(v, "gap_accuracy");
-    r->drop_rate = mf_json_real_or_nan(v, "drop_rate");
+    /* before 0.3 it had the name that layers have for another number */
+    r->dropped_per_token = mf_json_real_or_nan(
+        v, mf_json_get(v, "dropped_per_token") ? "dropped_per_token" : "drop_rate");
     r->reassigned = mf_json_real_or_nan(v, "reassigned");
     r->floor = mf_json_real_or_nan(v, "floor");
+    read_curve(mf_json_get(v, "curve"), &r->curve);
     r->heads_active = mf_json_int_or_0(heads, "active");
     r->heads_total = mf_json_int_or_0(heads, "total");
     r->params_active = mf_json_int_or_0(mf_json_get(v, "efficiency"), "params_active");

@@ -54,7 +54,10 @@ static double quality(mf_best_by by, const mf_metrics_record *r)
 static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_record *r)
 {
     const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;
-    const double now = quality((mf_best_by)c->best_by, r);
+    /* the last validation takes more batches than those before it */
+    const mf_metrics_record like = mf_metrics_like(r);
+    double now = quality((mf_best_by)c->best_by, &like);
+    if (isnan(now)) now = quality((mf_best_by)c->best_by, r);
     if (!isnan(o->best) && (less ? !(now < o->best) : !(now > o->best))) return false;
     o->best = now;
     return true;

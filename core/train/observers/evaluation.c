@@ -49,12 +49,16 @@ int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
 
 int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metrics_record *r)
 {
+    const mf_train_config *c = &mf_trainer_session(t)->config->train;
     const double before = mf_clock();
     int rc = mf_evaluator_run(e->val, mf_trainer_steps(t), batches, r);
     if (rc != MF_OK) return rc;
     const double took = mf_clock() - before;
     r->tokens_per_s = took > 0 ? (double)r->tokens / took : 0;
     r->wall_s = mf_trainer_wall(t);
+    r->final = mf_trainer_done(t);
+    r->apart = r->final && c->eval_every > 0 && r->curve.batches == 0 &&
+               r->batches != mf_evaluator_batches(e->val, c->eval_batches);
     e->val_loss = r->task_loss;
     e->floor = r->floor;
     e->bits = r->bits_per_byte;
@@ -71,6 +75,7 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
 int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
                            mf_metrics_record *r)
 {
+    r->final = true;
     if (mf_evaluator_batches(e->val, batches) == mf_evaluation_last(e, t)) return MF_OK;
     return mf_evaluation_val(e, t, mf_trainer_session(t)->config->train.final_batches, r);
 }
@@ -246,6 +251,7 @@ static int open_evaluators(mf_evaluation *e, mf_trainer *t)
     if (!some || c->eval_every < 0) return MF_OK;
     int rc = mf_evaluator_new(s, MF_SPLIT_VAL, g, &e->val);
     if (rc == MF_OK) mf_evaluator_watch(e->val, after_batch, t);
+    if (rc == MF_OK && c->eval_every > 0) mf_evaluator_mark(e->val, c->eval_batches);
     mf_world *world = mf_trainer_settings(t)->world;
     if (rc == MF_OK) rc = mf_evaluator_share(e->val, world);
     if (rc == MF_OK && c->eval_train) rc = mf_evaluator_new(s, MF_SPLIT_TRAIN, g, &e->on_train);

@@ -102,7 +102,7 @@ static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool wh
     if (m->config->model.task == MF_TASK_LM) r->ppl = exp(s->task_loss);
     mf_predictions_score(s->predictions, r);
     if (m->n_moe > 0 && s->graph->moe[0].limited) {
-        r->drop_rate = o->tokens > 0 ? o->dropped / o->tokens : 0;
+        r->dropped_per_token = o->tokens > 0 ? o->dropped / o->tokens : 0;
         r->reassigned = o->reassigned;
     }
     r->regularizers = s->regularizers;

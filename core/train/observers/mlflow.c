@@ -4,6 +4,7 @@
  * A run has the same numbers there as in `moefw export mlflow`: SPLIT/NAME. Training never
  * waits for the server, and never fails because of it (train/metrics/tracking.h). A resumed run
  * passes its earlier records on, too: the server has perhaps not seen all of them. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -52,14 +53,23 @@ static void settle(mlflow *o, const mf_trainer *t)
     o->began = (int64_t)now.tv_sec * 1000 - (int64_t)(1000 * before);
 }
 
-static int put(mlflow *o, const mf_metrics_record *r)
+static int put_as(mlflow *o, const mf_metrics_record *r, const char *split)
 {
     if (!o->to) return MF_OK;
-    o->split = r->split;
+    o->split = split;
     o->step = r->step;
     o->time = o->began + (int64_t)(1000 * r->wall_s);
     mf_metrics_each(r, visit, o);
     return MF_OK;
+}
+
+/* The curve of `val` has what compares with its earlier points. */
+static int put(mlflow *o, const mf_metrics_record *r)
+{
+    mf_metrics_record like = mf_metrics_like(r);
+    if (r->curve.batches > 0) like.gap_loss = like.gap_accuracy = (double)NAN;
+    const int rc = r->apart ? MF_OK : put_as(o, &like, r->split);
+    return rc == MF_OK && r->final ? put_as(o, r, MF_SPLIT_FINAL) : rc;
 }
 
 static int recall(void *self, mf_trainer *t, const mf_metrics_record *r)

@@ -4,6 +4,7 @@
  * Each split has a folder in RUN/tensorboard, so TensorBoard draws training and validation in
  * one chart. A resumed run adds files. Training never fails because of them: after an error,
  * which is told once, no more is written. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -14,7 +15,7 @@
 #include "train/metrics/metrics_each.h"
 #include "train/observers/observers.h"
 
-enum { SPLITS = 4 };
+enum { SPLITS = 8 };
 
 typedef struct tensorboard {
     char *folder;
@@ -61,12 +62,12 @@ static void visit(void *arg, const char *name, double value)
     mf_events_scalar(arg, tag, value);
 }
 
-static int put(tensorboard *o, const mf_metrics_record *r)
+static int put(tensorboard *o, const mf_metrics_record *r, const char *split)
 {
     mf_events *e;
     char tag[64];
     if (o->failed) return MF_OK;
-    if (file_of(o, r->split, &e) != MF_OK) return failed(o);
+    if (file_of(o, split, &e) != MF_OK) return failed(o);
     mf_events_begin(e, r->step);
     mf_metrics_each(r, visit, e);
     for (int i = 0; i < r->n_layers; i++) {
@@ -80,13 +81,17 @@ static int put(tensorboard *o, const mf_metrics_record *r)
 static int after_step(void *self, mf_trainer *t, mf_step_result *s)
 {
     (void)t;
-    return s->record ? put(self, s->record) : MF_OK;
+    return s->record ? put(self, s->record, s->record->split) : MF_OK;
 }
 
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
+    mf_metrics_record like = mf_metrics_like(r);
+    if (r->curve.batches > 0) like.gap_loss = like.gap_accuracy = (double)NAN;
     (void)t;
-    return put(self, r);
+    /* The curve of `val` has what compares with its earlier points. */
+    const int rc = r->apart ? MF_OK : put(self, &like, r->split);
+    return rc == MF_OK && r->final ? put(self, r, MF_SPLIT_FINAL) : rc;
 }
 
 /* The configuration as a text, indented as Markdown wants it for code. */
