@@ -38,6 +38,7 @@ CORE += core/lab/compare/compare_child.h
 CORE += core/lab/compare/compare_judge.c
 CORE += core/lab/compare/compare_parts.h
 CORE += core/lab/compare/compare_plan.c
+CORE += core/lab/compare/compare_print.c
 CORE += core/lab/compare/compare_result.c
 CORE += core/lab/compare/compare_run.c
 CORE += core/lab/compare/compare_search.c

@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Fewer pairs give no verdict: the standard deviation of two differences says nothing. */
+#define MF_VERDICT_SEEDS 3
+
 /* ---- order ---- */
 
 /* Sorts n numbers, none of them NaN, in rising order, and returns their median: of an even

@@ -225,7 +225,7 @@ static void table_of_runs(const mf_report *p)
         double random, nmi = best_nmi(r, &random);
         const char *const cells[] = {
             r->name,
-            is_dense(r) ? "-" : mf_report_config(r, "router", "plugin", "-"),
+            is_dense(r) ? "-" : mf_report_plugin(r, "router", "-"),
             mf_report_config(r, "train", "seed", "-"),
             mf_report_count(p, mf_report_manifest_number(r, "params")),
             train ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
@@ -293,8 +293,8 @@ static const char *subtitle(const mf_report *p)
     if (p->n > 1) return mf_report_strf(p, "%d runs", p->n);
     if (!r->config) return "";
     const char *experts = mf_report_strf(p, "router %s, expert %s, %s experts, top %s",
-                                         mf_report_config(r, "router", "plugin", "?"),
-                                         mf_report_config(r, "expert", "plugin", "?"),
+                                         mf_report_plugin(r, "router", "?"),
+                                         mf_report_plugin(r, "expert", "?"),
                                          mf_report_config(r, "moe", "experts", "?"),
                                          mf_report_config(r, "moe", "top_k", "?"));
     return mf_report_strf(

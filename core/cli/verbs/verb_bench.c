@@ -440,6 +440,30 @@ static bool on_device(const mf_speed *r)
     return strncmp(r->backend, "cpu", 3) != 0 && strcmp(r->backend, "ref") != 0;
 }
 
+static double rate_of(const mf_speed *r)
+{
+    return r->flops / (1e6 * r->time.ms);
+}
+
+/* No share of the peak is above 1: what a run reaches can be reached, so if it is more than the
+ * peak that was measured, it is the peak, and peak_text says so. */
+static double peak_of(const mf_speed *r)
+{
+    return rate_of(r) > r->peak_gflops ? rate_of(r) : r->peak_gflops;
+}
+
+static const char *peak_text(const mf_speed *r)
+{
+    static char text[96];
+    const char *of = on_device(r) ? "the data sheet" : "a 1024^3 gemm";
+    if (rate_of(r) > r->peak_gflops)
+        snprintf(text, sizeof text, "this run reached, more than the %.0f of %s in %s",
+                 r->peak_gflops, of, r->dtype);
+    else
+        snprintf(text, sizeof text, "%s in %s", of, r->dtype);
+    return text;
+}
+
 static void print_speed_json(const mf_speed *r)
 {
     mf_jw *w = mf_jw_new();
@@ -478,8 +502,10 @@ static void print_speed_json(const mf_speed *r)
         mf_jw_kv_real(w, "rss_mib", r->rss_mib);
     }
     mf_jw_kv_real(w, "flops", r->flops);
-    mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->time.ms) / r->peak_gflops);
-    mf_jw_kv_real(w, "peak_gflops", r->peak_gflops);
+    const double peak = peak_of(r);
+    mf_jw_kv_real(w, "fraction_of_peak", rate_of(r) / peak);
+    mf_jw_kv_real(w, "peak_gflops", peak);
+    if (!isnan(peak)) mf_jw_kv_string(w, "peak", peak_text(r));
     if (on_device(r)) {
         if (r->device_mib > 0) mf_jw_kv_real(w, "device_mib", r->device_mib);
         mf_jw_kv_int(w, "host_ops", r->host_ops);
@@ -511,7 +537,7 @@ static void print_inference(const mf_speed *r)
 
 static void print_speed(const mf_speed *r)
 {
-    const double rate = r->flops / (1e6 * r->time.ms);
+    const double rate = rate_of(r), peak = peak_of(r);
     printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %s, %d thread(s), %s\n", r->what,
            r->time.ms, r->time.ms_min, r->time.ms_max, r->tokens_per_s, r->dtype, r->threads,
            r->backend);
@@ -519,8 +545,10 @@ static void print_speed(const mf_speed *r)
         printf("  %.2f GFLOP/s of gemms; no peak of this device is known", rate);
     else
         printf("  %.2f GFLOP/s of gemms = %.1f %% of the %.0f GFLOP/s that %s", rate,
-               100 * rate / r->peak_gflops, r->peak_gflops,
-               on_device(r) ? "this device can do" : "a 1024^3 gemm reaches");
+               100 * rate / peak, peak,
+               rate > r->peak_gflops ? peak_text(r)
+               : on_device(r)        ? "this device can do"
+                                     : "a 1024^3 gemm reaches");
     if (on_device(r) && r->device_mib > 0)
         printf("\n  %.1f MiB of the device in use, %lld ops ran on the host", r->device_mib,
                (long long)r->host_ops);

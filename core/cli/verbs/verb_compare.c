@@ -334,7 +334,7 @@ static int show(const mf_cli *cli, mf_compare *c)
         write_report(c->spec->out);
         if (c->spec->search) mf_search_print(c->spec->search, stdout);
         const mf_terminal terminal = mf_terminal_of(stdout);
-        mf_compare_print(t, stdout, terminal.live ? mf_terminal_columns(&terminal) : 0);
+        mf_compare_print(t, stdout, mf_terminal_columns(&terminal));
         puts(mf_shown_on(stdout, c->spec->out));
     }
     if (rc == MF_OK) rc = judge_failures(t);

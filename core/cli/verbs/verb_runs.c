@@ -84,12 +84,38 @@ static const char *const usual[] = {"run",    "router", "step", "val_loss", "bit
                                     "params", "tokens", "seed", "finished"};
 enum { USUAL = sizeof usual / sizeof *usual, SHOWN_MAX = 32 };
 
-/* Adds the keys of --rank, --sort and --show to the columns. They point into buf. */
-static int choose_columns(const mf_cli *cli, const char *key[SHOWN_MAX], int *ret_n, char *buf)
+/* Whether the runs have different values of the key. */
+static bool differs(const mf_listed_runs *list, const char *key)
 {
+    char a[64], b[64];
+    const char *first = mf_listed_run_text(&list->run[0], key, a, sizeof a);
+    for (int i = 1; i < list->n; i++) {
+        const char *other = mf_listed_run_text(&list->run[i], key, b, sizeof b);
+        if (!first != !other || (first && strcmp(first, other) != 0)) return true;
+    }
+    return false;
+}
+
+/* What tells which numbers compare has columns of a table only where the runs differ. */
+static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const char *key)
+{
+    if (mf_cli_json(cli)) return true;
+    if (strcmp(key, "best_step") != 0) return differs(list, key);
+    for (int i = 0; i < list->n; i++)
+        if (list->run[i].best_step >= 0 && list->run[i].best_step != list->run[i].step) return true;
+    return false;
+}
+
+/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into buf. */
+static int choose_columns(const mf_cli *cli, const mf_listed_runs *list,
+                          const char *key[SHOWN_MAX], int *ret_n, char *buf)
+{
+    static const char *const more_usual[] = {"data", "tokenizer", "best_step"};
     const char *from[] = {mf_cli_text(cli, "rank", NULL), mf_cli_text(cli, "sort", NULL), buf};
     int n = USUAL;
     memcpy(key, usual, sizeof usual);
+    for (int i = 0; i < 3 && list->n > 0; i++)
+        if (wants_column(cli, list, more_usual[i])) key[n++] = more_usual[i];
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         char *more = (char *)from[i], *one;
         while (more && *more && (one = i < 2 ? more : strsep(&more, ",")) != NULL) {
@@ -117,6 +143,7 @@ static int put_run(mf_table *t, const mf_listed_run *r, int rank, bool best, int
         const char *text = mf_listed_run_text(r, key[i], buf, sizeof buf);
         const double x = mf_listed_run_number(r, key[i]);
         if (i == 0) text = name;
+        if (strcmp(key[i], "router") == 0) text = mf_listed_run_router(r);
         if (text && (strcmp(key[i], "params") == 0 || strcmp(key[i], "tokens") == 0))
             text = mf_count_text(x, count);
         rc = mf_table_put(t, i, text);
@@ -129,6 +156,7 @@ static int put_run(mf_table *t, const mf_listed_run *r, int rank, bool best, int
 static const char *heading(const char *key)
 {
     if (strcmp(key, "bits_per_byte") == 0) return "bits/byte";
+    if (strcmp(key, "best_step") == 0) return "best step";
     return strcmp(key, "finished") == 0 ? "done" : key;
 }
 
@@ -140,20 +168,26 @@ static int print(const mf_cli *cli, const mf_listed_runs *list)
     mf_table t = {0};
     int n;
     char *show = mf_strdup(mf_cli_text(cli, "show", ""));
-    int rc = show ? choose_columns(cli, key, &n, show) : MF_ENOMEM;
+    int rc = show ? choose_columns(cli, list, key, &n, show) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_table_start(&t, n + (rank != NULL));
     if (rc == MF_OK) rc = mf_table_row(&t);
     for (int i = 0; rc == MF_OK && i < n; i++)
         rc = mf_table_put(&t, i, heading(key[i]));
     if (rc == MF_OK && rank) rc = mf_table_put(&t, n, "rank");
-    const int best = mf_listed_runs_best(list, measure);
+    bool any = false, alike = true;
     for (int i = 0, place = 0; rc == MF_OK && i < list->n; i++) {
         const bool known = rank && !isnan(mf_listed_run_number(&list->run[i], rank));
-        rc = put_run(&t, &list->run[i], known ? ++place : rank ? 0 : -1, i == best, n, key);
+        const bool best = mf_listed_runs_is_best(list, i, measure);
+        any = any || best;
+        alike = alike && mf_listed_runs_alike(&list->run[0], &list->run[i], measure);
+        rc = put_run(&t, &list->run[i], known ? ++place : rank ? 0 : -1, best, n, key);
     }
     if (rc == MF_OK) mf_table_print(&t, mf_terminal_columns(&terminal));
-    if (rc == MF_OK && best >= 0 && list->n > 1)
-        printf("* best by %s; %d runs\n", measure, list->n);
+    if (rc == MF_OK && any && list->n > 1) {
+        printf("* best%s by %s; %d runs\n", alike ? "" : " of the same data", measure, list->n);
+        if (!alike && rank)
+            printf("the runs have different data or tokenizers: their ranks do not compare\n");
+    }
     mf_table_clear(&t);
     mf_free(show);
     return rc;
@@ -178,16 +212,16 @@ static void put_value(mf_jw *w, const mf_listed_run *r, const char *key)
 static int put_json(const mf_cli *cli, const mf_listed_runs *list)
 {
     const char *key[SHOWN_MAX], *rank = mf_cli_text(cli, "rank", NULL);
-    const int best = mf_listed_runs_best(list, rank ? rank : mf_listed_runs_measure(list));
+    const char *measure = rank ? rank : mf_listed_runs_measure(list);
     char *show = mf_strdup(mf_cli_text(cli, "show", ""));
     mf_jw *w = mf_jw_new();
-    int n, rc = show && w ? choose_columns(cli, key, &n, show) : MF_ENOMEM;
+    int n, rc = show && w ? choose_columns(cli, list, key, &n, show) : MF_ENOMEM;
     if (w) mf_jw_array(w);
     for (int i = 0; rc == MF_OK && i < list->n; i++) {
         mf_jw_object(w);
         for (int k = 0; k < n; k++)
             put_value(w, &list->run[i], key[k]);
-        mf_jw_kv_bool(w, "best", i == best);
+        mf_jw_kv_bool(w, "best", mf_listed_runs_is_best(list, i, measure));
         mf_jw_end(w);
     }
     if (w) mf_jw_end(w);
@@ -199,18 +233,6 @@ static int put_json(const mf_cli *cli, const mf_listed_runs *list)
 }
 
 /* ---- differences of configurations ---- */
-
-/* Whether the runs have different values of the key. */
-static bool differs(const mf_listed_runs *list, const char *key)
-{
-    char a[64], b[64];
-    const char *first = mf_listed_run_text(&list->run[0], key, a, sizeof a);
-    for (int i = 1; i < list->n; i++) {
-        const char *other = mf_listed_run_text(&list->run[i], key, b, sizeof b);
-        if (!first != !other || (first && strcmp(first, other) != 0)) return true;
-    }
-    return false;
-}
 
 /* The keys that differ, each once, in the order of the files. They belong to the arena. */
 static int differing(const mf_listed_runs *list, mf_arena *arena, const char ***ret, int *ret_n)
@@ -379,8 +401,8 @@ const mf_verb mf_verb_runs = {
     .plain = true,
     .notes =
         "KEY is run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished,\n"
-        "a key of the configuration (train.lr), or a number of the last validation\n"
-        "(accuracy, moe.0.load_cv). The best run has a *.\n"
+        "data, tokenizer, best_step, a key of the configuration (train.lr), or a number of the\n"
+        "last validation (accuracy, moe.0.load_cv). The best run of the same data has a *.\n"
         "  moefw runs --where router=linear --where 'val_loss<2' --rank val_loss\n"
         "  moefw runs --diff\n"
         "  moefw runs --where finished=no --remove\n"};

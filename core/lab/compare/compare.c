@@ -473,6 +473,33 @@ static int read_routers(mf_compare *c)
     return rc;
 }
 
+/* Names for people. A plugin's file has the name of its plugin, unless another router of the
+ * comparison has that name, too: then both are said. */
+static int show_names(mf_compare *c)
+{
+    for (int i = 0; i < c->n_routers; i++) {
+        mf_compare_router *r = &c->routers[i];
+        const size_t n = strlen(r->entry.plugin);
+        const char *own = !r->refused && strchr(r->entry.plugin, '/') ? name_of(r->entry.plugin)
+                                                                      : r->entry.plugin;
+        r->name = strncmp(r->entry.label, r->entry.plugin, n) == 0
+                      ? mf_arena_strf(c->arena, "%s%s", own, r->entry.label + n)
+                      : r->entry.label;
+        if (!r->name) return MF_ENOMEM;
+    }
+    for (int i = 0; i < c->n_routers; i++) {
+        mf_compare_router *r = &c->routers[i];
+        bool twice = false;
+        for (int k = 0; k < c->n_routers; k++)
+            twice = twice || (k != i && strcmp(c->routers[k].name, r->name) == 0);
+        /* changed names are longer, so that they equal no name that is compared later */
+        if (!twice || strcmp(r->name, r->entry.label) == 0) continue;
+        r->name = mf_arena_strf(c->arena, "%s (%s)", r->name, r->entry.label);
+        if (!r->name) return MF_ENOMEM;
+    }
+    return MF_OK;
+}
+
 static int prepare(mf_compare *c)
 {
     mf_model_dims dims;
@@ -483,6 +510,7 @@ static int prepare(mf_compare *c)
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++)
         rc = judge_model(c, &c->routers[i], &dims);
     if (rc == MF_OK) rc = judge_baseline(c);
+    if (rc == MF_OK) rc = show_names(c);
     for (int i = 0; rc == MF_OK && c->spec->equal == MF_EQUAL_PARAMS && i < c->n_routers; i++)
         rc = fit_hidden(c, &c->routers[i], &dims);
     if (rc == MF_OK) rc = judge_texts(c);

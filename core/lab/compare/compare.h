@@ -103,6 +103,7 @@ typedef struct mf_compare_run {
 
 typedef struct mf_compare_router {
     mf_router_entry entry;
+    const char *name; /* for people: the label, with the plugin's name in place of its file */
     const char *dir, *config; /* OUT/ROUTER and its config.ini */
     char *text;               /* text of the configuration; freed with mf_free */
     char *refused;  /* why it is not compared; freed with mf_free; NULL: it is compared */
@@ -176,7 +177,7 @@ typedef struct mf_compare_row {
     double p_holm;
     double p_flip, p_flip_holm; /* exact sign-flip test beside t, before and after Holm */
     double p_better; /* probability of being better by more than spec->delta; NaN: no delta */
-    /* better or worse if p_holm < level; none if there are fewer than two pairs. A router
+    /* better or worse if p_holm < level; none with fewer than MF_VERDICT_SEEDS pairs. A router
      * with a diverged run is never called better. */
     mf_verdict verdict;
     int rank;         /* by mean, 1 is best; 0: no result */
@@ -212,8 +213,8 @@ int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);
 int mf_compare_write(const mf_compare_table *t);
-/* columns: of the terminal; if they are too few for the table it is printed in three parts.
- * 0: no limit. */
+/* columns: of the terminal; if they are too few for the table it is printed in three parts, each
+ * of which takes at most 80. 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
 
 #endif

@@ -182,7 +182,7 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
         mf_compare_row *row = &t->rows[i];
         row->p_flip_holm = holm[i];
         row->seeds_needed = seeds_needed(row, level);
-        if (!(row->p_holm < t->level)) continue;
+        if (!(row->p_holm < t->level) || row->against.diff.n < MF_VERDICT_SEEDS) continue;
         const bool better = (row->against.diff.mean > 0) == accuracy;
         if (!better || row->diverged == 0)
             row->verdict = better ? MF_VERDICT_BETTER : MF_VERDICT_WORSE;

@@ -3,6 +3,7 @@
 #include "report/compare/compare.h"
 
 #include "base/file/io.h"
+#include "lab/stats.h"
 #include "report/compare/compare_data.h"
 
 #include <limits.h>
@@ -78,7 +79,7 @@ static void table(const mf_comparison *c)
         const mf_cmp_row *r = &c->rows[i];
         const char *const cells[] = {
             r->rank > 0 ? mf_report_strf(p, "%d", r->rank) : "-",
-            r->router,
+            r->shown,
             r->baseline ? "baseline" : r->verdict,
             with_range(p, false, r->mean, r->lo, r->hi),
             r->baseline ? "" : with_range(p, true, r->diff, r->diff_lo, r->diff_hi),
@@ -103,6 +104,15 @@ static void table(const mf_comparison *c)
               "test, corrected by Holm for all routers compared. \"No difference "
               "shown\" is not \"equal\". p by signs: of the exact test that changes signs of "
               "differences, from 6 seeds on; it assumes no distribution.");
+    for (int i = 0; i < c->n; i++)
+        if (strcmp(c->rows[i].shown, c->rows[i].router) != 0)
+            mf_html_paragraph(p->d, mf_report_strf(p, "%s is the plugin of %s.",
+                                                   c->rows[i].shown, c->rows[i].router));
+    if (c->seeds < MF_VERDICT_SEEDS)
+        mf_html_paragraph(p->d, mf_report_strf(p,
+                                               "With fewer than %d seeds nothing can be shown, "
+                                               "so there is no verdict.",
+                                               MF_VERDICT_SEEDS));
     looks(c);
     if (!c->complete)
         mf_html_paragraph(p->d, "Not all runs have ended; this page shows those that have.");

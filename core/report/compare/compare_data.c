@@ -102,6 +102,7 @@ static int best_layer(const mf_report_run *r)
 static int read_row(mf_comparison *c, const mf_json *v, mf_cmp_row *row, int *opened)
 {
     *row = (mf_cmp_row){.router = text_of(v, "router"),
+                        .shown = text_of(v, text_of(v, "name")[0] != '\0' ? "name" : "router"),
                         .verdict = text_of(v, "verdict"),
                         .baseline = bool_of(v, "baseline"),
                         .rank = (int)int_of(v, "rank"),
@@ -143,9 +144,9 @@ static int same_plugin(const mf_comparison *c, int n, const char *router)
     const size_t plugin = strcspn(router, ":");
     int same = 0;
     for (int i = 0; i < n; i++)
-        same += strlen(c->rows[i].router) > NAME_MAX_SHOWN &&
-                strcspn(c->rows[i].router, ":") == plugin &&
-                strncmp(c->rows[i].router, router, plugin) == 0;
+        same += strlen(c->rows[i].shown) > NAME_MAX_SHOWN &&
+                strcspn(c->rows[i].shown, ":") == plugin &&
+                strncmp(c->rows[i].shown, router, plugin) == 0;
     return same;
 }
 
@@ -154,7 +155,7 @@ static int same_plugin(const mf_comparison *c, int n, const char *router)
 static void name_rows(mf_comparison *c)
 {
     for (int i = 0; i < c->n; i++) {
-        const char *router = c->rows[i].router;
+        const char *router = c->rows[i].shown;
         const int all = same_plugin(c, c->n, router);
         size_t plugin = strcspn(router, ":");
         c->rows[i].name = router;
@@ -194,6 +195,8 @@ static int read_all(mf_comparison *c)
         rc = mf_fail(MF_EINPUT, "%s: comparison.json has no rows", c->folder);
     if (rc == MF_OK) qsort(c->rows, (size_t)c->n, sizeof *c->rows, by_rank);
     if (rc == MF_OK) name_rows(c);
+    for (int i = 0; rc == MF_OK && i < c->n; i++)
+        if (c->rows[i].baseline) c->baseline = c->rows[i].shown;
     return rc;
 }
 

@@ -6,8 +6,9 @@
 #include "report/page/report_parts.h"
 
 typedef struct mf_cmp_row {
-    const char *router, *verdict;
-    const char *name; /* for figures: router, or shorter */
+    const char *router, *verdict; /* router: the label, as it was given */
+    const char *shown; /* for tables: the label, with the plugin's name in place of its file */
+    const char *name;  /* for figures: that, or shorter */
     bool baseline;
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
@@ -25,7 +26,8 @@ typedef struct mf_comparison {
     const char *folder, *name;
     mf_json *json;
     char *plan; /* text of plan.json, or NULL */
-    const char *metric, *baseline, *equal;
+    const char *metric, *equal;
+    const char *baseline; /* as shown */
     bool higher_is_better, complete;
     int64_t seeds, steps;
     double level, level_total; /* of this look and of all; NaN: not known */

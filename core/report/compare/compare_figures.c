@@ -118,9 +118,9 @@ void mf_cmp_quality(const mf_comparison *c)
     double v[MAX_ROUTERS], lo[MAX_ROUTERS], hi[MAX_ROUTERS];
     mf_html_section(p->d, "quality", "Quality and what it costs");
     for (int i = 0; i < shown(c); i++)
-        if (c->rows[i].name != c->rows[i].router)
+        if (c->rows[i].name != c->rows[i].shown)
             mf_html_paragraph(p->d, mf_report_strf(p, "In figures %s stands for %s.",
-                                                   c->rows[i].name, c->rows[i].router));
+                                                   c->rows[i].name, c->rows[i].shown));
     mf_html_figures(p->d);
     quality_against(c, "Quality against time", "training, microseconds/token", false,
                     time_a_token);

@@ -231,6 +231,20 @@ const char *mf_report_manifest(const mf_report_run *r, const char *key, const ch
     return text ? text : absent;
 }
 
+const char *mf_report_plugin(const mf_report_run *r, const char *kind, const char *absent)
+{
+    const char *set = mf_report_config(r, kind, "plugin", absent);
+    const mf_json *all = mf_json_get(r->manifest, "plugins");
+    if (!strchr(set, '/')) return set;
+    for (size_t i = 0; mf_json_typeof(all) == MF_JSON_ARRAY && i < mf_json_size(all); i++) {
+        const mf_json *one = mf_json_at(all, i);
+        const char *name = mf_json_string(mf_json_get(one, "name"), NULL),
+                   *its = mf_json_string(mf_json_get(one, "kind"), NULL);
+        if (name && its && strcmp(its, kind) == 0) return name;
+    }
+    return strrchr(set, '/') + 1;
+}
+
 double mf_report_manifest_number(const mf_report_run *r, const char *key)
 {
     double v;

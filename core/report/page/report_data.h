@@ -44,6 +44,9 @@ const char *mf_report_config(const mf_report_run *r, const char *section, const 
 bool mf_report_has_experts(const mf_report_run *r, int layer);
 const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent);
 double mf_report_manifest_number(const mf_report_run *r, const char *key); /* NaN: absent */
+/* The name of the router's or the expert's plugin (kind), also where the configuration has its
+ * file. */
+const char *mf_report_plugin(const mf_report_run *r, const char *kind, const char *absent);
 /* The last record of a split; NULL if there is none. */
 const mf_metrics_record *mf_report_last(const mf_report_run *r, const char *split);
 /* Layer i of a record, in the order of the file; NULL if it has none. */

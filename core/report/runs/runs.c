@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "plugin/option.h"
+#include "train/metrics/metrics.h"
 #include "train/run/rundir.h"
 
 #include <math.h>
@@ -64,11 +65,40 @@ static bool may_validate(const char *line, size_t n)
     return memmem(line, n, word, sizeof word - 1) != NULL;
 }
 
+/* The step of the best validation; -1: there are fewer than two. */
+static int64_t best_step(const char *text, size_t n)
+{
+    mf_metrics_record *all = NULL;
+    size_t count = 0, room = 0;
+    for (size_t begin = 0, end; begin < n; begin = end) {
+        const char *next = memchr(text + begin, '\n', n - begin);
+        end = next ? (size_t)(next - text) + 1 : n;
+        if (!next || !may_validate(text + begin, end - begin)) continue;
+        mf_json *v = record_of(text + begin, end - begin);
+        if (v && validates(v) && count == room) {
+            const size_t more = room ? 2 * room : 32;
+            mf_metrics_record *larger =
+                mf_realloc(all, room * sizeof *all, more * sizeof *larger);
+            if (larger) {
+                all = larger;
+                room = more;
+            }
+        }
+        if (v && validates(v) && count < room) mf_metrics_read_quality(v, &all[count++]);
+        mf_json_free(v);
+    }
+    const int best = mf_metrics_best((int)count, all);
+    const int64_t step = best >= 0 ? all[best].step : -1;
+    mf_free(all);
+    return step;
+}
+
 static void read_metrics(mf_listed_run *r)
 {
     char *path = mf_path_join(r->dir, "metrics.jsonl"), *text = NULL;
     size_t n = 0;
     if (!path || mf_read_file(path, 0, &text, &n) != MF_OK) n = 0;
+    r->best_step = best_step(text, n);
     while (n > 0 && (!r->last || !r->val)) {
         const char *before = n > 1 ? memrchr(text, '\n', n - 1) : NULL;
         const size_t begin = before ? (size_t)(before - text) + 1 : 0;
@@ -236,6 +266,9 @@ static double tokens_of(const mf_listed_run *r)
 double mf_listed_run_number(const mf_listed_run *r, const char *key)
 {
     double x;
+    if (strcmp(key, "best_step") == 0)
+        return r->best_step >= 0 ? (double)r->best_step : (double)NAN;
+    if (strcmp(key, "data") == 0 || strcmp(key, "tokenizer") == 0) return NAN;
     if (strcmp(key, "step") == 0) return (double)r->step;
     if (strcmp(key, "tokens") == 0) return tokens_of(r);
     if (strcmp(key, "val_loss") == 0) return number_at(r->val, "task_loss");
@@ -254,6 +287,8 @@ const char *mf_listed_run_text(const mf_listed_run *r, const char *key, char *bu
         return every && strcmp(every, "0") == 0 ? "none" : config_value(r, "router.plugin");
     }
     if (strcmp(key, "finished") == 0) return r->finished ? "yes" : "no";
+    if (strcmp(key, "data") == 0) return config_value(r, "data.path");
+    if (strcmp(key, "tokenizer") == 0) return config_value(r, "data.tokenizer");
     const char *text = config_value(r, key);
     if (text) return text;
     const double x = mf_listed_run_number(r, key);
@@ -263,6 +298,20 @@ const char *mf_listed_run_text(const mf_listed_run *r, const char *key, char *bu
     else
         snprintf(buf, size, "%.5g", x);
     return buf;
+}
+
+const char *mf_listed_run_router(const mf_listed_run *r)
+{
+    const char *set = mf_listed_run_text(r, "router", NULL, 0);
+    const mf_json *all = mf_json_get(r->manifest, "plugins");
+    if (!set || !strchr(set, '/')) return set;
+    for (size_t i = 0; mf_json_typeof(all) == MF_JSON_ARRAY && i < mf_json_size(all); i++) {
+        const mf_json *one = mf_json_at(all, i);
+        const char *name = mf_json_string(mf_json_get(one, "name"), NULL),
+                   *kind = mf_json_string(mf_json_get(one, "kind"), NULL);
+        if (name && kind && strcmp(kind, "router") == 0) return name;
+    }
+    return set;
 }
 
 bool mf_listed_run_higher(const char *key)
@@ -286,25 +335,43 @@ const char *mf_listed_runs_measure(const mf_listed_runs *list)
     return any ? "bits_per_byte" : "val_loss";
 }
 
-int mf_listed_runs_best(const mf_listed_runs *list, const char *key)
+static bool same_value(const mf_listed_run *a, const mf_listed_run *b, const char *key)
 {
-    const double sign = mf_listed_run_higher(key) ? -1 : 1;
-    int best = -1;
-    double least = INFINITY;
-    for (int i = 0; i < list->n; i++) {
-        const double x = sign * mf_listed_run_number(&list->run[i], key);
-        if (!(x < least)) continue;
-        least = x;
-        best = i;
+    const char *x = config_value(a, key), *y = config_value(b, key);
+    return !x || !y ? x == y : strcmp(x, y) == 0;
+}
+
+bool mf_listed_runs_alike(const mf_listed_run *a, const mf_listed_run *b, const char *key)
+{
+    static const char *const data[] = {"data.path",  "data.val_path", "data.split",
+                                       "data.limit", "data.pick",     "model.task"};
+    static const char *const tokens[] = {"val_loss", "task_loss", "loss", "ppl"};
+    bool alike = true;
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        alike = alike && same_value(a, b, data[i]);
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        if (strcmp(key, tokens[i]) == 0) alike = alike && same_value(a, b, "data.tokenizer");
+    return alike;
+}
+
+bool mf_listed_runs_is_best(const mf_listed_runs *list, int i, const char *key)
+{
+    const double sign = mf_listed_run_higher(key) ? -1 : 1,
+                 own = sign * mf_listed_run_number(&list->run[i], key);
+    for (int k = 0; k < list->n; k++) {
+        const double x = sign * mf_listed_run_number(&list->run[k], key);
+        if (!mf_listed_runs_alike(&list->run[i], &list->run[k], key)) continue;
+        if (x < own || (x == own && k < i)) return false;
     }
-    return best;
+    return !isnan(own);
 }
 
 /* ---- choice and order ---- */
 
 /* What most runs have beside the keys of their configuration. */
 static const char *const usual[] = {"run",    "router", "step", "val_loss", "bits_per_byte",
-                                    "params", "tokens", "seed", "finished"};
+                                    "params", "tokens", "seed", "finished",
+                                    "data", "tokenizer", "best_step"};
 enum { USUAL = sizeof usual / sizeof *usual };
 
 /* "train.lr" for "lr", if the first configuration has such a key; else NULL. */
@@ -347,7 +414,7 @@ static void near_key(const mf_listed_runs *list, const char *key, char *out, siz
 
 static int judge_key(const mf_listed_runs *list, const char *key)
 {
-    char buf[64], hint[256], keys[128] = "";
+    char buf[64], hint[256], keys[160] = "";
     for (int i = 0; i < list->n; i++)
         if (mf_listed_run_text(&list->run[i], key, buf, sizeof buf)) return MF_OK;
     near_key(list, key, hint, sizeof hint);

@@ -13,6 +13,7 @@ typedef struct mf_listed_run {
     mf_json *last;     /* last record of metrics.jsonl; NULL: none */
     mf_json *val;      /* last record of the validation split; NULL: none */
     int64_t step;      /* of the last record; 0: none */
+    int64_t best_step; /* of the best validation; -1: there are fewer than two */
     bool finished;     /* all planned steps are done */
     int place;         /* in the order in which the runs were added */
 } mf_listed_run;
@@ -30,11 +31,14 @@ int mf_listed_runs_add(mf_listed_runs *list, const char *path);
 void mf_listed_runs_free(mf_listed_runs *list);
 
 /* The text of a value of the run, in buf [size] or owned by the run; NULL: it has none. key is
- *  - run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished;
+ *  - run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished, data,
+ *    tokenizer, best_step;
  *  - SECTION.KEY of its configuration;
  *  - a number of its last validation, such as accuracy or moe.0.load_cv. */
 const char *mf_listed_run_text(const mf_listed_run *run, const char *key, char *buf,
                                size_t size);
+/* The name of its router, where that text may be the file of a plugin. */
+const char *mf_listed_run_router(const mf_listed_run *run);
 /* The same as a number; NaN: it has none, or it is no number. */
 double mf_listed_run_number(const mf_listed_run *run, const char *key);
 /* Whether a value under this key is better if it is higher, as accuracy is. */
@@ -43,8 +47,12 @@ bool mf_listed_run_higher(const char *key);
  * that were validated have it, because losses of different tokenizers do not compare;
  * else val_loss. */
 const char *mf_listed_runs_measure(const mf_listed_runs *list);
-/* Index of the run with the best number under this key; -1: no run has one. */
-int mf_listed_runs_best(const mf_listed_runs *list, const char *key);
+/* Whether numbers of two runs under this key compare: both are of the same data, by their
+ * configurations, and losses per token of the same tokenizer. */
+bool mf_listed_runs_alike(const mf_listed_run *a, const mf_listed_run *b, const char *key);
+/* Whether run i has the best number under this key, or the first of equal ones, among those
+ * with which it compares. */
+bool mf_listed_runs_is_best(const mf_listed_runs *list, int i, const char *key);
 
 /* Keeps the runs that meet "KEY OP VALUE", where OP is =, !=, <, <=, > or >=; a run without
  * that value does not meet it. Numbers are compared as numbers if both sides are, texts for

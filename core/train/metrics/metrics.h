@@ -148,6 +148,8 @@ typedef struct mf_metrics_history {
 } mf_metrics_history;
 /* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
 int mf_metrics_read(const char *path, mf_metrics_history **ret);
+/* What mf_metrics_best needs of a validation, and no more, from the JSON of its line. */
+void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret);
 void mf_metrics_history_free(mf_metrics_history *h);
 
 #endif

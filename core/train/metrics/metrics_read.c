@@ -188,6 +188,20 @@ static void read_curve(const mf_json *v, mf_metrics_curve *c)
     c->spearman = mf_json_real_or_nan(v, "spearman");
 }
 
+void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret)
+{
+    mf_metrics_record_init(ret);
+    ret->split = "val";
+    ret->step = mf_json_int_or_0(line, "step");
+    ret->tokens = mf_json_int_or_0(line, "tokens");
+    ret->batches = mf_json_int_or_0(line, "batches");
+    mf_json_bool(mf_json_get(line, "final"), &ret->final);
+    ret->loss = mf_json_real_or_nan(line, "loss");
+    ret->task_loss = mf_json_real_or_nan(line, "task_loss");
+    ret->accuracy = mf_json_real_or_nan(line, "accuracy");
+    read_curve(mf_json_get(line, "curve"), &ret->curve);
+}
+
 /* Returns false if memory runs out. */
 static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
 {

@@ -1,0 +1,267 @@
+/* The table of a comparison as text for people, in the columns of a terminal: in parts if it is
+ * wider, with long names cut and written out below. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/text/shown.h"
+#include "lab/compare/compare_parts.h"
+
+/* Prints text whose lines are broken at blanks. */
+MF_PRINTF(3, 4)
+static void wrapped(FILE *out, int columns, const char *fmt, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int column = 0;
+    for (const char *s = text; *s != '\0'; s += strspn(s, " ")) {
+        const int word = (int)strcspn(s, " ");
+        if (column > 0 && columns > 0 && column + 1 + word > columns) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += fprintf(out, "%s%.*s", column > 0 ? " " : "", word, s);
+        s += word;
+    }
+    fputc('\n', out);
+}
+
+static void number(FILE *out, double v, int width, int digits)
+{
+    if (isnan(v))
+        fprintf(out, " %*s", width, "-");
+    else
+        fprintf(out, " %*.*f", width, digits, v);
+}
+
+/* "+0.0123 [-0.0010,+0.0256]" */
+static void difference(FILE *out, const mf_estimate *d, int width)
+{
+    char text[64];
+    if (d->n == 0)
+        snprintf(text, sizeof text, "-");
+    else if (isnan(d->lo))
+        snprintf(text, sizeof text, "%+.4f", d->mean);
+    else
+        snprintf(text, sizeof text, "%+.4f [%+.4f,%+.4f]", d->mean, d->lo, d->hi);
+    fprintf(out, "  %-*s", width, text);
+}
+
+/* The width of the column of names: that of the longest, at most NAME_MOST. */
+enum { NAME_MOST = 24 };
+static int name_width(const mf_compare *c)
+{
+    size_t width = 6;
+    for (int i = 0; i < c->n_routers; i++) {
+        const size_t n = strlen(c->routers[i].name);
+        if (n > width) width = n;
+    }
+    return width < NAME_MOST ? (int)width : NAME_MOST;
+}
+
+/* Writes a name, padded; of a long one the begin. */
+static void put_name(FILE *out, int width, const char *name)
+{
+    const char *safe = mf_shown(name);
+    if (strlen(safe) <= (size_t)width) {
+        fprintf(out, " %-*s", width, safe);
+    } else {
+        int n = width - 3;
+        while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80) /* within a character */
+            n--;
+        fprintf(out, " %.*s%*s", n, safe, width - n, "...");
+    }
+}
+
+/* What the table does not say of its names: the whole of a long one, and the file of a plugin. */
+static void print_names(const mf_compare_table *t, FILE *out, int width)
+{
+    for (int i = 0; i < t->n; i++) {
+        const mf_compare_router *r = t->rows[i].router;
+        const bool cut = strlen(mf_shown(r->name)) > (size_t)width;
+        if (!cut && strcmp(r->name, r->entry.label) == 0) continue;
+        fprintf(out, "%4d = ", t->rows[i].rank);
+        fputs(mf_shown(r->entry.label), out);
+        fputc('\n', out);
+    }
+}
+
+static void print_head(const mf_compare_table *t, FILE *out, int columns)
+{
+    const mf_compare *c = t->of;
+    const mf_compare_router *base = &c->routers[c->baseline];
+    const int64_t steps = base->runs[0].result.steps;
+    const mf_compare_router *first;
+    const int lacks = mf_compare_lacks(c, &first);
+    if (lacks > 0)
+        wrapped(out, columns, "INCOMPLETE: %d of %d routers skipped: %s%s, see below", lacks,
+                c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
+    static const char *const words[] = {"task loss", "mean squared error", "accuracy",
+                                        "loss in bits/byte"};
+    wrapped(out, columns, "%s of the validation split, %s is better; %d seed%s, %lld steps%s",
+            words[t->by], t->by == MF_QUALITY_ACCURACY ? "higher" : "lower",
+            (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s",
+            (long long)(steps > 0 ? steps : base->steps),
+            c->spec->equal == MF_EQUAL_PARAMS ? ", equal active parameters"
+            : c->spec->equal == MF_EQUAL_TIME ? " of the baseline, equal training time"
+                                              : "");
+    wrapped(out, columns,
+            "half widths and [brackets]: 95 %%; differences from %s within seeds; p (t test) "
+            "and flip (exact, by signs) after Holm over %d",
+            mf_shown(base->name), t->compared);
+}
+
+/* Groups of columns. A terminal that is without space for all of them gets a table of each. */
+enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
+/* Widths of texts that are aligned left; at the end of a line they are not padded. */
+enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
+/* Columns of the terminal for all groups behind the names, and for what some tables add. */
+enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
+
+static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
+{
+    fprintf(out, "\nrank %-*s", width, "router");
+    if (parts & QUALITY)
+        fprintf(out, " %8s %7s  %-*s", "mean", "+-", parts == QUALITY ? 0 : DIFFERENCE,
+                "difference");
+    if (parts & TEST)
+        fprintf(out, " %6s %6s %6s  %-*s %*s", "p", "flip", "g", VERDICT, "", NEEDED, "seeds");
+    if (parts & ROUTING) {
+        fprintf(out, " %7s %6s %5s %7s %9s %9s", "load CV", "drops", "NMI", "best", "tokens/s",
+                "params");
+        if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
+        if (!isnan(t->of->spec->delta)) fprintf(out, " %9s", "P(>delta)");
+    }
+    fputc('\n', out);
+}
+
+static void print_test(const mf_compare_row *r, FILE *out, bool last)
+{
+    const mf_paired *a = &r->against;
+    if (r->baseline) {
+        fprintf(out, " %6s %6s %6s  %-*s", "", "", "", last ? 0 : VERDICT + 1 + NEEDED,
+                "baseline");
+        return;
+    }
+    number(out, r->p_holm, 6, 3);
+    number(out, r->p_flip_holm, 6, 3);
+    number(out, a->g, 6, 2);
+    fprintf(out, "  %-*s", VERDICT, mf_verdict_name(r->verdict));
+    if (r->seeds_needed > 0)
+        fprintf(out, " %*d", NEEDED, r->seeds_needed);
+    else
+        fprintf(out, " %*s", NEEDED, r->seeds_needed == 0 ? ">1000" : "-");
+}
+
+static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width,
+                      int parts)
+{
+    if (r->rank > 0)
+        fprintf(out, "%4d", r->rank);
+    else
+        fprintf(out, "%4s", "-");
+    put_name(out, width, r->router->name);
+    if (parts & QUALITY) {
+        number(out, r->quality.mean, 8, 4);
+        number(out, r->quality.hi - r->quality.mean, 7, 4);
+        const int pad = parts == QUALITY ? 0 : DIFFERENCE;
+        if (!r->baseline)
+            difference(out, &r->against.diff, pad);
+        else if (pad > 0)
+            fprintf(out, "  %*s", pad, "");
+    }
+    if (parts & TEST) print_test(r, out, parts == TEST);
+    if (parts & ROUTING) {
+        number(out, r->load_cv, 7, 3);
+        number(out, r->drop_rate, 6, 3);
+        number(out, r->nmi, 5, 3);
+        number(out, r->nmi_best, 7, 3);
+        number(out, r->tokens_per_s, 9, 0);
+        fprintf(out, " %9lld", (long long)r->router->params);
+        if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
+        if (!isnan(t->of->spec->delta)) number(out, r->p_better, 9, 3);
+    }
+    fputc('\n', out);
+}
+
+static void print_part(const mf_compare_table *t, FILE *out, int width, int parts)
+{
+    print_titles(t, out, width, parts);
+    for (int rank = 1; rank <= t->n; rank++)
+        for (int i = 0; i < t->n; i++)
+            if (t->rows[i].rank == rank) print_row(t, &t->rows[i], out, width, parts);
+    for (int i = 0; i < t->n; i++)
+        if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width, parts);
+}
+
+static void print_faults(const mf_compare_table *t, FILE *out)
+{
+    const mf_compare *c = t->of;
+    for (int i = 0; i < c->n_routers; i++) {
+        const mf_compare_router *r = &c->routers[i];
+        if (r->refused)
+            fprintf(out, "skipped: %s: %s\n", mf_shown(r->entry.label), mf_shown(r->refused));
+        for (int32_t s = 0; !r->refused && s < c->spec->seeds; s++)
+            if (r->runs[s].state == MF_RUN_FAILED)
+                fprintf(out, "failed: %s: %s\n", mf_shown(r->runs[s].name),
+                        mf_shown(r->runs[s].reason));
+    }
+}
+
+/* What looks before this one cost. */
+static void print_looks(const mf_compare_table *t, FILE *out, int columns)
+{
+    const mf_compare *c = t->of;
+    int earlier = 0;
+    char because[1024] = "", planned[64] = "";
+    for (int i = 0; i < c->n_looks; i++)
+        earlier += c->looks[i].pairs != c->spec->seeds;
+    if (earlier == 0 && !(c->most > c->spec->seeds)) return;
+    for (int i = 0, n = 0; i < c->n_looks; i++) {
+        const size_t at = strlen(because);
+        if (c->looks[i].pairs == c->spec->seeds) continue;
+        snprintf(because + at, sizeof because - at, "%s %d",
+                 n++ > 0 ? "," : ", because the results were shown before with",
+                 (int)c->looks[i].pairs);
+    }
+    const size_t at = strlen(because);
+    if (earlier > 0)
+        snprintf(because + at, sizeof because - at,
+                 " seeds; all looks together find a difference in at most %.3g %% of "
+                 "comparisons of equal routers",
+                 100 * t->level_total);
+    if (c->most > c->spec->seeds)
+        snprintf(planned, sizeof planned, "; %d seeds are planned (--most-seeds)", (int)c->most);
+    wrapped(out, columns, "Verdicts of this look have level %.4g%s%s.", t->level, because,
+            planned);
+}
+
+void mf_compare_print(const mf_compare_table *t, FILE *out, int columns)
+{
+    const int width = name_width(t->of);
+    print_head(t, out, columns);
+    const int all = width + ALL_COLUMNS + (t->by == MF_QUALITY_MSE ? PEARSON : 0) +
+                    (isnan(t->of->spec->delta) ? 0 : BEYOND_DELTA);
+    if (columns == 0 || columns >= all)
+        print_part(t, out, width, ALL_PARTS);
+    else
+        for (int part = QUALITY; part < ALL_PARTS; part *= 2)
+            print_part(t, out, width, part);
+    fputc('\n', out);
+    print_names(t, out, width);
+    print_faults(t, out);
+    print_looks(t, out, columns);
+    if (t->of->spec->seeds < MF_VERDICT_SEEDS)
+        wrapped(out, columns,
+                "With fewer than %d seeds nothing can be shown, so there is no verdict: try "
+                "--seeds %d.",
+                MF_VERDICT_SEEDS, MF_SEEDS_DEFAULT);
+    else if (t->compared > 0)
+        wrapped(out, columns,
+                "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
+                "difference seen; %d show one of %.1f standard deviations.",
+                (int)t->of->spec->seeds, t->detectable);
+}
