@@ -56,7 +56,15 @@ static void put_shares(mf_jw *w, const mf_plan_time *t)
     mf_jw_end(w);
 }
 
-static int print_json(const mf_plan_choice *best, const mf_plan_choice *all, int n)
+/* Where a time comes from. */
+static const char *time_of(const mf_plan_cluster *c, const mf_plan_choice *x)
+{
+    if (x->counted) return "kernels";
+    return c->rank.measured_gflops > 0 ? "measured rate" : "formula";
+}
+
+static int print_json(const mf_plan_cluster *c, const mf_plan_choice *best,
+                      const mf_plan_choice *all, int n)
 {
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
@@ -75,6 +83,8 @@ static int print_json(const mf_plan_choice *best, const mf_plan_choice *all, int
         put_time(w, &all[i]);
         mf_jw_kv_bool(w, "fits", all[i].fits);
         mf_jw_kv_bool(w, "runs", all[i].runs);
+        mf_jw_kv_bool(w, "trains", all[i].trains);
+        mf_jw_kv_string(w, "time_of", time_of(c, &all[i]));
         mf_jw_end(w);
     }
     mf_jw_end(w);
@@ -82,12 +92,45 @@ static int print_json(const mf_plan_choice *best, const mf_plan_choice *all, int
     return mf_cli_print_json(w);
 }
 
-static void print(const mf_plan_choice *best, const mf_plan_choice *all, int n)
+/* Whether moefw trains with a layout: as configured, with another parallel.expert, not on
+ * several GPUs, or not at all. */
+static const char *verdict(const mf_plan_cluster *c, const mf_plan_choice *x, char out[48])
 {
+    if (!x->fits) return "does not fit";
+    if (!x->trains) return "not built";
+    snprintf(out, 48, "moefw train");
+    if (!x->runs)
+        snprintf(out, 48, "moefw train, parallel.expert = %lld", (long long)x->layout.expert);
+    else if (c->rank.measured_gflops <= 0 && x->layout.data > 1)
+        snprintf(out, 48, "moefw train, of CPUs only");
+    return out;
+}
+
+/* Why times of the same rank differ between plan --device and plan --cluster. */
+static void tell_sources(const mf_plan_cluster *c, const mf_plan_choice *all, int n)
+{
+    bool counted = false, formula = false;
+    for (int i = 0; i < n && c->rank.measured_gflops <= 0; i++) {
+        counted = counted || all[i].counted;
+        formula = formula || !all[i].counted;
+    }
+    if (counted)
+        printf("\nThe time of one rank is that of plan --device: moefw's kernels, counted.\n");
+    if (formula)
+        printf("\n%simes are those of a formula, fitted to published runs of other programs, "
+               "whose\nhost launches each kernel (%.0f us a layer and pass); moefw on one GPU "
+               "records its\nsteps, so plan --device says less for it.\n",
+               counted ? "Other t" : "T", c->fit.host_us);
+}
+
+static void print(const mf_plan_cluster *c, const mf_plan_choice *best,
+                  const mf_plan_choice *all, int n)
+{
+    char text[48];
     const mf_plan_time *t = &best->time;
-    printf("%lld ranks: %.4g s a step, %.0f tokens/s, %.2f GiB a rank\n"
+    printf("%lld rank%s: %.4g s a step, %.0f tokens/s, %.2f GiB a rank\n"
            "compute %.1f %%, host %.1f %%, exchange %.1f %%, update %.1f %%\n",
-           (long long)best->layout.data, t->step_s, t->tokens_per_s, best->memory_gib,
+           (long long)best->layout.data, best->layout.data == 1 ? "" : "s", t->step_s, t->tokens_per_s, best->memory_gib,
            100 * t->compute / t->step_s, 100 * t->host / t->step_s,
            100 * t->exchange / t->step_s, 100 * t->update / t->step_s);
     printf("\n data expert tensor pipeline     step_s   tokens/s      GiB\n");
@@ -96,9 +139,8 @@ static void print(const mf_plan_choice *best, const mf_plan_choice *all, int n)
                (long long)all[i].layout.data, (long long)all[i].layout.expert,
                (long long)all[i].layout.tensor, (long long)all[i].layout.pipeline,
                all[i].time.step_s, all[i].time.tokens_per_s, all[i].memory_gib,
-               !all[i].fits  ? "does not fit"
-               : all[i].runs ? "moefw train"
-                             : "not built");
+               verdict(c, &all[i], text));
+    tell_sources(c, all, n);
 }
 
 /* The fastest layout that moefw runs; one that does not fit only if there is no other. */
@@ -114,16 +156,25 @@ static int show(const mf_cli *cli, mf_session *s, const mf_plan_cluster *c)
     mf_cost cost;
     mf_plan_model m;
     mf_plan_choice *all = NULL;
+    mf_meter meter;
+    const mf_meter_device *device =
+        s->train && c->rank.measured_gflops <= 0
+            ? mf_meter_device_like(c->rank.tflops, c->rank.memory_gb_per_s)
+            : NULL;
     int n = 0, rc = mf_cost_of(s, &cost);
     if (rc == MF_OK) rc = mf_plan_describe(s, &m);
-    if (rc == MF_OK) rc = mf_plan_layouts(s, &cost, &m, c, &all, &n);
+    if (rc == MF_OK && device && mf_meter_step(s, device, &meter) != MF_OK) {
+        mf_error_clear(); /* an optimizer that it does not know: the formula tells the time */
+        device = NULL;
+    }
+    if (rc == MF_OK) rc = mf_plan_layouts(s, &cost, &m, c, device ? &meter : NULL, &all, &n);
     const mf_plan_choice *best = best_of(all, n);
     if (rc == MF_OK && !s->train)
         mf_log(MF_LOG_WARN, "memory is not known without the data of the configuration");
     if (rc == MF_OK && mf_cli_json(cli))
-        rc = print_json(best, all, n);
+        rc = print_json(c, best, all, n);
     else if (rc == MF_OK)
-        print(best, all, n);
+        print(c, best, all, n);
     mf_free(all);
     return rc;
 }
@@ -191,8 +242,7 @@ static void meter_row(const mf_meter *m, const char *name, const mf_meter_row *r
 
 static void meter_print(const mf_config *c, const mf_meter *m)
 {
-    printf("%s, %s: %.3f ms a step of %.0f tokens, %.0f tokens/s; predicted by formulas, not "
-           "measured\n"
+    printf("%s, %s: %.3f ms a step of %.0f tokens, %.0f tokens/s; predicted by formulas\n"
            "MFU %.1f %% by 6 N D, %.1f %% by counted operations; %.0f MiB of the device%s\n\n",
            m->device->text, mf_dtype_text(c->train.dtype), 1e3 * m->sum.seconds, m->tokens,
            m->tokens / m->sum.seconds, 100 * mfu(six_n_d(m), c, m),

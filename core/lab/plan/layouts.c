@@ -66,6 +66,7 @@ typedef struct list {
     const mf_cost *cost;
     const mf_plan_model *m;
     const mf_plan_cluster *c;
+    const mf_meter *meter;
     mf_plan_step step;
     mf_plan_choice *choice;
     int n, room, rc;
@@ -111,6 +112,28 @@ static double bytes_of(const list *a, const mf_plan_layout *l, bool runs, bool s
     return (double)most + sizeof(float);
 }
 
+/* Whether moefw trains with a layout whose ranks share the experts, but not as configured. */
+static bool can_share(const list *a, const mf_plan_layout *l)
+{
+    size_t bytes = 0;
+    if (a->rc != MF_OK || l->tensor != 1 || l->pipeline != 1 ||
+        (double)l->data > a->step.batch / a->step.micro)
+        return false;
+    const int rc = mf_cost_of_rank(a->s, a->cost, (int)l->data, (int)l->expert, &bytes);
+    if (rc != MF_OK) mf_error_clear();
+    return rc == MF_OK;
+}
+
+/* One rank as a device runs it: its kernels are counted, so this is what plan --device says. */
+static void take_meter(const list *a, mf_plan_choice *x)
+{
+    const mf_meter *m = a->meter;
+    x->counted = true;
+    x->time = (mf_plan_time){.step_s = m->sum.seconds,
+                             .tokens_per_s = m->tokens / m->sum.seconds,
+                             .compute = m->sum.seconds};
+}
+
 static void add(list *a, mf_plan_layout l)
 {
     if (a->rc != MF_OK) return;
@@ -139,12 +162,14 @@ static void add(list *a, mf_plan_layout l)
         x->runs = false;
     }
     a->any = a->any || x->runs;
+    x->trains = x->runs || can_share(a, &l);
     if (!x->runs && a->cost->memory > 0) bytes = (size_t)divided_memory(a, &l);
     x->memory_gib = (double)bytes / GIB;
     x->fits = a->c->cluster.memory_gib == 0 || x->memory_gib <= a->c->cluster.memory_gib;
     a->step.bytes = bytes_of(a, &l, x->runs, sharing > 1);
     a->step.row_bytes = x->runs ? sizeof(float) : 0;
     mf_plan_predict(a->m, a->c, &l, &a->step, &x->time);
+    if (a->meter && x->runs && l.data == 1) take_meter(a, x);
 }
 
 /* All numbers of ranks that share the experts, among those of one stage of the pipeline. */
@@ -176,7 +201,8 @@ static int by_time(const void *x, const void *y)
 }
 
 int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
-                    const mf_plan_cluster *c, mf_plan_choice **ret, int *ret_n)
+                    const mf_plan_cluster *c, const mf_meter *meter, mf_plan_choice **ret,
+                    int *ret_n)
 {
     const mf_config *config = s->config;
     const int64_t n = c->cluster.ranks, leaves = config->train.accumulate;
@@ -184,6 +210,7 @@ int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
               .cost = cost,
               .m = m,
               .c = c,
+              .meter = meter,
               .step = {.batch = (double)(config->train.batch * leaves),
                        .micro = (double)config->train.batch,
                        .sharded = config->parallel.optimizer == MF_PARALLEL_SHARDED}};

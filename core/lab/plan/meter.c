@@ -2,6 +2,7 @@
  * of a kernel's arguments, each read or written once: what a cache keeps for the next kernel is
  * not known. Operations are those of gemms and attention, as the graph counts them. */
 #include "lab/plan/meter.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
@@ -54,6 +55,15 @@ int mf_meter_device_of(const char *name, const mf_meter_device **ret)
     }
     return mf_fail(MF_EUSAGE, "--device=%s: no figures are known of this device; expected %s",
                    name, names[0]);
+}
+
+const mf_meter_device *mf_meter_device_like(double tflops, double gb_per_s)
+{
+    for (const mf_meter_device *d = mf_meter_devices; d->name; d++)
+        if (fabs(1e12 * tflops / d->bf16 - 1) < 0.01 &&
+            fabs(1e9 * gb_per_s / d->bandwidth - 1) < 0.01)
+            return d;
+    return NULL;
 }
 
 void mf_meter_add(mf_meter *m, const char *name, int launches, double bytes, double flops,

@@ -28,6 +28,9 @@ extern const mf_meter_device mf_meter_devices[];
 /* MF_EUSAGE: no device has this name. */
 int mf_meter_device_of(const char *name, const mf_meter_device **ret);
 
+/* The device with this peak in bf16, TFLOP/s, and this bandwidth, GB/s; NULL: none is known. */
+const mf_meter_device *mf_meter_device_like(double tflops, double gb_per_s);
+
 typedef struct mf_meter_row {
     const char *name; /* of kernels.def; of gemms those of groups are apart */
     int64_t calls, launches;

@@ -7,6 +7,7 @@
 #ifndef MF_LAB_PLAN_H
 #define MF_LAB_PLAN_H
 
+#include "lab/plan/meter.h"
 #include "train/cost.h"
 
 /* What the formula knows of a model. */
@@ -94,16 +95,20 @@ typedef struct mf_plan_choice {
     mf_plan_time time;
     double memory_gib; /* of the rank that needs most; 0: not known */
     bool fits;         /* into cluster.memory_gib, as far as both are known */
-    bool runs;         /* moefw can run it */
+    bool runs;         /* moefw runs it as the configuration is */
+    bool trains;       /* moefw runs it with parallel.expert = layout.expert */
+    bool counted;      /* the time is that of a meter, not of the formula */
 } mf_plan_choice;
 
 /* What the formula knows of the model of a bare session. Errors: those of
  * mf_model_graph_new. */
 int mf_plan_describe(mf_session *s, mf_plan_model *ret);
 /* Makes all layouts that use all ranks of the cluster, and the largest one of data alone, with
- * the fastest of those that fit first. The caller frees *ret with mf_free. MF_ECONFIG: moefw
+ * the fastest of those that fit first. meter: a step on one rank of the cluster, which is then
+ * the time of moefw's layout of one rank; NULL: it is not known. The caller frees *ret with mf_free. MF_ECONFIG: moefw
  * runs none of them; MF_ENOMEM. */
 int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
-                    const mf_plan_cluster *c, mf_plan_choice **ret, int *ret_n);
+                    const mf_plan_cluster *c, const mf_meter *meter, mf_plan_choice **ret,
+                    int *ret_n);
 
 #endif
