@@ -165,7 +165,10 @@ static void loads(const swap_page *s)
     }
     mf_html_section(p->d, "load", "Load of the experts");
     mf_html_paragraph(p->d, MF_SHARE_COLOURS);
+    mf_html_figures(p->d);
+    mf_html_figure(p->d, "Load of the experts by layer, before and after");
     mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts by layer, before and after",
+                                 .width = MF_FIGURE_WIDTH,
                                  .x_label = "expert",
                                  .scale_label = "share of assignments",
                                  .rows = 2 * n,
@@ -176,6 +179,8 @@ static void loads(const swap_page *s)
                                  .row_labels = names,
                                  .column_labels = mf_report_numbers(p, E),
                                  .numbers = E <= 16});
+    mf_html_figure_end(p->d, NULL);
+    mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }
 
