@@ -24,12 +24,14 @@ setup_file() {
             --seeds 2 --steps 20 --out cmp
         "$MOEFW" bench routers --dim 32 --seeds 1 --batch 1 --seq 32 --repetitions 1 --no-layer -t 1 --report bench.html
         "$MOEFW" swap one --router hash -t 1 -o swapped --report swap.html
-        # a run that goes on: half of the steps that its manifest says
-        cp -r one part
-        sed -i '/"step":[34]/d' part/metrics.jsonl
-        timeout 20 "$MOEFW" report part --watch --every 3600 -o live.html &
-        for _ in $(seq 100); do [ -e live.html ] || sleep 0.2; done
-        kill %1
+        "$MOEFW" train default $tiny --steps 1000000 --out going &
+        going=$!
+        for _ in $(seq 300); do [ "$(grep -c '"split":"val"' going/metrics.jsonl 2>/dev/null)" -ge 2 ] 2>/dev/null || sleep 0.1; done
+        "$MOEFW" report going --watch --every 60 -o watched.html &
+        for _ in $(seq 300); do grep -q '</html>' watched.html 2>/dev/null || sleep 0.1; done
+        cp watched.html live.html
+        kill $going
+        wait
     } >made.txt 2>&1
 }
 
@@ -81,7 +83,8 @@ END
 
 # validations RUN: step and task loss of each, of the last over the batches of the others
 validations() {
-    grep '"split":"val"' "$1/metrics.jsonl" | sed -e 's/"task_loss":[^,]*,\(.*"curve":{\)/\1/' |
+    grep '"split":"val"' "$1/metrics.jsonl" |
+        sed -E 's/"task_loss":[^,]*(,.*)"curve_task_loss":/\1"task_loss":/' |
         sed -nE 's/^\{"step":([0-9]+),.*"task_loss":([0-9.e+-]+).*/\1 \2/p'
 }
 

@@ -49,12 +49,19 @@ sound() {
     [ -z "$(section none/report.html evaluations)" ]
 }
 
-@test "all maps of experts have one scale, around the even share; the text changes its topic" {
+@test "maps of shares have one scale, around 1 / E; those of gates are pale at 1 / k; the text changes its topic" {
     tiny run --set report.samples=3
+    # gates of two experts sum to 1, so .5 is the even one: the middle of 0 to 1
+    section run/report.html evaluations | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep '>gate</text>' >gates
+    [ "$(wc -l <gates)" -ge 4 ]
+    while read -r map; do
+        [ "$(grep -oE '>(0|0\.5|1)</text>' <<<"$map" | sort -u | wc -l)" -eq 3 ]
+        [[ "$map" == *"Pale is the even gate of 2 experts, 0.5."* ]]
+    done <gates
     # four experts: the scale's ticks are a quarter of 1 / 4, the half, 1 / 4, its double, all
     for id in load topics routing evaluations; do
-        section run/report.html $id | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep -E '>(expert|topic)</text>' >maps
-        [ -s maps ]
+        section run/report.html $id | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep -E '>(expert|topic)</text>' | grep 'data-h=' | grep -v '>gate</text>' >maps || [ $id = evaluations ]
+        [ -s maps ] || [ $id = evaluations ]
         while read -r map; do
             [ "$(grep -oE '>0?\.[0-9]+</text>|>1</text>' <<<"$map" | grep -cE '>(0\.062|0\.12|0\.25|0\.5|1)<')" -ge 5 ]
         done <maps

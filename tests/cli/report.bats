@@ -13,7 +13,7 @@ make_run() {
     for step in 10 20 30 40; do
         moe='[{"layer":0,"entropy":1.2,"top_prob":0.5,"load":[0.25,0.75],"importance":[0.3,0.7],"load_cv":0.5,"drop_rate":0.1,"reassigned":0,"empty":0,"nmi":0.4}]'
         for split in train val; do
-            echo "{\"step\":$step,\"split\":\"$split\",\"loss\":$((60 - step)).5,\"task_loss\":$((60 - step)),\"lr\":0.001,\"grad_norm\":1,\"tokens\":$((step * 100)),\"tokens_per_s\":1000,\"wall_s\":$step,\"regularizers\":{\"b<\":1},\"controllers\":{},\"moe\":$moe}"
+            echo "{\"step\":$step,\"split\":\"$split\",\"loss\":$((60 - step)).5,\"task_loss\":$((60 - step)),\"lr\":0.001,\"grad_norm\":1,\"tokens\":$([ $split = val ] && echo 800 || echo $((step * 100))),\"tokens_per_s\":1000,\"wall_s\":$step,\"regularizers\":{\"b<\":1},\"controllers\":{},\"moe\":$moe}"
         done
     done >"$1/metrics.jsonl"
     cat >"$1/routing_sample.json" <<'END'
@@ -155,10 +155,35 @@ sound_page() {
 @test "one measurement is a point" {
     make_run x
     "$MOEFW" report x
-    ! sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -q '<circle' || false
+    # of several the best is marked, and the last alone is a point, of an axis that begins at 0
+    [ "$(sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -c '<circle')" -eq 1 ]
+    sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -q 'best, step 40: step 40, nats/token 20<'
     sed -i '/"step":[1-3]0,"split":"val"/d' x/metrics.jsonl
     "$MOEFW" report x
     [ "$(sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -c '<circle')" -eq 1 ]
+    sed -n '/<h3>Perplexity</,/<\/figure>/p' x/report.html >ppl
+    sed -i 's/"split":"val",/"split":"val","ppl":7,/' x/metrics.jsonl
+    "$MOEFW" report x
+    sed -n '/<h3>Perplexity</,/<\/figure>/p' x/report.html | grep -qE '<text x="[0-9.]+" y="[0-9.]+">0</text>'
+}
+
+@test "validations that took other batches are no points of the curve" {
+    make_run x
+    # an old run does not say batches: the last one has other tokens
+    sed -i '/"step":40,"split":"val"/{ s/"task_loss":20/"task_loss":5/; s/"tokens":800/"tokens":90000/ }' x/metrics.jsonl
+    "$MOEFW" report x
+    sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html >loss
+    grep -q 'at the end, more batches: step 40, nats/token 5<' loss
+    grep -q 'validation: nats/token 30 at step 30' loss
+    grep -q 'best, step 30: step 30, nats/token 30<' loss
+    # a new one has what compares
+    sed -i '/"step":40,"split":"val"/s/"tokens":90000/"tokens":90000,"batches":2000,"final":true,"curve_batches":8,"curve_tokens":800,"curve_loss":21,"curve_task_loss":19/' x/metrics.jsonl
+    "$MOEFW" report x
+    sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html >loss
+    grep -q 'at the end, 2000 batches: step 40, nats/token 5<' loss
+    grep -q 'validation: nats/token 19 at step 40' loss
+    grep -q 'best, step 40: step 40, nats/token 19<' loss
+    grep -q 'step of the best validation</small><b>40<' x/report.html
 }
 
 @test "a folder that is not a run is refused, and nothing is written" {

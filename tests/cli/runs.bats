@@ -34,7 +34,16 @@ listed() {
     one=$("$MOEFW" runs runs/default-2 --json)
     loss=$("$MOEFW" eval -q -t 1 runs/default-2 --json | grep -o '"task_loss":[^,]*' | cut -d: -f2)
     [[ "$one" == '[{"run":"runs/default-2","router":"mlp","step":10,"val_loss":'"$loss"',"bits_per_byte":'* ]]
-    [[ "$one" == *',"params":15060,"tokens":320,"seed":1,"finished":true,"best":true}]' ]]
+    [[ "$one" == *',"params":15060,"tokens":320,"seed":1,"finished":true,"data":"builtin:topics?bytes=20000","tokenizer":"byte","best_step":null,"best":true}]' ]]
+    # runs of other data have a best of their own, and a column that says so
+    cp -r runs/default-1 runs/other
+    sed -i 's/^path = .*/path = other.txt/' runs/other/config.ini
+    [ "$("$MOEFW" runs --json | grep -o '"best":true' | wc -l)" -eq 2 ]
+    "$MOEFW" runs | grep -qE '^run( .*)? data( |$)'
+    "$MOEFW" runs | grep -q '^runs/other \*  *other.txt'
+    [ "$("$MOEFW" runs | tail -1)" = "* best of the same data by bits_per_byte; 5 runs" ]
+    [[ "$("$MOEFW" runs --rank bits_per_byte | tail -1)" == *"their ranks do not compare" ]]
+    rm -r runs/other
     [[ "$("$MOEFW" runs runs/cut --json)" == *'"finished":false'* ]]
     # the table: 80 columns, the best run marked
     "$MOEFW" runs >table

@@ -99,13 +99,22 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {
-        "batches", "final",        "curve",      "gap_loss", "gap_accuracy",
+        "batches", "final",        "gap_loss",   "gap_accuracy",
         "floor",   "regularizers", "reassigned", "moe",      "ppl_batch_mean",
         "heads",   "tasks",        "efficiency", "dropped_per_token"};
-    const size_t n = like ? sizeof keys / sizeof *keys : f->apart ? 3 : 0;
+    const size_t n = like ? sizeof keys / sizeof *keys : f->apart ? 2 : 0;
     for (size_t i = 0; i < n; i++)
         if (strcmp(keys[i], key) == 0) return true;
-    return false;
+    return f->apart && strncmp(key, "curve_", 6) == 0;
+}
+
+/* The number of a record under a key that compares with the validations before it. */
+static const mf_json *like_value(const mf_json *record, const char *key, const mf_json *own)
+{
+    char name[64];
+    snprintf(name, sizeof name, "curve_%.50s", key);
+    const mf_json *value = mf_json_get(record, name);
+    return value ? value : own;
 }
 
 static int flatten_object(mf_flat *f, const char *name, const mf_json *object)
@@ -113,14 +122,13 @@ static int flatten_object(mf_flat *f, const char *name, const mf_json *object)
     int rc = MF_OK;
     const char *key;
     const mf_json *value;
-    const mf_json *curve =
-        f->like && name[0] == '\0' ? mf_json_get(object, "curve") : NULL;
+    const bool like = f->like && name[0] == '\0';
     for (size_t i = 0; rc == MF_OK && mf_json_member(object, i, &key, &value); i++) {
         char full[NAME_MAX_BYTES];
         if (name[0] == '\0' && strcmp(key, "step") == 0) continue;
         if (name[0] != '\0' && strcmp(key, "layer") == 0) continue;
-        if (name[0] == '\0' && is_skipped(f, key, curve != NULL)) continue;
-        if (curve && mf_json_get(curve, key)) value = mf_json_get(curve, key);
+        if (name[0] == '\0' && is_skipped(f, key, like)) continue;
+        if (like) value = like_value(object, key, value);
         rc = join(full, name, key);
         if (rc == MF_OK && strcmp(full, "turns") == 0)
             rc = flatten_changes(f, value);
@@ -181,7 +189,7 @@ static int add_split(reader *rd, const mf_json *v, const char *split)
 static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
 {
     reader *rd = arg;
-    const mf_json *curve = mf_json_get(v, "curve");
+    const bool curve = mf_json_get(v, "curve_batches") != NULL;
     int64_t step, batches = mf_json_int_or_0(v, "batches");
     bool final = false;
     const char *split = mf_json_string(mf_json_get(v, "split"), NULL);
@@ -195,7 +203,7 @@ static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
         return add_split(rd, v, split);
     }
     const bool differs = !curve && rd->batches > 0 && batches != rd->batches;
-    rd->f->like = curve != NULL;
+    rd->f->like = curve;
     int rc = differs ? MF_OK : add_split(rd, v, split);
     rd->f->like = false;
     return rc == MF_OK ? add_split(rd, v, MF_SPLIT_FINAL) : rc;

@@ -271,20 +271,21 @@ static void put_tasks(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
 }
 
+/* Flat keys, so that no search for "task_loss" in a line finds two. */
 static void put_curve(mf_jw *w, const mf_metrics_curve *c)
 {
-    mf_jw_key(w, "curve");
-    mf_jw_object(w);
-    mf_jw_kv_int(w, "batches", c->batches);
-    mf_jw_kv_int(w, "tokens", c->tokens);
-    mf_jw_kv_real(w, "loss", c->loss);
-    mf_jw_kv_real(w, "task_loss", c->task_loss);
-    put_if_known(w, "ppl", c->ppl);
-    put_if_known(w, "bits_per_byte", c->bits_per_byte);
-    put_if_known(w, "accuracy", c->accuracy);
-    put_if_known(w, "macro_f1", c->macro_f1);
-    put_numbers(w, c->mse, c->pearson, c->spearman);
-    mf_jw_end(w);
+    mf_jw_kv_int(w, "curve_batches", c->batches);
+    mf_jw_kv_int(w, "curve_tokens", c->tokens);
+    mf_jw_kv_real(w, "curve_loss", c->loss);
+    mf_jw_kv_real(w, "curve_task_loss", c->task_loss);
+    put_if_known(w, "curve_ppl", c->ppl);
+    put_if_known(w, "curve_bits_per_byte", c->bits_per_byte);
+    put_if_known(w, "curve_accuracy", c->accuracy);
+    put_if_known(w, "curve_macro_f1", c->macro_f1);
+    put_if_known(w, "curve_mse", c->mse);
+    put_if_known(w, "curve_rmse", sqrt(c->mse));
+    put_if_known(w, "curve_pearson", c->pearson);
+    put_if_known(w, "curve_spearman", c->spearman);
 }
 
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)

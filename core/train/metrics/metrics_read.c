@@ -175,17 +175,17 @@ static bool read_turns(mf_arena *arena, const mf_json *array, mf_metrics_record 
 
 static void read_curve(const mf_json *v, mf_metrics_curve *c)
 {
-    c->batches = mf_json_int_or_0(v, "batches");
-    c->tokens = mf_json_int_or_0(v, "tokens");
-    c->loss = mf_json_real_or_nan(v, "loss");
-    c->task_loss = mf_json_real_or_nan(v, "task_loss");
-    c->ppl = mf_json_real_or_nan(v, "ppl");
-    c->bits_per_byte = mf_json_real_or_nan(v, "bits_per_byte");
-    c->accuracy = mf_json_real_or_nan(v, "accuracy");
-    c->macro_f1 = mf_json_real_or_nan(v, "macro_f1");
-    c->mse = mf_json_real_or_nan(v, "mse");
-    c->pearson = mf_json_real_or_nan(v, "pearson");
-    c->spearman = mf_json_real_or_nan(v, "spearman");
+    c->batches = mf_json_int_or_0(v, "curve_batches");
+    c->tokens = mf_json_int_or_0(v, "curve_tokens");
+    c->loss = mf_json_real_or_nan(v, "curve_loss");
+    c->task_loss = mf_json_real_or_nan(v, "curve_task_loss");
+    c->ppl = mf_json_real_or_nan(v, "curve_ppl");
+    c->bits_per_byte = mf_json_real_or_nan(v, "curve_bits_per_byte");
+    c->accuracy = mf_json_real_or_nan(v, "curve_accuracy");
+    c->macro_f1 = mf_json_real_or_nan(v, "curve_macro_f1");
+    c->mse = mf_json_real_or_nan(v, "curve_mse");
+    c->pearson = mf_json_real_or_nan(v, "curve_pearson");
+    c->spearman = mf_json_real_or_nan(v, "curve_spearman");
 }
 
 void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret)
@@ -199,7 +199,7 @@ void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret)
     ret->loss = mf_json_real_or_nan(line, "loss");
     ret->task_loss = mf_json_real_or_nan(line, "task_loss");
     ret->accuracy = mf_json_real_or_nan(line, "accuracy");
-    read_curve(mf_json_get(line, "curve"), &ret->curve);
+    read_curve(line, &ret->curve);
 }
 
 /* Returns false if memory runs out. */
@@ -235,7 +235,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
         v, mf_json_get(v, "dropped_per_token") ? "dropped_per_token" : "drop_rate");
     r->reassigned = mf_json_real_or_nan(v, "reassigned");
     r->floor = mf_json_real_or_nan(v, "floor");
-    read_curve(mf_json_get(v, "curve"), &r->curve);
+    read_curve(v, &r->curve);
     r->heads_active = mf_json_int_or_0(heads, "active");
     r->heads_total = mf_json_int_or_0(heads, "total");
     r->params_active = mf_json_int_or_0(mf_json_get(v, "efficiency"), "params_active");
