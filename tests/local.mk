@@ -147,6 +147,7 @@ CLI += tests/cli/library.bats
 CLI += tests/cli/links.bats
 CLI += tests/cli/lints.bats
 CLI += tests/cli/manual.bats
+CLI += tests/cli/meaning.bats
 CLI += tests/cli/missing.bats
 CLI += tests/cli/nccl.bats
 CLI += tests/cli/network.bats

@@ -119,6 +119,7 @@ static void bars(const swap_page *s, const char *title, const char *unit, bool l
     mf_html_figure(p->d, title);
     mf_svg_bars(p->d, &(mf_bars){.title = title,
                                  .y_label = unit,
+                                 .group = "layer",
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .n_groups = n,
