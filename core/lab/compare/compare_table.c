@@ -67,8 +67,8 @@ static void put_row(mf_jw *w, const mf_compare_table *t, const mf_compare_row *r
     const mf_paired *a = &r->against;
     mf_jw_object(w);
     mf_jw_kv_string(w, "router", router->entry.label);
-    mf_jw_kv_string(w, "name", router->name);
     mf_jw_kv_bool(w, "baseline", r->baseline);
+    mf_jw_kv_string(w, "name", router->name);
     mf_jw_kv_int(w, "params", router->params);
     mf_jw_kv_int(w, "params_active", router->params_active);
     mf_jw_kv_int(w, "params_router", router->params_router);

@@ -52,9 +52,10 @@ values() {
     sed -n "s/^$1 \([^ ]*\) \([0-9]*\) .*/\1 \2/p" s/values | sort
 }
 
-# losses DIR: what the server must have of the losses of a run, sorted
+# losses DIR: what the server must have of the losses of a run, sorted; of the final validation twice
 losses() {
-    sed -nE 's/^\{"step":([0-9]+),"split":"([a-z]+)".*/\2\/loss \1/p' "$1/metrics.jsonl" | sort
+    sed -nE -e '/"final":true/{ h; s/^\{"step":([0-9]+),.*/final\/loss \1/p; g }' \
+        -e 's/^\{"step":([0-9]+),"split":"([a-z]+)".*/\2\/loss \1/p' "$1/metrics.jsonl" | sort
 }
 
 @test "a run is on the server: name, parameters, tags, each number once, and its status" {
