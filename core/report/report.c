@@ -129,7 +129,8 @@ static void best_card(const mf_report *p, const mf_report_run *r)
     const char *over = m.batches > 0 ? mf_report_strf(p, ", over the %lld batches of each",
                                                       (long long)m.batches)
                                      : "";
-    mf_html_card(p->d, mf_report_strf(p, "%lld", (long long)m.step), "step of the best validation",
+    mf_html_card(p->d, mf_report_strf(p, "%lld", (long long)m.step),
+                 "step of the best validation",
                  !isnan(m.accuracy)
                      ? mf_report_strf(p, "accuracy %s%s", mf_report_num(p, 4, m.accuracy), over)
                      : mf_report_strf(p, "loss %s%s", mf_report_num(p, 5, loss_of(&m)), over));
@@ -223,19 +224,19 @@ static void table_of_runs(const mf_report *p)
                                 *train = mf_report_last(r, "train");
         const double loss = loss_of(val);
         double random, nmi = best_nmi(r, &random);
-        const char *const cells[] = {
-            r->name,
-            is_dense(r) ? "-" : mf_report_plugin(r, "router", "-"),
-            mf_report_config(r, "train", "seed", "-"),
-            mf_report_count(p, mf_report_manifest_number(r, "params")),
-            train ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
-            mf_report_num(p, 5, loss),
-            mf_report_num(p, 4, val ? val->bits_per_byte : NAN),
-            mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
-            mf_report_num(p, 3, nmi),
-            mf_report_num(p, 3, mean_of_layers(r, load_cv)),
-            mf_report_num(p, 3, mean_of_layers(r, drop_rate)),
-            mf_report_count(p, mean_speed(r))};
+        const char *const cells[] = {r->name,
+                                     is_dense(r) ? "-" : mf_report_plugin(r, "router", "-"),
+                                     mf_report_config(r, "train", "seed", "-"),
+                                     mf_report_count(p, mf_report_manifest_number(r, "params")),
+                                     train ? mf_report_strf(p, "%lld", (long long)train->step)
+                                           : "-",
+                                     mf_report_num(p, 5, loss),
+                                     mf_report_num(p, 4, val ? val->bits_per_byte : NAN),
+                                     mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
+                                     mf_report_num(p, 3, nmi),
+                                     mf_report_num(p, 3, mean_of_layers(r, load_cv)),
+                                     mf_report_num(p, 3, mean_of_layers(r, drop_rate)),
+                                     mf_report_count(p, mean_speed(r))};
         mf_html_row(p->d, align, cells);
     }
     mf_html_table_end(p->d);
@@ -292,11 +293,10 @@ static const char *subtitle(const mf_report *p)
     const mf_report_run *r = p->runs[0];
     if (p->n > 1) return mf_report_strf(p, "%d runs", p->n);
     if (!r->config) return "";
-    const char *experts = mf_report_strf(p, "router %s, expert %s, %s experts, top %s",
-                                         mf_report_plugin(r, "router", "?"),
-                                         mf_report_plugin(r, "expert", "?"),
-                                         mf_report_config(r, "moe", "experts", "?"),
-                                         mf_report_config(r, "moe", "top_k", "?"));
+    const char *experts = mf_report_strf(
+        p, "router %s, expert %s, %s experts, top %s", mf_report_plugin(r, "router", "?"),
+        mf_report_plugin(r, "expert", "?"), mf_report_config(r, "moe", "experts", "?"),
+        mf_report_config(r, "moe", "top_k", "?"));
     return mf_report_strf(
         p, "%s; %s layers, width %s, context %s; data %s; seed %s",
         is_dense(r) ? "dense, without experts" : experts,

@@ -396,9 +396,8 @@ static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
                             .loss = s->loss / s->targets,
                             .task_loss = s->task / s->targets,
                             .ppl = lm ? exp(s->task / s->targets) : (double)NAN,
-                            .bits_per_byte = lm && s->bytes > 0
-                                                 ? s->task / log(2.0) / s->bytes
-                                                 : (double)NAN,
+                            .bits_per_byte = lm && s->bytes > 0 ? s->task / log(2.0) / s->bytes
+                                                                : (double)NAN,
                             .accuracy = r.accuracy,
                             .macro_f1 = r.macro_f1,
                             .mse = r.mse,

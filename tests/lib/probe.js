@@ -1,4 +1,4 @@
-// What a browser shows of a page of moefw, for tests/cli/browser.bats, which appends this to a copy
+// What a browser shows of a page of moefw, for tests/cli/pages/browser.bats, which appends this to a copy
 // of the page that lies in a frame. The frame's parent gets the faults, one a line, and "done".
 (function () {
   'use strict';

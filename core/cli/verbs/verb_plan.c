@@ -130,9 +130,10 @@ static void print(const mf_plan_cluster *c, const mf_plan_choice *best,
     const mf_plan_time *t = &best->time;
     printf("%lld rank%s: %.4g s a step, %.0f tokens/s, %.2f GiB a rank\n"
            "compute %.1f %%, host %.1f %%, exchange %.1f %%, update %.1f %%\n",
-           (long long)best->layout.data, best->layout.data == 1 ? "" : "s", t->step_s, t->tokens_per_s, best->memory_gib,
-           100 * t->compute / t->step_s, 100 * t->host / t->step_s,
-           100 * t->exchange / t->step_s, 100 * t->update / t->step_s);
+           (long long)best->layout.data, best->layout.data == 1 ? "" : "s", t->step_s,
+           t->tokens_per_s, best->memory_gib, 100 * t->compute / t->step_s,
+           100 * t->host / t->step_s, 100 * t->exchange / t->step_s,
+           100 * t->update / t->step_s);
     printf("\n data expert tensor pipeline     step_s   tokens/s      GiB\n");
     for (int i = 0; i < n && i < SHOWN; i++)
         printf("%5lld %6lld %6lld %8lld %10.4g %10.0f %8.2f %s\n",

@@ -102,11 +102,13 @@ static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const ch
     if (mf_cli_json(cli)) return true;
     if (strcmp(key, "best_step") != 0) return differs(list, key);
     for (int i = 0; i < list->n; i++)
-        if (list->run[i].best_step >= 0 && list->run[i].best_step != list->run[i].step) return true;
+        if (list->run[i].best_step >= 0 && list->run[i].best_step != list->run[i].step)
+            return true;
     return false;
 }
 
-/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into buf. */
+/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into
+ * buf. */
 static int choose_columns(const mf_cli *cli, const mf_listed_runs *list,
                           const char *key[SHOWN_MAX], int *ret_n, char *buf)
 {
@@ -401,7 +403,8 @@ const mf_verb mf_verb_runs = {
     .plain = true,
     .notes =
         "KEY is run, router, step, val_loss, bits_per_byte, params, tokens, seed, finished,\n"
-        "data, tokenizer, best_step, a key of the configuration (train.lr), or a number of the\n"
+        "data, tokenizer, best_step, a key of the configuration (train.lr), or a number of "
+        "the\n"
         "last validation (accuracy, moe.0.load_cv). The best run of the same data has a *.\n"
         "  moefw runs --where router=linear --where 'val_loss<2' --rank val_loss\n"
         "  moefw runs --diff\n"

@@ -309,25 +309,24 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
     mf_summary summary = {.run = dir->path,
-                                .report = reported ? dir->report : NULL,
-                                .unit = unit_of(s),
-                                .tokenizer = tokenizer_of(s, tokenizer, sizeof tokenizer),
-                                .predictions =
-                                    w->predictions[0] != '\0' ? w->predictions : NULL,
-                                .router = c->router.plugin,
-                                .generates = c->model.task == MF_TASK_LM,
-                                .steps = r->step,
-                                .tokens = r->tokens,
-                                .wall_s = r->wall_s,
-                                .tokens_per_s = r->tokens_per_s,
-                                .device = w->on_device ? device : NULL,
-                                .val_loss = r->val_loss,
-                                .floor = r->floor,
-                                .bits_per_byte = r->bits_per_byte,
-                                .n_layers = r->n_layers,
-                                .layers = layers,
-                                .nmi = r->nmi,
-                                .nmi_random = r->nmi_random};
+                          .report = reported ? dir->report : NULL,
+                          .unit = unit_of(s),
+                          .tokenizer = tokenizer_of(s, tokenizer, sizeof tokenizer),
+                          .predictions = w->predictions[0] != '\0' ? w->predictions : NULL,
+                          .router = c->router.plugin,
+                          .generates = c->model.task == MF_TASK_LM,
+                          .steps = r->step,
+                          .tokens = r->tokens,
+                          .wall_s = r->wall_s,
+                          .tokens_per_s = r->tokens_per_s,
+                          .device = w->on_device ? device : NULL,
+                          .val_loss = r->val_loss,
+                          .floor = r->floor,
+                          .bits_per_byte = r->bits_per_byte,
+                          .n_layers = r->n_layers,
+                          .layers = layers,
+                          .nmi = r->nmi,
+                          .nmi_random = r->nmi_random};
     add_validations(dir, &summary);
     mf_summary_print(&t, &summary);
 }

@@ -19,11 +19,11 @@ typedef struct mf_speed {
     mf_timing time; /* of one step, one layer pass, one prompt, one token or one batch */
     double tokens_per_s;
     double flops; /* of the gemms in what `time` measures; generate, prompt: estimated */
-    /* of dtype: what a 1024^3 gemm reaches on the CPU; on a device what its data sheet says, NaN
-     * if no sheet is known */
+    /* of dtype: what a 1024^3 gemm reaches on the CPU; on a device what its data sheet says, or
+     * NaN if no sheet is known */
     double peak_gflops;
-    double device_mib; /* memory of the device in use, by whomever; 0: CPU, or not known */
-    int64_t host_ops;  /* ops of a device that ran on the host, of all runs */
+    double device_mib;   /* memory of the device in use, by whomever; 0: CPU, or not known */
+    int64_t host_ops;    /* ops of a device that ran on the host, of all runs */
     double first_step_s; /* from the start of the process to the end of the first step */
     double params_mib;   /* inference: parameters in memory, MiB */
     bool real_data;      /* inference: batches come from data; else random tokens */

@@ -213,8 +213,8 @@ int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);
 int mf_compare_write(const mf_compare_table *t);
-/* columns: of the terminal; if they are too few for the table it is printed in three parts, each
- * of which takes at most 80. 0: no limit. */
+/* columns: of the terminal; if they are too few for the table it is printed in three parts, and
+ * each of them takes at most 80. 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
 
 #endif

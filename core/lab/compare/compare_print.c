@@ -76,7 +76,7 @@ static void put_name(FILE *out, int width, const char *name)
     }
 }
 
-/* What the table does not say of its names: the whole of a long one, and the file of a plugin. */
+/* What the table does not say of its names: all of a long one, and the file of a plugin. */
 static void print_names(const mf_compare_table *t, FILE *out, int width)
 {
     for (int i = 0; i < t->n; i++) {
@@ -234,7 +234,8 @@ static void print_looks(const mf_compare_table *t, FILE *out, int columns)
                  "comparisons of equal routers",
                  100 * t->level_total);
     if (c->most > c->spec->seeds)
-        snprintf(planned, sizeof planned, "; %d seeds are planned (--most-seeds)", (int)c->most);
+        snprintf(planned, sizeof planned, "; %d seeds are planned (--most-seeds)",
+                 (int)c->most);
     wrapped(out, columns, "Verdicts of this look have level %.4g%s%s.", t->level, because,
             planned);
 }
@@ -260,8 +261,9 @@ void mf_compare_print(const mf_compare_table *t, FILE *out, int columns)
                 "--seeds %d.",
                 MF_VERDICT_SEEDS, MF_SEEDS_DEFAULT);
     else if (t->compared > 0)
-        wrapped(out, columns,
-                "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
-                "difference seen; %d show one of %.1f standard deviations.",
-                (int)t->of->spec->seeds, t->detectable);
+        wrapped(
+            out, columns,
+            "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
+            "difference seen; %d show one of %.1f standard deviations.",
+            (int)t->of->spec->seeds, t->detectable);
 }

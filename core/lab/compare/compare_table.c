@@ -1,5 +1,5 @@
-/* The table of a comparison as JSON, for scripts and the report. compare_print.c has it as text, of
- * the same rows. */
+/* The table of a comparison as JSON, for scripts and the report. compare_print.c prints the same
+ * rows as text. */
 #include <math.h>
 #include <string.h>
 

@@ -105,8 +105,8 @@ typedef struct mf_plan_choice {
 int mf_plan_describe(mf_session *s, mf_plan_model *ret);
 /* Makes all layouts that use all ranks of the cluster, and the largest one of data alone, with
  * the fastest of those that fit first. meter: a step on one rank of the cluster, which is then
- * the time of moefw's layout of one rank; NULL: it is not known. The caller frees *ret with mf_free. MF_ECONFIG: moefw
- * runs none of them; MF_ENOMEM. */
+ * the time of moefw's layout of one rank; NULL: it is not known. The caller frees *ret with
+ * mf_free. MF_ECONFIG: moefw runs none of them; MF_ENOMEM. */
 int mf_plan_layouts(mf_session *s, const mf_cost *cost, const mf_plan_model *m,
                     const mf_plan_cluster *c, const mf_meter *meter, mf_plan_choice **ret,
                     int *ret_n);

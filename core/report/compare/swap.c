@@ -207,8 +207,7 @@ static void page(const swap_page *s, const char *from, const char *command)
     mf_html_code(p->d, command);
     mf_html_paragraph(p->d, mf_report_strf(p, "The new run is %s.", s->r->run));
     mf_html_section_end(p->d);
-    mf_html_end(p->d,
-                "moefw " MOEFW_VERSION ". One file, nothing loaded from elsewhere.");
+    mf_html_end(p->d, "moefw " MOEFW_VERSION ". One file, nothing loaded from elsewhere.");
 }
 
 int mf_report_swap(const mf_swap_report *r, const char *from, const char *command,

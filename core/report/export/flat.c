@@ -99,9 +99,9 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {
-        "batches", "final",        "gap_loss",   "gap_accuracy",
-        "floor",   "regularizers", "reassigned", "moe",      "ppl_batch_mean",
-        "heads",   "tasks",        "efficiency", "dropped_per_token"};
+        "batches",          "final", "gap_loss",       "gap_accuracy", "floor", "regularizers",
+        "reassigned",       "moe",   "ppl_batch_mean", "heads",        "tasks", "efficiency",
+        "dropped_per_token"};
     const size_t n = like ? sizeof keys / sizeof *keys : f->apart ? 2 : 0;
     for (size_t i = 0; i < n; i++)
         if (strcmp(keys[i], key) == 0) return true;

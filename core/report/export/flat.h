@@ -27,10 +27,10 @@ typedef struct mf_flat_line {
 } mf_flat_line;
 
 typedef struct mf_flat {
-    /* set before the first run is added: a final validation has a line of the split `final`, and
-     * one of `val` with the numbers that compare with the validations before it */
+    /* set before the first run is added: a final validation has a line of the split `final`,
+     * and one of `val` with the numbers that compare with the validations before it */
     bool apart;
-    bool like; /* while a line of `val` is made of such a record */
+    bool like;        /* while a line of `val` is made of such a record */
     mf_strings names; /* in order of first appearance */
     mf_flat_line *lines;
     mf_flat_value *values;

@@ -111,9 +111,9 @@ static void mark_ends(const mf_report *p, int i, double x, mf_pick pick, mf_curv
         if (s) s->colour = one ? 3 : i + 1;
     }
     if (last.n == 0) return;
-    const char *over = batches > 0 ? mf_report_strf(p, "at the end, %lld batches",
-                                                    (long long)batches)
-                                   : "at the end, more batches";
+    const char *over = batches > 0
+                           ? mf_report_strf(p, "at the end, %lld batches", (long long)batches)
+                           : "at the end, more batches";
     mf_series *s = mf_curves_add(c, one ? over : NULL, last);
     if (s) s->colour = one ? 4 : i + 1;
     if (s) s->run = i + 1;

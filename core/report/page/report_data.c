@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRACK_MOST 80 /* points of a smoothed track; a figure cannot show more */
-#define TEXT_MAX (4u << 20) /* largest config.ini or manifest.json, in bytes */
+#define TRACK_MOST 80         /* points of a smoothed track; a figure cannot show more */
+#define TEXT_MAX   (4u << 20) /* largest config.ini or manifest.json, in bytes */
 
 static void note(mf_report_run *r, const char *what)
 {

@@ -44,8 +44,8 @@ const char *mf_report_config(const mf_report_run *r, const char *section, const 
 bool mf_report_has_experts(const mf_report_run *r, int layer);
 const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent);
 double mf_report_manifest_number(const mf_report_run *r, const char *key); /* NaN: absent */
-/* The name of the router's or the expert's plugin (kind), also where the configuration has its
- * file. */
+/* The name of the router's or the expert's plugin (kind), also where the configuration names
+ * the plugin's file. */
 const char *mf_report_plugin(const mf_report_run *r, const char *kind, const char *absent);
 /* The last record of a split; NULL if there is none. */
 const mf_metrics_record *mf_report_last(const mf_report_run *r, const char *split);
@@ -64,8 +64,8 @@ typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
 mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
                          const void *arg);
 /* The last validation as one point, if it is no point of that track: over all of its batches,
- * *ret_batches, 0: not known. And the best validation, a point of the track. Both may be
- * empty. */
+ * *ret_batches, 0: not known. And the best validation, a point of the track. Both may have
+ * no point. */
 mf_track mf_report_final(const mf_report_run *r, mf_pick pick, const void *arg,
                          int64_t *ret_batches);
 mf_track mf_report_best(const mf_report_run *r, mf_pick pick, const void *arg);

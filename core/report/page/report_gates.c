@@ -54,10 +54,12 @@ static double even_gate(const mf_sample *s, const mf_sample_layer *l)
 static mf_heat coloured(const mf_sample *s, const mf_sample_layer *l)
 {
     if (!has_gates(l)) return (mf_heat){.even = 1.0 / l->experts, .scale_label = "probability"};
-    return (mf_heat){.lo = 0, .hi = 2 * even_gate(s, l), .diverging = true, .scale_label = "gate"};
+    return (mf_heat){
+        .lo = 0, .hi = 2 * even_gate(s, l), .diverging = true, .scale_label = "gate"};
 }
 
-static const char *gate_caption(const mf_report *p, const mf_sample *s, const mf_sample_layer *l)
+static const char *gate_caption(const mf_report *p, const mf_sample *s,
+                                const mf_sample_layer *l)
 {
     if (!has_gates(l)) return NULL;
     return mf_report_strf(p, "Empty: not chosen. Pale is the even gate of %d experts, %.3g.",

@@ -38,9 +38,9 @@ const char *mf_report_count(const mf_report *p, double n);
 
 /* For one run or several. */
 void mf_report_differences(const mf_report *p); /* of configurations; for several runs */
-void mf_report_learning(const mf_report *p); /* loss, scores, learning rate, speed, memory */
-void mf_report_balance(const mf_report *p);  /* entropies, load CV, drop rate, NMI, ... */
-void mf_report_skew(const mf_report *p);     /* correlation of expert balance with quality */
+void mf_report_learning(const mf_report *p);    /* loss, scores, learning rate, speed, memory */
+void mf_report_balance(const mf_report *p);     /* entropies, load CV, drop rate, NMI, ... */
+void mf_report_skew(const mf_report *p);        /* correlation of expert balance with quality */
 /* For one run only. */
 void mf_report_modules(const mf_report *p,
                        const mf_report_run *r); /* parameters, loaded and active */

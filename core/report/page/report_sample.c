@@ -243,8 +243,7 @@ static void token_bars(const mf_report *p, const mf_sample *s, const mf_sample_l
                                  .groups = mf_report_numbers(p, l->experts),
                                  .series = names,
                                  .values = v});
-    mf_html_figure_end(
-        p->d, "A colour is a token: its place in the text, and what it is.");
+    mf_html_figure_end(p->d, "A colour is a token: its place in the text, and what it is.");
 }
 
 void mf_report_routing(const mf_report *p, const mf_report_run *r)
@@ -261,9 +260,9 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r)
             s->n_tokens < MAX_TOKENS ? s->n_tokens : MAX_TOKENS, (long long)s->step));
     mf_html_figures(p->d);
     for (int i = 0; i < s->n_layers; i++)
-        mf_report_router_heat(p, r, i,
-                              mf_report_strf(p, "Layer %d: probability of each expert",
-                                             s->layers[i].layer));
+        mf_report_router_heat(
+            p, r, i,
+            mf_report_strf(p, "Layer %d: probability of each expert", s->layers[i].layer));
     mf_report_gate_table(p, s, 0);
     mf_html_figures_end(p->d);
     mf_report_run *runs[MAX_SERIES];

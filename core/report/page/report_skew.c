@@ -97,14 +97,13 @@ void mf_report_skew(const mf_report *p)
             mf_html_table(p->d, align, head);
         }
         begun = true;
-        const char *const cells[] = {
-            r->name,
-            quality_name(val),
-            mf_report_strf(p, "n = %d", l2.n > cv.n ? l2.n : cv.n),
-            mf_report_num(p, 3, l2.r),
-            mf_report_num(p, 3, l2.r_change),
-            mf_report_num(p, 3, cv.r),
-            mf_report_num(p, 3, cv.r_change)};
+        const char *const cells[] = {r->name,
+                                     quality_name(val),
+                                     mf_report_strf(p, "n = %d", l2.n > cv.n ? l2.n : cv.n),
+                                     mf_report_num(p, 3, l2.r),
+                                     mf_report_num(p, 3, l2.r_change),
+                                     mf_report_num(p, 3, cv.r),
+                                     mf_report_num(p, 3, cv.r_change)};
         mf_html_row(p->d, align, cells);
     }
     if (begun) mf_html_table_end(p->d);

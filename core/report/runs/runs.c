@@ -369,9 +369,9 @@ bool mf_listed_runs_is_best(const mf_listed_runs *list, int i, const char *key)
 /* ---- choice and order ---- */
 
 /* What most runs have beside the keys of their configuration. */
-static const char *const usual[] = {"run",    "router", "step", "val_loss", "bits_per_byte",
-                                    "params", "tokens", "seed", "finished",
-                                    "data", "tokenizer", "best_step"};
+static const char *const usual[] = {"run",           "router", "step",      "val_loss",
+                                    "bits_per_byte", "params", "tokens",    "seed",
+                                    "finished",      "data",   "tokenizer", "best_step"};
 enum { USUAL = sizeof usual / sizeof *usual };
 
 /* "train.lr" for "lr", if the first configuration has such a key; else NULL. */

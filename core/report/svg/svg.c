@@ -197,8 +197,9 @@ static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
     return true;
 }
 
-/* Places the label of mark m at the first of four corners, or farther up or down, where no other
- * point is as near; if there is no such place, where it is free, with a line to its point. */
+/* Places the label of mark m at the first of four corners, or farther up or down, where no
+ * other point is as near; if there is no such place, where it is free, with a line to its
+ * point, which says whose it is. */
 static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};

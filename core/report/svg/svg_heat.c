@@ -88,7 +88,8 @@ static void put_band(heat *t)
     const mf_heat *h = t->h;
     const int n = groups_shown(h, items);
     if (n == 0) return;
-    mf_svg_legend(t->d, t->box.left, t->label_above ? 2 + MF_LINE : 2, t->box.right - t->box.left, n, items);
+    mf_svg_legend(t->d, t->box.left, t->label_above ? 2 + MF_LINE : 2,
+                  t->box.right - t->box.left, n, items);
     for (int c = 0; c < h->columns;) {
         const int group = h->column_groups[c];
         int run = 1;

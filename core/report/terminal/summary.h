@@ -14,11 +14,11 @@ typedef struct mf_summary {
     bool generates;     /* the model can continue text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
-    const char *device; /* use of the device in words; NULL: CPU */
-    double val_loss, floor;         /* nats per `unit`, if there is one; NaN: not known */
-    double bits_per_byte;           /* the validation loss again; NaN: not known */
-    const char *tokenizer;          /* in words, where `unit` is its token; or NULL */
-    int64_t batches;                /* of that validation; 0: not known */
+    const char *device;     /* use of the device in words; NULL: CPU */
+    double val_loss, floor; /* nats per `unit`, if there is one; NaN: not known */
+    double bits_per_byte;   /* the validation loss again; NaN: not known */
+    const char *tokenizer;  /* in words, where `unit` is its token; or NULL */
+    int64_t batches;        /* of that validation; 0: not known */
     /* the best validation among those over best_batches batches; best_step < 0: not known;
      * best_batches 0: their number is not known */
     int64_t best_step, best_batches;

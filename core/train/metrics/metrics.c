@@ -40,8 +40,7 @@ bool mf_metrics_compares(int n, const mf_metrics_record *records, int i)
         if (is_val(&records[k])) other = &records[k];
     if (!other) return true;
     if (r->batches > 0 && other->batches > 0)
-        return r->batches ==
-               (other->curve.batches > 0 ? other->curve.batches : other->batches);
+        return r->batches == (other->curve.batches > 0 ? other->curve.batches : other->batches);
     return r->tokens == other->tokens;
 }
 

@@ -46,8 +46,9 @@ typedef struct mf_task_score {
 /* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
  * reason}]. A step with a change must have a record, even if log_every does not select it. */
 
-/* An evaluation over more batches than those by train.eval_every, as the one at the end is, also
- * measures the batches that they take: numbers that compare with theirs, "curve_loss", ... */
+/* An evaluation over more batches than those by train.eval_every, as the one at the end is,
+ * also measures the batches that they take: numbers that compare with theirs, "curve_loss",
+ * "curve_task_loss" and so on. */
 typedef struct mf_metrics_curve {
     int64_t batches, tokens; /* batches 0: not measured, not written */
     double loss, task_loss, ppl, bits_per_byte, accuracy, macro_f1, mse, pearson, spearman;

@@ -74,7 +74,8 @@ END
         echo "$1, $scheme:" && cat said.txt
         [ "$(grep -c 'done$' said.txt)" -eq 2 ]
         [ "$(grep -vcE '^((390|1280) )?done$|^$' said.txt)" -eq 0 ]
-        grep -q '^390 ' said.txt && grep -q '^1280 ' said.txt
+        grep -q '^390 ' said.txt
+        grep -q '^1280 ' said.txt
         # the page itself, with its policy
         browser $scheme --dump-dom "file://$PWD/$1" >/dev/null 2>log.txt
         ! grep -E 'CONSOLE|Refused|Uncaught' log.txt || false
