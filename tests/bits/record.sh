@@ -19,8 +19,10 @@
 #     model names      names, types and shapes of these tensors, in the order of the file
 #     state GROUP      tensors of state.safetensors whose names begin with GROUP and a slash, without
 #                      real/wall_s, the time that the run took; a file without them has no such line
-#     metrics          metrics.jsonl without the fields tokens_per_s and wall_s, and without floor, which is
-#                      computed from the data alone
+#     metrics          metrics.jsonl without the fields tokens_per_s and wall_s, without floor, which is
+#                      computed from the data alone, and without what 0.3 added: which batches a validation
+#                      took, and its numbers of the first ones; dropped_per_token has its name of before, and
+#                      lines of compare lack name and lacks
 # Some runs have lines of generate (the bytes of the text, in hexadecimal digits), eval and compare as
 # well, without times.
 #
@@ -132,7 +134,8 @@ traced() {
 
 # timeless: JSON without what depends on the machine or on the data alone
 timeless() {
-    sed -E -e 's/"(tokens_per_s|wall_s|floor)":[^,}]*,//g' -e 's/,"(tokens_per_s|wall_s|floor)":[^,}]*//g'
+    sed -E -e 's/"(tokens_per_s|wall_s|floor)":[^,}]*,//g' -e 's/,"(tokens_per_s|wall_s|floor)":[^,}]*//g' \
+        -e 's/,"(batches|final|curve_[a-z0-9_]*)":[^,}]*//g' -e 's/"dropped_per_token":/"drop_rate":/; s/"name":"[^"]*",//g; s/"lacks":0,//'
 }
 
 hashed() {

@@ -107,8 +107,8 @@ static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const ch
     return false;
 }
 
-/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into
- * buf. */
+/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into the
+ * memory of buf. */
 static int choose_columns(const mf_cli *cli, const mf_listed_runs *list,
                           const char *key[SHOWN_MAX], int *ret_n, char *buf)
 {
