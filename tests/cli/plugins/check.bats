@@ -53,7 +53,7 @@ leaking() {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [ -z "$stderr" ]
-    [ "${#lines[@]}" -eq 21 ]
+    [ "${#lines[@]}" -eq 28 ]
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -95,7 +95,7 @@ TXT
     [ "$(grep '^FAIL' <<<"$output" | awk '{ print $2 }' | tr '\n' ' ')" = "shapes decoding " ] # both build for one token
     only rule_option options "killed by SIGSEGV in init"
     broken rule_op options "killed by SIGSEGV in an op while the graph runs"
-    [ "$(wc -l <<<"$output")" -eq 21 ]
+    [ "$(wc -l <<<"$output")" -eq 28 ]
 }
 
 @test "other tokens, padding, zeros, an expert that does not exist" {
