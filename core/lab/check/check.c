@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/text/ini.h"
 #include "lab/check/checks.h"
 #include "plugin/load/allow.h"
