@@ -134,7 +134,7 @@ void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_
     mf_harness_spec *s = &ret->spec;
     draw_sizes(draw, largest, s);
     s->layers = mf_check_number(draw, LAYERS, 1, MF_HARNESS_LAYERS);
-    s->shaken = 1 + draw % 5;
+    s->shaken = draw % 2 == 1 ? 0 : 1 + draw % 5; /* drawn options keep their start values */
     if (mf_check_number(draw, LENGTHS, 0, 2) == 0) s->lengths = mf_check_seed() + 1;
     if (mf_check_number(draw, CAPACITY, 0, 3) == 0)
         s->capacity = 0.25 * mf_check_number(draw, CAPACITY + 30, 2, 8);

@@ -77,7 +77,7 @@ static int compare(const mf_harness_spec *given, const turn *t, bool *ret_new, b
     spec.option = t->o->name;
     spec.value = t->text;
     if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
-    for (int i = 0; i < mf_store_count(a ? a->store : NULL) && rc == MF_OK && b; i++) {
+    for (int i = 0; rc == MF_OK && i < mf_store_count(b->store); i++) {
         mf_param *p = mf_store_at(b->store, i); /* starts may depend on the option */
         const mf_param *q = mf_store_find(a->store, p->name);
         if (q && q->count == p->count)
