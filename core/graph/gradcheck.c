@@ -342,8 +342,8 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
 }
 
 /* Whether no two steps of neighbouring sizes find the same slope: then there are kinks on both
- * sides of the spot, closer than the steps, and nobody knows its slope. A wrong gradient does not
- * change what differences find. */
+ * sides of the spot, closer than the steps, and nobody knows its slope. A wrong gradient does
+ * not change what differences find. */
 static bool no_slope(const verdict *all, int n)
 {
     for (int i = 0; i + 1 < n; i++) {

@@ -1,6 +1,6 @@
-/* drawn_router.c: a correct router with an op and options of its own, for defects (400 to 499 of
- * list.tsv) that show only at certain sizes, values or numbers of calls, or beside other
- * layers. */
+/* drawn_router.c: a correct router with an op and options of its own, for defects (400 to
+ * 499 of list.tsv) that show only at certain sizes, values or numbers of calls, or beside
+ * other layers. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 

@@ -70,8 +70,8 @@ static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CH
         INSTANCES, kept);
 }
 
-/* After some warm-up steps, hundreds of further steps must allocate nothing, and freed instances
- * must release all memory. */
+/* After some warm-up steps, hundreds of further steps must allocate nothing, and freed
+ * instances must release all memory. */
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 30, STEPS = 300 };

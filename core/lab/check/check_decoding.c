@@ -164,9 +164,9 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     return why ? MF_CHECK_SKIP : v;
 }
 
-/* In evaluation, decoding by one and by several tokens gives the same routing and outputs, up to
- * rounding, as one run on the whole sequence: with the defaults in a short and in a long text,
- * and with each value of each boolean or enumerated option. */
+/* In evaluation, decoding by one and by several tokens gives the same routing and outputs, up
+ * to rounding, as one run on the whole sequence: with the defaults in a short and in a long
+ * text, and with each value of each boolean or enumerated option. */
 mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;

@@ -267,8 +267,8 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, int *decli
     return MF_CHECK_PASS;
 }
 
-/* Drawn models, and small ones with combinations of options, give sound records in evaluation and
- * in two steps of training, or are declined. */
+/* Drawn models, and small ones with combinations of options, give sound records in evaluation
+ * and in two steps of training, or are declined. */
 mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { QUICK = 24, THOROUGH = 150, SMALL = 12, FIRST_SMALL = 1001 };

@@ -1,5 +1,5 @@
-/* Long runs: what a plugin does in its hundredth call is what it did in the first, a run changes
- * nothing but its results, and a plugin writes only what is its own. */
+/* Long runs: what a plugin does in its hundredth call is what it did in the first, a run
+ * changes nothing but its results, and a plugin writes only what is its own. */
 #include <stdio.h>
 #include <string.h>
 

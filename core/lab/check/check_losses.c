@@ -1,5 +1,5 @@
-/* Losses of routers and regularizers: the same in evaluation as in training, and means over real
- * tokens, so that they depend neither on the number of sequences nor on the padding. */
+/* Losses of routers and regularizers: the same in evaluation as in training, and means over
+ * real tokens, so that they depend neither on the number of sequences nor on the padding. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

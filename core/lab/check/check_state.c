@@ -172,9 +172,9 @@ static int reach(const mf_harness_spec *spec, reached *all)
     return rc;
 }
 
-/* A gradient must reach every parameter in one of some draws, with few or with many experts. A
- * parameter without a gradient never learns, but costs memory and looks like part of the
- * model. */
+/* A gradient must reach every parameter in one of some draws, with few or with many
+ * experts. A parameter without a gradient never learns, but costs memory and looks like
+ * part of the model. */
 mf_verdict mf_check_parameters(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const int32_t experts[] = {4, 4, 4, 4, 8, 13, 32, 2, 64};

@@ -78,7 +78,8 @@ typedef struct mf_check_model {
     const char *drawn[MF_CHECK_OPTIONS + 1];
     char text[MF_CHECK_DETAIL / 2]; /* what was drawn, in words */
 } mf_check_model;
-/* Draws sizes, lengths of sequences, options and the plugins beside it. largest: of the tokens. */
+/* Draws sizes, lengths of sequences, options and the plugins beside it. largest: of the
+ * tokens. */
 void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_model *ret);
 
 /* Whether a run left a sound record: a token chooses no expert twice, gates are numbers of at
