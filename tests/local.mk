@@ -322,6 +322,9 @@ FAULTS += tests/faults/tree.h
 # Files that tests read.
 FIXTURES =
 FIXTURES += tests/lib/backward_clock.c
+FIXTURES += tests/defects/drawn_other.c
+FIXTURES += tests/defects/drawn_router.c
+FIXTURES += tests/defects/fine.c
 FIXTURES += tests/defects/list.tsv
 FIXTURES += tests/defects/other.c
 FIXTURES += tests/defects/router.c

@@ -41,15 +41,21 @@ static const char *required(const mf_option *o, char *out, size_t size)
     return out;
 }
 
-/* The value that a person has chosen for an option; NULL: none. */
-static const char *given(const mf_harness_spec *s, const char *option)
+/* The last value of an option in a list of "option=value"; NULL: none. */
+static const char *in_list(const char *const *list, const char *option)
 {
     const size_t n = strlen(option);
     const char *value = NULL;
-    for (int i = 0; s->given && s->given[i]; i++)
-        if (strncmp(s->given[i], option, n) == 0 && s->given[i][n] == '=')
-            value = s->given[i] + n + 1;
+    for (int i = 0; list && list[i]; i++)
+        if (strncmp(list[i], option, n) == 0 && list[i][n] == '=') value = list[i] + n + 1;
     return value;
+}
+
+/* The value that a person has chosen for an option, or else the drawn one; NULL: none. */
+static const char *given(const mf_harness_spec *s, const char *option)
+{
+    const char *value = in_list(s->given, option);
+    return value ? value : in_list(s->drawn, option);
 }
 
 /* Writes the section of the plugin under check: required options, those that a person has
@@ -73,22 +79,27 @@ static int write_section(mf_harness *harness)
     return MF_OK;
 }
 
+static int32_t labels_of(const mf_harness_spec *s)
+{
+    return s->unlabelled ? 0 : MF_HARNESS_LABELS;
+}
+
 static mf_dims dims_of(const mf_harness *harness, int32_t layer)
 {
     const mf_harness_spec *s = &harness->spec;
     return (mf_dims){.size = sizeof(mf_dims),
                      .layer = layer,
-                     .n_layers = s->layers,
+                     .n_layers = s->of_layers > 0 ? s->of_layers : s->layers,
                      .dim = s->dim,
                      .experts = s->experts,
                      .top_k = s->top_k,
                      .heads = MF_HARNESS_HEADS,
                      .kv_heads = MF_HARNESS_HEADS,
                      .vocab = MF_HARNESS_VOCAB,
-                     .seq = s->seq,
-                     .causal = 1,
-                     .moe_layers = s->layers,
-                     .labels = MF_HARNESS_LABELS,
+                     .seq = s->longest > 0 ? s->longest : s->seq,
+                     .causal = !s->any_order,
+                     .moe_layers = s->of_layers > 0 ? s->of_layers : s->layers,
+                     .labels = labels_of(s),
                      .train_steps = 1000};
 }
 
@@ -146,8 +157,9 @@ static int make_instances(mf_harness *harness)
         mf_moe_layer *layer = &harness->layer[l];
         layer->layer = l;
         snprintf(path, sizeof path, "layers.%d.router", (int)l);
-        rc = place(harness, p->kind == MF_ROUTER ? p : mf_stub_router(), path, l,
-                   &layer->router);
+        const mf_loaded *beside =
+            harness->spec.router ? harness->spec.router : mf_stub_router();
+        rc = place(harness, p->kind == MF_ROUTER ? p : beside, path, l, &layer->router);
         snprintf(path, sizeof path, "layers.%d.expert", (int)l);
         if (rc == MF_OK)
             rc = place(harness, p->kind == MF_EXPERT ? p : mf_stub_expert(), path, l,
@@ -158,7 +170,7 @@ static int make_instances(mf_harness *harness)
                                   (mf_init){0}, true, &layer->select_bias);
         if (rc == MF_OK)
             rc = mf_moe_tally_new(l, harness->spec.experts, harness->spec.top_k,
-                                  MF_HARNESS_LABELS, &harness->tally[l]);
+                                  labels_of(&harness->spec), &harness->tally[l]);
     }
     for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK && p->kind == MF_ADAPTER; l++) {
         const mf_dims dims = dims_of(harness, l);
@@ -172,6 +184,16 @@ static int make_instances(mf_harness *harness)
     if (rc == MF_OK && p->kind == MF_CONTROLLER)
         rc = place(harness, p, "controller.check", -1, &harness->controller);
     return rc;
+}
+
+void mf_harness_live_name(const mf_loaded *plugin, const char *option, char *out, size_t size)
+{
+    static const char *const path[] = {[MF_ROUTER] = "router",
+                                       [MF_EXPERT] = "expert",
+                                       [MF_REGULARIZER] = "regularizer.check",
+                                       [MF_CONTROLLER] = "controller.check",
+                                       [MF_ADAPTER] = "adapter.check"};
+    snprintf(out, size, "%s.%s", path[plugin->kind], option);
 }
 
 const char *mf_harness_path(const mf_harness *harness)
@@ -201,8 +223,8 @@ static void make_inputs(mf_harness *harness)
                                 .dim = s->dim,
                                 .experts = s->experts,
                                 .top_k = s->top_k,
-                                .labels = MF_HARNESS_LABELS};
-    harness->in = mf_lab_inputs(&layer, harness->g, s->masked);
+                                .labels = labels_of(s)};
+    harness->in = mf_lab_inputs(&layer, harness->g, s->masked || s->lengths != 0);
     harness->x = harness->in.x;
     harness->weights = mf_graph_input(harness->g, "weights", MF_F32,
                                       mf_shape2((int64_t)s->batch * s->seq, s->dim));
@@ -261,10 +283,13 @@ static int build(mf_harness *harness)
     make_inputs(harness);
     int rc = make_history(harness);
     if (rc != MF_OK) return rc;
-    harness->config =
-        (mf_moe_config){.experts = s->experts, .top_k = s->top_k, .gate_scale = 1};
+    harness->config = (mf_moe_config){.experts = s->experts,
+                                      .top_k = s->top_k,
+                                      .capacity_factor = s->capacity,
+                                      .gate_scale = 1};
     const mf_moe_settings settings = {.config = &harness->config,
-                                      .labels = MF_HARNESS_LABELS,
+                                      .capacity_factor = &harness->config.capacity_factor,
+                                      .labels = labels_of(s),
                                       .keep = true,
                                       .history = s->places > 0 ? &harness->history : NULL};
     mf_tensor *x = harness->x;
@@ -274,6 +299,7 @@ static int build(mf_harness *harness)
         in.previous = l > 0 ? routed(&harness->out[l - 1]) : NULL;
         if (s->plugin->kind == MF_ADAPTER) {
             x = mf_harness_block(harness, l, x, &settings);
+            mf_graph_keep(harness->between[l] = x);
             continue;
         }
         mf_graph_push(harness->g, "layers.%d", (int)l);
@@ -281,6 +307,7 @@ static int build(mf_harness *harness)
         mf_graph_pop(harness->g);
         if (rc != MF_OK) return rc;
         x = mf_add(harness->g, x, harness->out[l].y);
+        mf_graph_keep(harness->between[l] = x);
     }
     harness->y = x;
     mf_graph_keep(harness->y);
@@ -312,7 +339,11 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
         const uint64_t id = mf_rng_below(seed, 3, 0, (uint64_t)t, MF_HARNESS_VOCAB);
         if (ids) ids[t] = (int32_t)id;
         if (labels) labels[t] = (int32_t)(id % MF_HARNESS_LABELS);
-        if (mask) mask[t] = at < s->seq - s->seq / 3 ? 1.0f : 0.0f;
+        int32_t length = s->seq - s->seq / 3;
+        if (s->lengths != 0)
+            length = (int32_t)mf_rng_below(s->lengths, 5, 0, (uint64_t)(t / s->seq),
+                                           (uint64_t)s->seq + 1);
+        if (mask) mask[t] = at < length ? 1.0f : 0.0f;
     }
 }
 
@@ -421,16 +452,43 @@ static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
                      .layers = stats};
 }
 
+/* Replaces what was measured by other numbers that could have been. */
+static void make_odd(mf_harness *harness, mf_layer_stats *stats)
+{
+    const int64_t n = harness->spec.experts * MF_MOE_SHARES;
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        float *shares = harness->shares + n * l;
+        for (int64_t i = 0; i < n / 2; i++) {
+            const float t = shares[i];
+            shares[i] = 0.5f * shares[n - 1 - i] + 0.03125f;
+            shares[n - 1 - i] = 0.5f * t + 0.0625f;
+        }
+        mf_layer_stats *s = &stats[l];
+        s->entropy = 0.5 + s->entropy / 2;
+        s->load_entropy = 0.25 + s->load_entropy / 2;
+        s->top_prob = 0.5 + s->top_prob / 4;
+        s->load_cv = 1 + s->load_cv;
+        s->drop_rate = 0.25;
+        s->nmi = 0.5;
+        s->empty = 1;
+        s->rows_per_token += 0.5;
+        s->gate_entropy = 0.75;
+        s->max_prob = 0.9;
+    }
+}
+
 int mf_harness_after(mf_harness *harness)
 {
     mf_layer_stats stats[MF_HARNESS_LAYERS];
     mf_harness_heads heads;
     int rc = MF_OK;
     mf_step step = measurements(harness, stats);
+    if (harness->odd_stats) make_odd(harness, stats);
     if (harness->controller) {
         mf_harness_heads_measure(harness, &heads);
         step.heads = heads.stats;
         step.n_head_layers = harness->spec.layers;
+        if (harness->odd_stats) mf_harness_heads_turn(harness, &heads);
     }
     if (harness->controller) rc = mf_instance_on_step(harness->controller, &step);
     if (harness->regularizer) rc = mf_instance_after_step(harness->regularizer, &step);

@@ -20,9 +20,17 @@ typedef struct mf_harness_spec {
     const mf_loaded *plugin;
     int32_t layers; /* 1 .. MF_HARNESS_LAYERS */
     int32_t batch, seq, dim, experts, top_k;
-    bool masked;    /* with a mask; the last third of each sequence is padding */
-    bool training;  /* the graph of a training step */
-    bool gradients; /* with the gradients of the loss */
+    bool masked; /* with a mask; the last third of each sequence is padding */
+    /* not 0: with a mask of other lengths, drawn by this seed, from 0 to seq */
+    uint64_t lengths;
+    bool unlabelled;         /* the corpus has no labels */
+    bool any_order;          /* the model is no decoder: mf_dims.causal = 0 */
+    int32_t of_layers;       /* layers that plugins are told; 0: as many as there are */
+    int32_t longest;         /* the longest sequence that plugins are told; 0: seq */
+    double capacity;         /* factor of the capacity of experts; 0: none */
+    const mf_loaded *router; /* beside a plugin of another kind; NULL: the stub */
+    bool training;           /* the graph of a training step */
+    bool gradients;          /* with the gradients of the loss */
     /* the graph is not finished: the gradient check adds gradients to it. Not
      * with `gradients` */
     bool open;
@@ -34,9 +42,10 @@ typedef struct mf_harness_spec {
     const char *option, *value; /* one option with another value than its default; NULL: none */
     /* values of options that a person has chosen, NULL-terminated: "scale=2"; NULL: none */
     const char *const *given;
-    const char *at; /* adapters: the points of the section; NULL: the default */
-    bool one_head;  /* adapters: head 0 of the block is inactive */
-    bool unadapted; /* adapters: there is an instance, but it is not applied */
+    const char *const *drawn; /* the same, of options that nobody has chosen */
+    const char *at;           /* adapters: the points of the section; NULL: the default */
+    bool one_head;            /* adapters: head 0 of the block is inactive */
+    bool unadapted;           /* adapters: there is an instance, but it is not applied */
     /* not 0: the graph is a decoding step of seq tokens with a cache of this many places in
      * each sequence, from which routers read earlier tokens (model/history.h) */
     int32_t places;
@@ -63,11 +72,13 @@ typedef struct mf_harness {
     mf_tensor *x, *weights; /* x: the same as in.x */
     mf_history history;     /* of spec.places; pos and len are inputs of the graph */
     mf_moe_out out[MF_HARNESS_LAYERS];
-    mf_tensor *y, *loss; /* kept after the run */
-    mf_tensor *penalty;  /* of the regularizer, kept after the run; or NULL */
+    mf_tensor *y, *loss;                   /* kept after the run */
+    mf_tensor *between[MF_HARNESS_LAYERS]; /* x after each layer, kept */
+    mf_tensor *penalty;                    /* of the regularizer, kept after the run; or NULL */
     mf_moe_tally *tally[MF_HARNESS_LAYERS];
     int64_t step;
-    float *shares; /* of the last step's statistics */
+    float *shares;  /* of the last step's statistics */
+    bool odd_stats; /* statistics of layers and heads are numbers that nobody has measured */
 } mf_harness;
 
 /* Artificial statistics of attention heads (harness_heads.c). */
@@ -83,6 +94,8 @@ typedef struct mf_harness_heads {
 int mf_harness_heads_declare(mf_harness *harness);
 /* Writes the statistics of the present step. They point into *out. */
 void mf_harness_heads_measure(const mf_harness *harness, mf_harness_heads *out);
+/* Replaces them by others of the same range. */
+void mf_harness_heads_turn(const mf_harness *harness, mf_harness_heads *out);
 /* Implements mf_host.head_importance. harness: mf_harness. */
 int mf_harness_heads_importance(void *harness, int32_t n, float *out, int32_t *ret_n);
 
@@ -94,6 +107,8 @@ mf_tensor *mf_harness_block(mf_harness *harness, int32_t layer, mf_tensor *x,
 /* Whether the adapter declares that it reads other tokens. */
 bool mf_harness_sees_sequences(const mf_harness *harness);
 
+/* The name of a live option of the plugin: "router.temperature". */
+void mf_harness_live_name(const mf_loaded *plugin, const char *option, char *out, size_t size);
 /* Prefix of the plugin's parameters in all layers, as a pattern: "layers.*.router", ... */
 const char *mf_harness_path(const mf_harness *harness);
 /* Builds a harness. Fails as the plugin or the graph does. Free with mf_harness_free. */

@@ -72,6 +72,17 @@ void mf_harness_heads_measure(const mf_harness *harness, mf_harness_heads *out)
     }
 }
 
+void mf_harness_heads_turn(const mf_harness *harness, mf_harness_heads *out)
+{
+    for (int32_t l = 0; l < harness->spec.layers; l++)
+        for (int h = 0; h < MF_HARNESS_HEADS; h++) {
+            const float on = out->active[l][h];
+            out->gate[l][h] = on * (1 - out->gate[l][h]);
+            out->entropy[l][h] = on * (4 - out->entropy[l][h]);
+            out->grad_norm[l][h] = on * (0.01f - out->grad_norm[l][h]);
+        }
+}
+
 int mf_harness_heads_importance(void *arg, int32_t n, float *out, int32_t *ret_n)
 {
     const mf_harness *harness = arg;

@@ -271,7 +271,7 @@ static int info(const mf_cli *cli)
 
 /* ---- check ---- */
 
-enum { CHECK_SECONDS = 600 };
+enum { CHECK_SECONDS = 600, CHECK_SEED = 1 };
 
 static void check_row(void *arg, const mf_check_row *row)
 {
@@ -306,6 +306,7 @@ static int check_json(const char *what, const mf_check_report *r)
         mf_jw_end(w);
     }
     mf_jw_end(w);
+    mf_jw_kv_int(w, "seed", r->seed);
     mf_jw_end(w);
     return mf_cli_print_json(w);
 }
@@ -339,6 +340,7 @@ static int check(const mf_cli *cli)
     static mf_check_report report;
     mf_check_request request = {.what = mf_cli_operand(cli, 0),
                                 .seconds = (int)mf_cli_int(cli, "seconds", CHECK_SECONDS),
+                                .seed = mf_cli_int(cli, "seed", CHECK_SEED),
                                 .thorough = mf_cli_flag(cli, "thorough")};
     mf_arena *arena = mf_arena_new();
     int rc = arena ? settings(cli, arena, &request) : MF_ENOMEM;
@@ -506,6 +508,13 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 86400,
      .help = "check: longest time for all checks (600); the first one that hangs ends them"},
+    {.name = "seed",
+     .of = "check",
+     .arg = "N",
+     .kind = MF_CLI_INT,
+     .lo = 0,
+     .hi = 2147483647,
+     .help = "check: of the sizes, values and options that are drawn (1)"},
     {.name = "thorough",
      .of = "check",
      .help = "check: more sizes, values and draws; takes some ten times as long"},

@@ -26,6 +26,42 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     return MF_HOST_SLOT->status(g);
 }
 
+/* Experts choose tokens: about half as many assignments as with k experts for each token, no
+ * multiple of the tokens; each names its token. */
+static int route_listed(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                        mf_routing *out)
+{
+    const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;
+    const int64_t half = T * in->top_k / (2 * E) + 1, C = half < T ? half : T;
+    (void)self;
+    mf_tensor *logits = mf_linear(g, in->x, MF_HOST_SLOT->use(ctx, g, "weight"), NULL);
+    out->logits = mf_div(g, logits, MF_HOST_SLOT->live(ctx, g, "temperature"));
+    out->prob = mf_softmax(g, out->logits);
+    mf_tensor *by_expert = mf_transpose(g, out->prob, 1, 0, 0, 0);
+    mf_tensor *token = mf_topk(g, by_expert, C);
+    mf_tensor *expert =
+        mf_broadcast(g, mf_reshape(g, mf_cast(g, mf_arange(g, E), MF_F32), mf_shape2(E, 1)),
+                     mf_shape2(E, C));
+    out->gate = mf_reshape(g, mf_take(g, by_expert, token), mf_shape1(E * C));
+    out->token = mf_reshape(g, token, mf_shape1(E * C));
+    out->expert = mf_reshape(g, mf_cast(g, expert, MF_I32), mf_shape1(E * C));
+    return MF_HOST_SLOT->status(g);
+}
+
+/* One expert more for each token than k, if there are so many, and no probabilities. */
+static int route_bare(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                      mf_routing *out)
+{
+    const int64_t T = (int64_t)in->batch * in->seq;
+    const int32_t k = in->top_k < in->experts ? in->top_k + 1 : in->top_k;
+    (void)self;
+    mf_tensor *logits = mf_linear(g, in->x, MF_HOST_SLOT->use(ctx, g, "weight"), NULL);
+    logits = mf_div(g, logits, MF_HOST_SLOT->live(ctx, g, "temperature"));
+    out->expert = mf_reshape(g, mf_topk(g, logits, k), mf_shape1(T * k));
+    out->own_top_k = k;
+    return MF_HOST_SLOT->status(g);
+}
+
 static int expert_init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
 {
     (void)self;
@@ -47,6 +83,9 @@ static const mf_option router_options[] = {
     MF_END_OPTIONS};
 static const mf_option expert_options[] = {MF_END_OPTIONS};
 static const mf_router router_table = {sizeof(mf_router), 0, router_init, NULL, route, NULL};
+static const mf_router listed_table = {
+    sizeof(mf_router), MF_ROUTER_NOT_CAUSAL, router_init, NULL, route_listed, NULL};
+static const mf_router bare_table = {sizeof(mf_router), 0, router_init, NULL, route_bare, NULL};
 static const mf_expert expert_table = {sizeof(mf_expert), 0, expert_init, NULL, forward, NULL};
 
 /* Every descriptor must name a slot for the host table. The stubs never read theirs:
@@ -63,6 +102,10 @@ static const mf_host *slot;
     }
 static const mf_plugin router_descriptor =
     DESCRIPTOR(MF_ROUTER, mf_router, "stub_router", router_options, router_conf, router_table);
+static const mf_plugin listed_descriptor =
+    DESCRIPTOR(MF_ROUTER, mf_router, "stub_listed", router_options, router_conf, listed_table);
+static const mf_plugin bare_descriptor =
+    DESCRIPTOR(MF_ROUTER, mf_router, "stub_bare", router_options, router_conf, bare_table);
 static const mf_plugin expert_descriptor =
     DESCRIPTOR(MF_EXPERT, mf_expert, "stub_expert", expert_options, char, expert_table);
 
@@ -81,6 +124,18 @@ const mf_loaded *mf_stub_router(void)
 {
     static mf_loaded loaded;
     return judged(&router_descriptor, &loaded);
+}
+
+const mf_loaded *mf_stub_router_listed(void)
+{
+    static mf_loaded loaded;
+    return judged(&listed_descriptor, &loaded);
+}
+
+const mf_loaded *mf_stub_router_bare(void)
+{
+    static mf_loaded loaded;
+    return judged(&bare_descriptor, &loaded);
 }
 
 const mf_loaded *mf_stub_expert(void)

@@ -11,25 +11,35 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread/parallel.h"
 #include "base/text/ini.h"
 #include "lab/check/checks.h"
 #include "plugin/load/allow.h"
 #include "plugin/load/child.h"
 #include "plugin/crash.h"
 
+extern char **environ;
+
 enum { SILENCE_SECONDS = 20, CPU_SECONDS = 7200, DEFAULT_EXPERTS = 4, DEFAULT_TOP_K = 2 };
 
 const mf_check mf_checks[] = {
     {"options", mf_check_options},
     {"shapes", mf_check_shapes},
+    {"determinism", mf_check_determinism},
+    {"drawn models", mf_check_drawn},
+    {"long runs", mf_check_long_runs},
     {"gradients", mf_check_gradients},
     {"ops alone", mf_check_ops},
     {"ops on a device", mf_check_device},
-    {"determinism", mf_check_determinism},
     {"batch split", mf_check_batch_split},
     {"causality", mf_check_causality},
     {"decoding", mf_check_decoding},
     {"padding", mf_check_padding},
+    {"losses", mf_check_losses},
+    {"records", mf_check_records},
+    {"labels", mf_check_labels},
+    {"statistics", mf_check_statistics},
+    {"live options", mf_check_live},
     {"inactive heads", mf_check_inactive},
     {"odd numbers", mf_check_odd_numbers},
     {"save and restore", mf_check_restore},
@@ -42,7 +52,7 @@ const mf_check mf_checks[] = {
     {NULL, NULL},
 };
 enum { CHECKS = sizeof mf_checks / sizeof *mf_checks - 1 };
-_Static_assert(CHECKS + 2 <= MF_CHECK_ROWS, "room for all, the descriptor and processes");
+_Static_assert(CHECKS + 4 <= MF_CHECK_ROWS, "room for all, descriptor, exit, processes");
 
 /* ---- shared by the checks ---- */
 
@@ -51,12 +61,18 @@ static struct {
     int32_t experts, top_k; /* 0: not chosen */
     const char *given[MF_CHECK_SETS + 1];
     int n;
-    bool thorough;
+    bool thorough, any_order, order; /* order: a person has said which */
+    uint64_t seed;
 } chosen;
 
 bool mf_check_thorough(void)
 {
     return chosen.thorough;
+}
+
+uint64_t mf_check_seed(void)
+{
+    return chosen.seed;
 }
 
 mf_harness_spec mf_check_spec(const mf_loaded *plugin)
@@ -67,6 +83,7 @@ mf_harness_spec mf_check_spec(const mf_loaded *plugin)
                             .batch = 2,
                             .seq = 6,
                             .dim = 16,
+                            .any_order = chosen.any_order,
                             .given = chosen.given};
     mf_check_sizes(&spec, DEFAULT_EXPERTS, DEFAULT_TOP_K);
     return spec;
@@ -116,6 +133,18 @@ bool mf_check_declined(int rc)
 
 /* ---- settings ---- */
 
+/* Reads model.causal=yes or no. MF_ENOTFOUND if the text sets another key. */
+static int take_causal(const char *text)
+{
+    static const char key[] = "model.causal=";
+    if (strncmp(text, key, sizeof key - 1) != 0) return MF_ENOTFOUND;
+    const char *value = text + sizeof key - 1;
+    chosen.any_order = strcmp(value, "no") == 0;
+    chosen.order = true;
+    if (chosen.any_order || strcmp(value, "yes") == 0) return MF_OK;
+    return mf_fail(MF_ECONFIG, "--set %s: expected model.causal=yes or no", text);
+}
+
 /* Reads KEY=NUMBER. MF_ENOTFOUND if the text sets another key, MF_ECONFIG if the number is not
  * in 1 .. 64. */
 static int take_size(const char *text, const char *key, int32_t *ret)
@@ -142,8 +171,8 @@ static int take_option(const mf_loaded *p, const char *text, mf_arena *arena)
                       equals - dot - 1 < (ptrdiff_t)sizeof key;
     if (!fits)
         return mf_fail(MF_EUSAGE,
-                       "--set %s: expected moe.top_k=N, moe.experts=N or an option of the "
-                       "plugin, %s%s.OPTION=VALUE",
+                       "--set %s: expected moe.top_k=N, moe.experts=N, model.causal=no or an "
+                       "option of the plugin, %s%s.OPTION=VALUE",
                        text, kind, p->kind == MF_ROUTER || p->kind == MF_EXPERT ? "" : ".NAME");
     snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
     const mf_option *o = mf_schema_find(&p->schema, key);
@@ -167,6 +196,7 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
     for (int i = 0; i < n && rc == MF_OK; i++) {
         rc = take_size(set[i], "moe.experts", &chosen.experts);
         if (rc == MF_ENOTFOUND) rc = take_size(set[i], "moe.top_k", &chosen.top_k);
+        if (rc == MF_ENOTFOUND) rc = take_causal(set[i]);
         if (rc == MF_ENOTFOUND) rc = take_option(p, set[i], arena);
     }
     if (rc == MF_OK && chosen.experts > 0 && chosen.top_k > chosen.experts)
@@ -179,6 +209,7 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  *
  * Lines of its report:
  *   begin INDEX
+ *   any order                  the plugin declines a decoder and takes another model
  *   at TEXT                    progress within a check; the parent ignores the text
  *   row INDEX VERDICT DETAIL
  *   refused REASON             instead of rows: the plugin or its settings, by this process
@@ -186,9 +217,52 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  *   died FUNCTION              from plugin/crash.h
  *   done                       the last line
  *
- * Its arguments: the plugin's file, the first check, "thorough" or "quick", settings. */
+ * Its arguments: the plugin's file, the first check, "thorough" or "quick", the seed,
+ * settings. */
 
-enum { DIGEST = -1, ALONE = CHECKS - 1, FIXED = 3 }; /* FIXED: arguments before the settings */
+/* OTHER: as DIGEST, in another environment. FIXED: arguments before the settings. */
+enum { OTHER = -2, DIGEST = -1, ALONE = CHECKS - 1, FIXED = 4 };
+
+/* Gives this process the environment of another user in another place. What the program itself
+ * and the libraries below it read stays. */
+static int change_environment(void)
+{
+    static const char *const kept[] = {"PATH=", "LD_",    "MOEFW_", "XDG_",  "OMP_",  "GOMP_",
+                                       "ASAN_", "UBSAN_", "TSAN_",  "LSAN_", "GCOV_", "QEMU_"};
+    static char *fresh[256] = {"HOME=/nonexistent/moefw/another",
+                               "USER=another",
+                               "LOGNAME=another",
+                               "TZ=Pacific/Apia",
+                               "LANG=C.UTF-8",
+                               "TMPDIR=/nonexistent",
+                               "HOSTNAME=another"};
+    int n = 7;
+    for (char **e = environ; *e && n < 255; e++)
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+            if (strncmp(*e, kept[i], strlen(kept[i])) == 0) {
+                fresh[n++] = *e;
+                break;
+            }
+    environ = fresh;
+    return MF_OK;
+}
+
+/* A plugin may only fit into a model that is no decoder. */
+static void find_order(const mf_loaded *plugin)
+{
+    if (chosen.order) return;
+    for (int i = 0; i < 2; i++) {
+        mf_harness *harness = NULL;
+        chosen.any_order = i == 1;
+        const mf_harness_spec spec = mf_check_spec(plugin);
+        const int rc = mf_harness_new(&spec, &harness);
+        mf_harness_free(harness);
+        if (rc == MF_ECONFIG) continue;
+        if (chosen.any_order) mf_child_say("any order");
+        return;
+    }
+    chosen.any_order = false;
+}
 
 static int say_digest(const mf_loaded *plugin)
 {
@@ -202,12 +276,15 @@ int mf_check_main(int argc, char **argv)
 {
     static char detail[MF_CHECK_DETAIL];
     const mf_loaded *plugin;
-    long long first;
+    long long first, seed;
     int rc = mf_child_begin(argc, argv, CPU_SECONDS);
     if (rc != MF_OK) return mf_status_exit(rc);
-    if (argc < 3 + FIXED || !mf_parse_i64(argv[4], &first) || first < DIGEST || first > CHECKS)
+    if (argc < 3 + FIXED || !mf_parse_i64(argv[4], &first) || first < OTHER || first > CHECKS ||
+        !mf_parse_i64(argv[6], &seed))
         return 2;
     chosen.thorough = strcmp(argv[5], "thorough") == 0;
+    chosen.seed = (uint64_t)seed;
+    if (first == OTHER) change_environment();
     mf_crash_report_to(mf_child_report());
     mf_plugin_allow_unsafe(true); /* the parent has already checked the file */
     const mf_found found = {.path = argv[3]};
@@ -216,7 +293,11 @@ int mf_check_main(int argc, char **argv)
         rc = take_settings(plugin, argc - 3 - FIXED,
                            (const char *const *)(const void *)(argv + 3 + FIXED));
     if (rc == MF_OK) rc = mf_backend_init();
-    if (rc == MF_OK && first == DIGEST) return say_digest(plugin);
+    /* graphs this small are slower with more; check_same.c compares numbers of threads */
+    mf_parallel_set_threads(1);
+    if (rc == MF_OK && first != ALONE) find_order(plugin); /* it calls route */
+    if (rc == MF_OK && first == OTHER && chdir("/") != 0) rc = MF_ERUN;
+    if (rc == MF_OK && first < 0) return say_digest(plugin);
     if (rc != MF_OK) {
         mf_child_say("refused %s", mf_error_message());
         mf_child_say("done");
@@ -241,8 +322,10 @@ typedef struct watcher {
     int begun, next; /* the check that is running; the first one that has not run */
     const mf_check_request *request;
     double start;
+    bool any_order;                    /* the plugin needs a model that is no decoder */
     bool done, hung, refused;          /* hung, refused: there are no further checks */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
+    char at[400];                      /* what the check that is running has said */
     int digests;
 } watcher;
 
@@ -250,10 +333,15 @@ static void add_row(watcher *w, const char *name, mf_verdict v, const char *deta
 {
     mf_check_report *r = w->report;
     if (r->n == MF_CHECK_ROWS) return;
+    const mf_check_row *cause = v == MF_CHECK_FAIL ? mf_check_follows(r, name, detail) : NULL;
+    if (cause) v = MF_CHECK_SKIP;
     mf_check_row *row = &r->rows[r->n++];
     *row =
         (mf_check_row){.name = name, .pass = v != MF_CHECK_FAIL, .skipped = v == MF_CHECK_SKIP};
-    snprintf(row->detail, sizeof row->detail, "%s", detail);
+    if (cause)
+        snprintf(row->detail, sizeof row->detail, "after '%s' failed: %s", cause->name, detail);
+    else
+        snprintf(row->detail, sizeof row->detail, "%s", detail);
     r->failed += v == MF_CHECK_FAIL;
     if (w->row) w->row(w->arg, row);
 }
@@ -266,7 +354,11 @@ static void take_line(void *arg, char *line)
         w->done = true;
     } else if (sscanf(line, "begin %d", &i) == 1 && i >= w->next && i < CHECKS) {
         w->begun = i;
-        w->function[0] = '\0';
+        w->function[0] = w->at[0] = '\0';
+    } else if (strcmp(line, "any order") == 0) {
+        w->any_order = true;
+    } else if (strncmp(line, "at ", 3) == 0) {
+        snprintf(w->at, sizeof w->at, "%s", line + 3);
     } else if (sscanf(line, "row %d %d %n", &i, &v, &chars) == 2 && chars > 0 &&
                i == w->begun && v >= MF_CHECK_PASS && v <= MF_CHECK_SKIP) {
         add_row(w, mf_checks[i].name, (mf_verdict)v, line + chars);
@@ -285,7 +377,8 @@ static void take_line(void *arg, char *line)
 /* The child ended early: reports the check that was running as the cause. */
 static void add_death(watcher *w, const mf_child_end *end)
 {
-    char detail[400];
+    char detail[800], at[420] = "";
+    if (w->at[0] != '\0') snprintf(at, sizeof at, " (%s)", w->at);
     if (w->begun < w->next) w->begun = w->next;
     const char *in = w->function[0] != '\0' ? " in " : "";
     const int whole = w->request->seconds;
@@ -296,32 +389,45 @@ static void add_death(watcher *w, const mf_child_end *end)
                  "end here",
                  in, w->function, whole);
     else if (end->in_time)
-        snprintf(detail, sizeof detail, "%s%s%s: expected it to return", end->text, in,
-                 w->function);
+        snprintf(detail, sizeof detail, "%s%s%s: expected it to return%s", end->text, in,
+                 w->function, at);
     else
-        snprintf(detail, sizeof detail, "did not return%s%s within %d s; the checks end here",
-                 in, w->function, SILENCE_SECONDS);
+        snprintf(detail, sizeof detail, "did not return%s%s within %d s; the checks end here%s",
+                 in, w->function, SILENCE_SECONDS, at);
     add_row(w, mf_checks[w->begun].name, MF_CHECK_FAIL, detail);
     w->next = w->begun + 1;
 }
 
+/* The checks are done, and the child did not come to its end. */
+static void add_exit(watcher *w, const mf_child_end *end)
+{
+    char detail[200];
+    snprintf(detail, sizeof detail, "%s when the process ended: expected nothing left to do",
+             end->in_time ? end->text : "did not return");
+    add_row(w, "exit", MF_CHECK_FAIL, detail);
+}
+
 static int run_child(watcher *w, int first, mf_child_end *ret)
 {
-    char number[16];
+    char number[16], seed[24];
     const mf_check_request *r = w->request;
-    const char *arguments[FIXED + MF_CHECK_SETS] = {w->report->plugin->path, number,
-                                                    r->thorough ? "thorough" : "quick"};
+    const char *arguments[FIXED + MF_CHECK_SETS + 1] = {
+        w->report->plugin->path, number, r->thorough ? "thorough" : "quick", seed};
+    snprintf(seed, sizeof seed, "%lld", (long long)r->seed);
     const int used = (int)(mf_clock() - w->start);
     const mf_child_limits limits = {SILENCE_SECONDS, r->seconds > used ? r->seconds - used : 1};
     snprintf(number, sizeof number, "%d", first);
     for (int i = 0; i < r->n_set; i++)
         arguments[FIXED + i] = r->set[i];
-    return mf_child_run(MF_CHECK_VERB, FIXED + r->n_set, arguments, limits, take_line, w, ret);
+    const int told = w->any_order && first == ALONE && r->n_set < MF_CHECK_SETS;
+    if (told) arguments[FIXED + r->n_set] = "model.causal=no";
+    return mf_child_run(MF_CHECK_VERB, FIXED + r->n_set + told, arguments, limits, take_line, w,
+                        ret);
 }
 
 /* Makes a digest in a child. The first call is before the checks, the second one after them.
- * The second child has another environment, and so another stack and other addresses, and it
- * starts in another second. */
+ * The second child has another environment, and so another stack and other addresses, it works
+ * in another folder, and it starts in another second. */
 static int run_digest(watcher *w)
 {
     mf_child_end end;
@@ -332,7 +438,7 @@ static int run_digest(watcher *w)
     const double passed = mf_clock() - w->start;
     if (last && passed < 1.1) usleep((useconds_t)(1e6 * (1.1 - passed)));
     if (last && setenv("MOEFW_CHECK_FILLER", filler, 1) != 0) return MF_ENOMEM;
-    int rc = run_child(w, DIGEST, &end);
+    int rc = run_child(w, last ? OTHER : DIGEST, &end);
     if (last) unsetenv("MOEFW_CHECK_FILLER");
     w->done = false;
     return rc;
@@ -363,7 +469,10 @@ static int run_children(watcher *w)
         w->begun = w->next;
         w->done = false;
         rc = run_child(w, w->next, &end);
-        if (rc == MF_OK && !w->done && w->next < CHECKS) add_death(w, &end);
+        if (rc == MF_OK && !w->done && w->next < CHECKS)
+            add_death(w, &end);
+        else if (rc == MF_OK && (!end.in_time || end.status != 0))
+            add_exit(w, &end);
     }
     if (rc != MF_OK || w->hung || w->refused) return rc;
     if (w->digests > 0) rc = run_digest(w);
@@ -377,7 +486,7 @@ int mf_check_plugin(const mf_check_request *request,
 {
     watcher w = {.report = ret, .row = row, .arg = arg, .request = request};
     char detail[256];
-    *ret = (mf_check_report){0};
+    *ret = (mf_check_report){.seed = request->seed};
     int rc = mf_plugin_load(0, request->what, NULL, 0, &ret->plugin);
     if (rc != MF_OK && rc != MF_EPLUGIN) return rc;
     if (rc == MF_EPLUGIN) {
@@ -387,8 +496,9 @@ int mf_check_plugin(const mf_check_request *request,
     }
     rc = take_settings(ret->plugin, request->n_set, request->set);
     if (rc != MF_OK) return rc;
-    snprintf(detail, sizeof detail, "%s, ABI %u, %d options", mf_kind_a_name(ret->plugin->kind),
-             (unsigned)ret->plugin->abi, (int)ret->plugin->schema.count);
+    snprintf(detail, sizeof detail, "%s, ABI %u, %d options; seed %lld",
+             mf_kind_a_name(ret->plugin->kind), (unsigned)ret->plugin->abi,
+             (int)ret->plugin->schema.count, (long long)request->seed);
     add_row(&w, "descriptor", MF_CHECK_PASS, detail);
     rc = run_children(&w);
     ret->pass = rc == MF_OK && ret->failed == 0;

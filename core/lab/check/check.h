@@ -10,7 +10,7 @@
 #include "plugin/load/open.h"
 
 #define MF_CHECK_VERB "--check-plugin"
-#define MF_CHECK_ROWS 24
+#define MF_CHECK_ROWS 32
 
 typedef struct mf_check_row {
     const char *name; /* "gradients" */
@@ -22,6 +22,7 @@ typedef struct mf_check_report {
     const mf_loaded *plugin; /* NULL if it was refused */
     bool pass;
     int n, failed;
+    int64_t seed; /* of the request */
     mf_check_row rows[MF_CHECK_ROWS];
 } mf_check_report;
 
@@ -33,6 +34,7 @@ typedef struct mf_check_request {
     const char *const *set;
     int n_set;
     int seconds;   /* for all checks together */
+    int64_t seed;  /* of what is drawn */
     bool thorough; /* more sizes, ranges of values and draws */
 } mf_check_request;
 

@@ -36,32 +36,45 @@ static size_t bytes_in_use(void)
 #endif
 }
 
-/* Creating and freeing instances must not lose memory. */
+/* Makes and frees n instances. *ret_kept: bytes in use that were not before. */
+static int come_and_go(const mf_harness_spec *spec, int n, size_t *ret_kept)
+{
+    const size_t before = bytes_in_use();
+    for (int i = 0; i < n; i++) {
+        mf_harness *harness = NULL;
+        int rc = mf_harness_new(spec, &harness);
+        mf_harness_free(harness);
+        if (rc != MF_OK) return rc;
+    }
+    const size_t after = bytes_in_use();
+    *ret_kept = after > before ? after - before : 0;
+    return MF_OK;
+}
+
+/* Creating and freeing instances must not lose memory. Blocks that the C library keeps at hand
+ * for later count as in use, so the first loss may be none; there must be a second one. */
 static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 3, INSTANCES = 40 };
-    size_t before = 0;
-    for (int i = 0; i < WARM + INSTANCES; i++) {
-        mf_harness *harness = NULL;
-        if (i == WARM) before = bytes_in_use();
-        int rc = mf_harness_new(spec, &harness);
-        mf_harness_free(harness);
-        if (rc != MF_OK) return mf_check_broke(detail, "in another instance");
+    size_t kept = 0;
+    int rc = come_and_go(spec, WARM, &kept);
+    for (int i = 0; i < 2 && rc == MF_OK; i++) {
+        rc = come_and_go(spec, INSTANCES, &kept);
+        if (rc == MF_OK && kept <= SLACK) return MF_CHECK_PASS;
     }
-    const size_t after = bytes_in_use();
-    if (after <= before + SLACK) return MF_CHECK_PASS;
+    if (rc != MF_OK) return mf_check_broke(detail, "in another instance");
     return mf_check_failed(
         detail,
         "%d instances that came and went keep %zu bytes: expected none (what "
         "init takes, fini gives back)",
-        INSTANCES, after - before);
+        INSTANCES, kept);
 }
 
-/* After some warm-up steps, a hundred further steps must allocate nothing, and freed instances
- * must release all memory. */
+/* After some warm-up steps, hundreds of further steps must allocate nothing, and freed
+ * instances must release all memory. */
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
-    enum { WARM = 30, STEPS = 100 };
+    enum { WARM = 30, STEPS = 300 };
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *harness = NULL;
     spec.training = spec.gradients = true;

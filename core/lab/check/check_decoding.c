@@ -112,6 +112,7 @@ static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
     char why[200];
     const int32_t seq = spec.seq;
     spec.seq = n;
+    spec.longest = seq;
     spec.places = seq + 3; /* some are never used */
     int rc = mf_harness_new(&spec, &step);
     for (int32_t t = 0; t < seq && rc == MF_OK && v == MF_CHECK_PASS; t += n) {
@@ -133,9 +134,10 @@ static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
 }
 
 /* Checks one setting of the options; option NULL: the defaults. A setting that the plugin
- * declines passes. */
+ * declines passes. seq: length of the sequences, a multiple of `by`, the number of tokens that
+ * are decoded at once beside one. */
 static mf_verdict setting(const mf_loaded *plugin, const char *option, const char *value,
-                          char detail[MF_CHECK_DETAIL])
+                          int32_t seq, int32_t by, char detail[MF_CHECK_DETAIL])
 {
     const char *why = exempt(plugin);
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -143,6 +145,7 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     bool random = false;
     mf_verdict v = MF_CHECK_PASS;
     spec.layers = MF_HARNESS_LAYERS;
+    spec.seq = seq;
     spec.option = option;
     spec.value = value;
     mf_plugin_hook_ops(see_random, &random);
@@ -153,7 +156,7 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
         why = "it says that it looks at other tokens: decoded without a cache";
     if (rc == MF_OK && !why) rc = mf_harness_run(all, &mf_kernels_ref);
     if (rc == MF_OK && !why) v = decode(spec, all, 1, detail);
-    if (rc == MF_OK && !why && v == MF_CHECK_PASS) v = decode(spec, all, 3, detail);
+    if (rc == MF_OK && !why && v == MF_CHECK_PASS) v = decode(spec, all, by, detail);
     mf_harness_free(all);
     if (option && mf_check_declined(rc)) return MF_CHECK_PASS;
     if (rc != MF_OK) return mf_check_broke(detail, "in evaluation");
@@ -161,13 +164,18 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     return why ? MF_CHECK_SKIP : v;
 }
 
-/* In evaluation, decoding by one and by three tokens gives the same routing and outputs, up to
- * rounding, as one run on the whole sequence: with the defaults, and with each value of each
- * boolean or enumerated option. */
+/* In evaluation, decoding by one and by several tokens gives the same routing and outputs, up
+ * to rounding, as one run on the whole sequence: with the defaults in a short and in a long
+ * text, and with each value of each boolean or enumerated option. */
 mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
-    mf_verdict v = setting(plugin, NULL, NULL, detail);
+    const int32_t by = mf_check_number(0, 4100, 2, 12),
+                  seq = (mf_check_thorough() ? 240 : 84) / by * by;
+    if (mf_check_spec(plugin).any_order)
+        return mf_check_skip(detail, "it needs a model that is no decoder (model.causal = no)");
+    mf_verdict v = setting(plugin, NULL, NULL, 6, 3, detail);
+    if (v == MF_CHECK_PASS) v = setting(plugin, NULL, NULL, seq, by, detail);
     for (int i = 0; i < s->count && v == MF_CHECK_PASS; i++) {
         static const char *const yes_no[] = {"no", "yes", NULL}, *const none[] = {NULL};
         const mf_option *o = &s->options[i];
@@ -175,10 +183,12 @@ mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
                                    : o->type == MF_OPT_BOOL ? yes_no
                                                             : none;
         for (; *value && v != MF_CHECK_FAIL; value++)
-            v = setting(plugin, o->name, *value, detail);
+            v = setting(plugin, o->name, *value, 6, 3, detail);
         if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS; /* only this value is skipped */
     }
     if (v == MF_CHECK_PASS)
-        snprintf(detail, MF_CHECK_DETAIL, "by one and by three tokens as the whole at once");
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "by one, three and %d tokens as the whole at once, up to %d", (int)by,
+                 (int)seq);
     return v;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lab/check/checks.h"
+#include "plugin/load/child.h"
 
 /* ---- options ---- */
 
@@ -14,11 +15,13 @@ typedef struct count {
 } count;
 
 /* Creates an instance with one option set. With `run` the harness is also built and run, in
- * evaluation and in training. A value that the plugin declines passes. */
+ * evaluation and in training. A value that the plugin declines passes. inner: it is no bound,
+ * so the results must be sound. */
 static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const char *value,
-                            bool run, count *n, char detail[MF_CHECK_DETAIL])
+                            bool run, bool inner, count *n, char detail[MF_CHECK_DETAIL])
 {
-    char when[300];
+    char when[300], why[200];
+    mf_child_say("at %s = %s", o->name, value);
     snprintf(when, sizeof when, "%s = %s", o->name, value);
     for (int training = 0; training < (run ? 2 : 1); training++) {
         mf_harness_spec spec = mf_check_spec(plugin);
@@ -29,7 +32,10 @@ static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const c
         spec.training = spec.gradients = training == 1;
         int rc = mf_harness_new(&spec, &harness);
         if (rc == MF_OK && run) rc = mf_harness_run(harness, NULL);
+        const bool sound =
+            rc != MF_OK || !run || !inner || mf_check_sound(harness, why, sizeof why);
         mf_harness_free(harness);
+        if (!sound) return mf_check_failed(detail, "%s: %s", when, why);
         n->values += training == 0;
         n->declined += training == 0 && rc != MF_OK;
         if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, when);
@@ -75,11 +81,37 @@ static mf_verdict try_number(const mf_loaded *plugin, const mf_option *o, count 
             o->type == MF_OPT_INT ? (i == 0 ? ceil(edges[i]) : floor(edges[i])) : edges[i];
         snprintf(value, sizeof value, "%.17g", edge);
         if (o->type == MF_OPT_INT) snprintf(value, sizeof value, "%.0f", edge);
-        v = try_value(plugin, o, value, o->type == MF_OPT_REAL || small(edge), n, detail);
+        v = try_value(plugin, o, value, o->type == MF_OPT_REAL || small(edge), false, n,
+                      detail);
         const double beyond = i == 0 ? edge - fmax(1, fabs(edge)) : edge + fmax(1, fabs(edge));
         if (v == MF_CHECK_PASS && fabs(beyond) < 9e15)
             v = try_beyond(plugin, o, beyond, detail);
     }
+    return v;
+}
+
+/* Values between the bounds: all of a few whole numbers, else some at equal distances and some
+ * drawn ones. */
+static mf_verdict try_inner(const mf_loaded *plugin, const mf_option *o, count *n,
+                            char detail[MF_CHECK_DETAIL])
+{
+    enum { PARTS = 8, WHAT = 1024 };
+    const int draws = mf_check_thorough() ? 12 : 4;
+    const double width = o->hi - o->lo;
+    const bool whole = o->type == MF_OPT_INT;
+    const bool few = whole && width <= (mf_check_thorough() ? 64 : 20);
+    const bool spread = few || width <= (whole ? 64 : 100);
+    char value[96];
+    mf_verdict v = MF_CHECK_PASS;
+    const int parts = !spread ? 0 : few ? (int)floor(width) : PARTS;
+    for (int i = 1; i < parts && v == MF_CHECK_PASS; i++) {
+        const double at = o->lo + width * i / parts;
+        snprintf(value, sizeof value, whole ? "%.0f" : "%.9g", whole ? floor(at) : at);
+        v = try_value(plugin, o, value, true, true, n, detail);
+    }
+    for (int i = 0; i < draws && !few && v == MF_CHECK_PASS; i++)
+        if (mf_check_value(o, i, WHAT + (int)(o - plugin->schema.options), value, sizeof value))
+            v = try_value(plugin, o, value, true, true, n, detail);
     return v;
 }
 
@@ -90,17 +122,20 @@ static mf_verdict try_option(const mf_loaded *plugin, const mf_option *o, count 
     switch (o->type) {
     case MF_OPT_INT:
     case MF_OPT_REAL:
-        return try_number(plugin, o, n, detail);
+        v = try_number(plugin, o, n, detail);
+        return v == MF_CHECK_PASS ? try_inner(plugin, o, n, detail) : v;
     case MF_OPT_BOOL:
-        v = try_value(plugin, o, "yes", true, n, detail);
-        return v == MF_CHECK_PASS ? try_value(plugin, o, "no", true, n, detail) : v;
+        v = try_value(plugin, o, "yes", true, false, n, detail);
+        return v == MF_CHECK_PASS ? try_value(plugin, o, "no", true, false, n, detail) : v;
     case MF_OPT_ENUM:
         for (int i = 0; o->choices[i] && v == MF_CHECK_PASS; i++)
-            v = try_value(plugin, o, o->choices[i], true, n, detail);
+            v = try_value(plugin, o, o->choices[i], true, false, n, detail);
         return v;
     default:
-        v = try_value(plugin, o, "\"\"", true, n, detail);
-        return v == MF_CHECK_PASS ? try_value(plugin, o, "no such thing", true, n, detail) : v;
+        v = try_value(plugin, o, "\"\"", true, false, n, detail);
+        return v == MF_CHECK_PASS
+                   ? try_value(plugin, o, "no such thing", true, false, n, detail)
+                   : v;
     }
 }
 
@@ -120,13 +155,8 @@ static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
         const mf_option *o = &s->options[i];
         if ((o->flags & MF_OPT_LIVE) == 0) continue;
         for (int edge = 0; edge < 2 && v == MF_CHECK_PASS; edge++) {
-            const char *path = plugin->kind == MF_ROUTER        ? "router"
-                               : plugin->kind == MF_EXPERT      ? "expert"
-                               : plugin->kind == MF_REGULARIZER ? "regularizer.check"
-                               : plugin->kind == MF_ADAPTER     ? "adapter.check"
-                                                                : "controller.check";
             const double to = o->type == MF_OPT_BOOL ? edge : edge == 0 ? o->lo : o->hi;
-            snprintf(when, sizeof when, "%s.%s", path, o->name);
+            mf_harness_live_name(plugin, o->name, when, sizeof when);
             if (!isfinite(to) || (o->type == MF_OPT_INT && to != floor(to))) continue;
             int rc = mf_live_set(harness->host, when, to, "check", "edge");
             if (rc == MF_OK) rc = mf_harness_step(harness);
@@ -138,7 +168,8 @@ static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return v;
 }
 
-/* The defaults must work. Each bound of each number, and each choice, must work or be declined.
+/* The defaults must work. Each bound of each number, values between them, and each choice, must
+ * work or be declined.
  * Values outside the bounds must be refused. With each live option at each bound a training
  * step must work or be declined. */
 mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
@@ -156,84 +187,14 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
         v = try_option(plugin, &s->options[i], &n, detail);
     if (v == MF_CHECK_PASS) v = turn_live(plugin, detail);
     if (v == MF_CHECK_PASS)
-        snprintf(detail, MF_CHECK_DETAIL, "defaults and %d edges, %d of them declined",
-                 n.values, n.declined);
+        snprintf(detail, MF_CHECK_DETAIL, "defaults and %d values, %d of them declined%s",
+                 n.values, n.declined,
+                 spec.any_order ? "; it needs a model that is no decoder (model.causal = no)"
+                                : "");
     return v;
 }
 
 /* ---- shapes ---- */
-
-/* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
- * must sum to gate_scale. Routers that list tokens are not checked. */
-static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
-{
-    const int32_t *chosen = mf_tensor_host(r->chosen);
-    const int32_t k = r->rows / r->tokens;
-    if (!r->expert || !r->gate || r->token || r->renormalize != 1) return true;
-    for (int32_t t = 0; t < r->tokens; t++) {
-        double sum = 0;
-        bool any = false;
-        for (int32_t i = t * k; i < (t + 1) * k; i++) {
-            if (chosen[i] < 0) continue;
-            sum += (double)gate[i];
-            any = true;
-        }
-        if (!any || fabs(sum - r->gate_scale) <= 1e-4 * fmax(1, fabs(r->gate_scale))) continue;
-        snprintf(why, size,
-                 "token %d: renormalize = 1 says that its gates sum to %g, found %.6g", (int)t,
-                 r->gate_scale, sum);
-        return false;
-    }
-    return true;
-}
-
-/* Checks the records of a run: a token chooses no expert twice; gates are finite and have the
- * promised sum; probabilities are not negative; losses and outputs are finite. That experts are
- * in -1 .. E-1 the ops that group them have checked. */
-static bool sound_choice(const mf_harness *harness, char *why, size_t size)
-{
-    for (int32_t l = 0; l < harness->spec.layers; l++) {
-        const mf_routing *r = &harness->out[l].routing;
-        const int32_t *chosen = mf_tensor_host(r->chosen);
-        const float *gate = mf_tensor_host(harness->out[l].gate);
-        const int32_t k = !r->token ? r->rows / r->tokens : 1;
-        for (int32_t i = 0; i < r->rows; i++) {
-            for (int32_t j = i - i % k; j < i; j++) {
-                if (chosen[i] < 0 || chosen[i] != chosen[j]) continue;
-                snprintf(why, size, "token %d goes to expert %d twice", (int)(i / k),
-                         (int)chosen[i]);
-                return false;
-            }
-            if (!isfinite(gate[i])) {
-                snprintf(why, size, "row %d: its gate is not a number", (int)i);
-                return false;
-            }
-        }
-        if (!sound_sums(r, gate, why, size)) return false;
-        if (r->renormalize < -1 || r->renormalize > 1) {
-            snprintf(why, size, "renormalize: expected -1, 0 or 1, found %d",
-                     (int)r->renormalize);
-            return false;
-        }
-        const float *prob = r->prob ? mf_tensor_host(r->prob) : NULL;
-        for (int64_t i = 0; prob && i < (int64_t)r->tokens * r->experts; i++) {
-            if (prob[i] >= 0) continue;
-            snprintf(why, size,
-                     "token %d, expert %d: expected a probability of at least 0, found %g",
-                     (int)(i / r->experts), (int)(i % r->experts), (double)prob[i]);
-            return false;
-        }
-        for (int32_t i = 0; i < r->n_losses; i++) {
-            if (isfinite(*(const float *)mf_tensor_host(r->loss[i]))) continue;
-            snprintf(why, size, "its loss '%s' is not a number", r->loss_name[i]);
-            return false;
-        }
-    }
-    if (mf_harness_not_finite(harness) == 0) return true;
-    snprintf(why, size, "expected finite values everywhere, found %lld that are not",
-             (long long)mf_harness_not_finite(harness));
-    return false;
-}
 
 /* One expert per token, all experts, one token, one expert, odd sizes, many experts: each must
  * work in training and evaluation, or be declined. */
@@ -257,7 +218,7 @@ mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
                  i % 2 == 0 ? "training" : "evaluation");
         int rc = mf_harness_new(&spec, &harness);
         if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
-        bool sound = rc != MF_OK || sound_choice(harness, why, sizeof why);
+        bool sound = rc != MF_OK || mf_check_sound(harness, why, sizeof why);
         mf_harness_free(harness);
         if (!sound) return mf_check_failed(detail, "%s: %s", when, why);
         if (rc == MF_OK) continue;

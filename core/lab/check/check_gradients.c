@@ -22,6 +22,7 @@ typedef struct held {
     mf_tensor *value[HELD_MAX];
     void *data[HELD_MAX];
     bool overflow;
+    int stopped; /* how many of them are values of stop_gradient that would have a gradient */
 } held;
 
 static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
@@ -51,6 +52,8 @@ static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                         (def->grad || def->backward);
     for (int i = 0; i < n_out || i < 1; i++) {
         if (!passes && first) out[i] = hold(arg, g, out[i]);
+        if (i == 0 && strcmp(def->name, "stop_gradient") == 0 && in[0] && in[0]->needs_grad)
+            ((held *)arg)->stopped++;
         if (ret_out && i < n_out) ret_out[i] = out[i];
     }
     return out[0] ? out[0] : first;
@@ -79,6 +82,13 @@ static int record(held *h, const mf_harness_spec *spec)
     mf_harness_free(harness);
     return rc;
 }
+
+/* How much of each tensor is compared. */
+typedef struct depth {
+    int points, directions, draws; /* draws: how many may be tried until one passes */
+    int params;                    /* how many parameters, by turns, beside x; all are 31 */
+} depth;
+static const depth usual = {24, 2, 8, 31}, shallow = {3, 1, 5, 2};
 
 static void add_output(mf_tensor **out, int *n, mf_tensor *t)
 {
@@ -117,7 +127,20 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-static int compare(const mf_harness_spec *spec, held *h, mf_gradcheck_report *report)
+/* Leaves x and d->params of the parameters in a list of n tensors, by turns. Returns their
+ * number. */
+static int by_turns(const depth *d, int turn, mf_tensor **in, int n)
+{
+    mf_tensor *kept[32] = {in[0]};
+    const int params = n - 1 < d->params ? n - 1 : d->params;
+    for (int i = 0; i < params; i++)
+        kept[1 + i] = in[1 + (turn * params + i) % (n - 1)];
+    memcpy(in, kept, sizeof kept);
+    return 1 + params;
+}
+
+static int compare(const mf_harness_spec *spec, const depth *d, held *h,
+                   mf_gradcheck_report *report)
 {
     mf_harness *harness = NULL;
     mf_tensor *out[16], *in[32];
@@ -128,15 +151,22 @@ static int compare(const mf_harness_spec *spec, held *h, mf_gradcheck_report *re
     int rc = mf_harness_new(spec, &harness);
     mf_plugin_hook_ops(NULL, NULL);
     if (rc == MF_OK) rc = collect(harness, out, &n_out, in, &n_in);
-    const mf_gradcheck_options options = {
-        .seed = SEED, .max_points = 24, .directions = 2, .step = 0x1p-7};
+    /* many tokens take long by the reference kernels; a penalty's slopes need their care */
+    const bool fast = d == &shallow && spec->plugin->kind != MF_REGULARIZER;
+    n_in = by_turns(d, spec->shaken, in, n_in);
+    const mf_gradcheck_options options = {.seed = SEED,
+                                          .max_points = d->points,
+                                          .directions = d->directions,
+                                          .step = 0x1p-7,
+                                          .kernels = fast ? mf_kernels_cpu() : NULL};
     if (rc == MF_OK && n_out > 0)
         rc = mf_gradcheck(harness->g, n_out, out, n_in, in, &options, report);
     mf_harness_free(harness);
     return rc;
 }
 
-static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
+static int check_draw(const mf_harness_spec *spec, const depth *d, mf_gradcheck_report *report,
+                      int *ret_stopped)
 {
     held *h = mf_alloc(1, sizeof *h);
     if (!h) return MF_ENOMEM;
@@ -144,7 +174,8 @@ static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
     if (rc == MF_OK && h->overflow)
         rc = mf_fail(MF_EPLUGIN, "more than %d ops without a gradient: too many to hold",
                      HELD_MAX);
-    if (rc == MF_OK) rc = compare(spec, h, report);
+    if (rc == MF_OK) rc = compare(spec, d, h, report);
+    *ret_stopped += h->stopped;
     for (int i = 0; i < h->n; i++)
         mf_free(h->data[i]);
     mf_free(h);
@@ -153,8 +184,9 @@ static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
 
 typedef struct totals {
     int64_t points, kinks;
-    int settings;
+    int settings, stopped;
     double worst;
+    char unseen[MF_CHECK_DETAIL]; /* of the first setting that could not be judged */
 } totals;
 
 static void add(totals *t, const mf_gradcheck_report *r)
@@ -164,37 +196,50 @@ static void add(totals *t, const mf_gradcheck_report *r)
     if (r->error > t->worst) t->worst = r->error;
 }
 
+/* Whether the points that could be judged agree, and so many are at kinks that the check of the
+ * draw has failed. */
+static bool at_kinks(int rc, const mf_gradcheck_report *r)
+{
+    return rc == MF_EPLUGIN && r->kinks > 0 && r->error <= 1;
+}
+
 /* Draws values until one draw passes, or with --thorough until several do. A kink of the plugin
  * may be closer than the difference step, so several draws are tried: a wrong rule is wrong for
- * all of them. Returns MF_OK; MF_ECONFIG or MF_ENOMEM if the setting is declined; else an error
- * that says what is wrong, if possible with the two slopes. first: the first draw. */
-static int check_draws(mf_harness_spec *spec, int first, totals *t)
+ * all of them. A setting whose draws are all at kinks is not judged. Returns MF_OK; MF_ECONFIG
+ * or MF_ENOMEM if the setting is declined; else an error that says what is wrong, if possible
+ * with the two slopes. first: the first draw. */
+static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals *t)
 {
-    enum { DRAWS = 8, THOROUGH = 3 };
-    const int needed = mf_check_thorough() ? THOROUGH : 1;
+    enum { THOROUGH = 3 };
+    const int needed = mf_check_thorough() && d == &usual ? THOROUGH : 1;
     char why[MF_CHECK_DETAIL] = "";
-    int passed = 0, failure = MF_OK;
-    for (int i = 0; i < DRAWS && passed < needed; i++) {
+    int passed = 0, unseen = 0, tried = 0, failure = MF_OK;
+    for (; tried < d->draws && passed < needed; tried++) {
         mf_gradcheck_report report = {.tensor = -1};
-        spec->shaken = first + i;
-        int rc = check_draw(spec, &report);
+        spec->shaken = first + tried;
+        int rc = check_draw(spec, d, &report, &t->stopped);
         if (mf_check_declined(rc)) return rc;
         if (rc == MF_OK) {
             passed++;
             add(t, &report);
+        } else if (at_kinks(rc, &report)) {
+            unseen++;
+            add(t, &report);
+            if (t->unseen[0] == '\0')
+                snprintf(t->unseen, sizeof t->unseen, "%s", mf_error_message());
         } else if (failure == MF_OK || report.error > 1) {
             failure = rc;
             snprintf(why, sizeof why, "%s", mf_error_message());
         }
     }
     t->settings += passed == needed;
-    return passed == needed ? MF_OK : mf_fail(failure, "%s", why);
+    return failure == MF_OK || passed == needed ? MF_OK : mf_fail(failure, "%s", why);
 }
 
 /* Checks one setting of the options. All experts are chosen unless a person has set moe.top_k,
  * so core's choice cannot change. Returns as check_draws does. */
-static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
-                         totals *t)
+static int check_setting(const mf_loaded *plugin, const depth *d, const char *option,
+                         const char *value, totals *t)
 {
     mf_harness_spec spec = mf_check_spec(plugin);
     spec.seq = 3;
@@ -203,7 +248,7 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     spec.training = spec.open = true;
     spec.option = option;
     spec.value = value;
-    return check_draws(&spec, 1, t);
+    return check_draws(&spec, d, 1, t);
 }
 
 /* Sizes and ranges of values for which a gradient rule must also hold. All experts are chosen
@@ -236,7 +281,7 @@ static int check_form(const mf_loaded *plugin, const form *f, totals *t)
         spec.dim = (spec.dim + 3) / 4 * 4; /* for heads of even width */
     mf_check_sizes(&spec, f->experts, f->top_k > 0 ? f->top_k : f->experts);
     spec.training = spec.open = true;
-    return check_draws(&spec, 11, t);
+    return check_draws(&spec, &usual, 11, t);
 }
 
 static mf_verdict check_forms(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
@@ -273,6 +318,98 @@ static bool gates_pass(const mf_loaded *plugin, bool *ret_alone, char detail[MF_
     return !ignored;
 }
 
+/* Every number of experts, and numbers of tokens at which loops over blocks end and others that
+ * are drawn, each judged at few points and along one direction; in turns with one layer and
+ * with two, since what is kept for the backward pass must belong to its layer. */
+static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
+{
+    static const int32_t tokens[] = {1, 2, 7, 15, 31, 32, 47, 63, 64, 95, 101, 127, 128, 160};
+    enum { EXPERTS = 20, TOKENS = 2 * sizeof tokens / sizeof *tokens, WHAT = 2000 };
+    const int drawn = mf_check_thorough() ? 60 : 8;
+    char when[120];
+    for (int i = 0; i < EXPERTS + TOKENS + drawn; i++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        int32_t experts = i < EXPERTS ? i + 1 : 3 - i % 2 * 2;
+        spec.batch = 1, spec.seq = i < EXPERTS ? 3 : 5, spec.dim = 8;
+        if (i >= EXPERTS && i < EXPERTS + TOKENS) spec.seq = tokens[(i - EXPERTS) / 2];
+        if (i >= EXPERTS + TOKENS) {
+            const int32_t long_one = mf_check_number(i, WHAT, 0, 1);
+            experts = mf_check_number(i, WHAT + 1, 1, long_one ? 4 : 40);
+            spec.batch = mf_check_number(i, WHAT + 2, 1, 3);
+            spec.seq = mf_check_number(i, WHAT + 3, 1, long_one ? 80 : 12);
+        }
+        mf_check_sizes(&spec, experts, experts);
+        if (i / 2 % 2 == 1 && (spec.batch * spec.seq <= 64 || plugin->kind == MF_REGULARIZER))
+            spec.layers = MF_HARNESS_LAYERS;
+        spec.training = spec.open = true;
+        snprintf(when, sizeof when, "%d experts, %d tokens, %s", (int)spec.experts,
+                 (int)(spec.batch * spec.seq), spec.layers == 1 ? "one layer" : "two layers");
+        mf_child_say("at %s", when);
+        const depth *d = plugin->kind == MF_REGULARIZER && spec.seq > 40 ? &usual : &shallow;
+        const int rc =
+            check_draws(&spec, d, 21 + i, t); /* of many tokens each slope is small */
+        if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, when);
+    }
+    return MF_CHECK_PASS;
+}
+
+/* Values between the bounds of each number. */
+static mf_verdict inner_values(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
+{
+    enum { WHAT = 3000 };
+    const int draws = mf_check_thorough() ? 8 : 3;
+    char value[96], when[200];
+    for (int i = 0; i < plugin->schema.count; i++) {
+        const mf_option *o = &plugin->schema.options[i];
+        if (o->type != MF_OPT_INT && o->type != MF_OPT_REAL) continue;
+        for (int j = 0; j < draws; j++) {
+            if (!mf_check_value(o, j, WHAT + i, value, sizeof value)) continue;
+            snprintf(when, sizeof when, "%s = %s", o->name, value);
+            mf_child_say("at %s", when);
+            const int rc = check_setting(plugin, &shallow, o->name, value, t);
+            if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, when);
+        }
+    }
+    return MF_CHECK_PASS;
+}
+
+/* A loss that is not 0 must have a gradient, in one of some draws, by the routers' weights or
+ * others. */
+static bool teaches(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    enum { DRAWS = 4 };
+    double loss = 0;
+    for (int i = 1; i <= DRAWS; i++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        mf_harness *h = NULL;
+        spec.training = spec.open = true;
+        spec.shaken = i;
+        int rc = mf_harness_new(&spec, &h);
+        if (rc == MF_OK && h->penalty) {
+            mf_graph_keep(h->penalty);
+            if (h->penalty->needs_grad) rc = mf_graph_backward(h->g, h->penalty, 1, &h->x);
+            if (rc == MF_OK) rc = mf_graph_finish(h->g);
+            if (rc == MF_OK) rc = mf_harness_run(h, &mf_kernels_ref);
+        }
+        const float *value = rc == MF_OK && h->penalty ? mf_tensor_host(h->penalty) : NULL;
+        if (value && *value != 0) loss = (double)*value;
+        const float *grad = rc == MF_OK ? mf_store_grads(h->store) : NULL;
+        int64_t n = 0;
+        bool found = rc != MF_OK;
+        if (rc == MF_OK) mf_store_values(h->store, &n);
+        for (int64_t k = 0; grad && k < n && !found; k++)
+            found = grad[k] != 0;
+        mf_harness_free(h);
+        if (found) return true;
+    }
+    if (loss == 0) return true;
+    mf_check_failed(detail,
+                    "its loss is %.6g, and no parameter has a gradient of it: it changes "
+                    "nothing (a loss of routing->load and choices alone has none)",
+                    loss);
+    return false;
+}
+
 /* With the defaults, with each value of each boolean or enumerated option, and with other sizes
  * and larger values, the gradients of all outputs with respect to x and to every parameter
  * agree with central differences on the reference kernels. */
@@ -298,20 +435,30 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
                      values[j]);
             /* many settings take long, and the parent kills a child that writes nothing */
             mf_child_say("at %s", when);
-            int rc = check_setting(plugin, o ? o->name : NULL, values[j], &t);
+            int rc = check_setting(plugin, &usual, o ? o->name : NULL, values[j], &t);
             if (rc != MF_OK && (!o || !mf_check_declined(rc)))
                 return mf_check_broke(detail, when);
         }
     }
-    if (check_forms(plugin, &t, detail) != MF_CHECK_PASS) return MF_CHECK_FAIL;
+    if (check_forms(plugin, &t, detail) != MF_CHECK_PASS ||
+        inner_values(plugin, &t, detail) != MF_CHECK_PASS ||
+        sweep(plugin, &t, detail) != MF_CHECK_PASS)
+        return MF_CHECK_FAIL;
+    if (plugin->kind == MF_REGULARIZER && !teaches(plugin, detail)) return MF_CHECK_FAIL;
     if (!gates_pass(plugin, &alone, detail)) return MF_CHECK_FAIL;
+    if (t.kinks > t.points)
+        return mf_check_failed(detail, "%lld of %lld slopes are at kinks: %s",
+                               (long long)t.kinks, (long long)(t.kinks + t.points), t.unseen);
     if (t.points == 0)
         snprintf(detail, MF_CHECK_DETAIL, "no gradient passes through it");
     else
-        snprintf(
-            detail, MF_CHECK_DETAIL,
-            "%lld slopes in %d settings, worst error %.2f of what is tolerated, %lld at kinks",
-            (long long)t.points, t.settings, t.worst, (long long)t.kinks);
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "%lld slopes in %d settings, worst error %.2f of what is tolerated, %lld at "
+                 "kinks%s",
+                 (long long)t.points, t.settings, t.worst, (long long)t.kinks,
+                 t.stopped > 0
+                     ? "; what stop_gradient holds back is held constant (straight-through)"
+                     : "");
     if (alone)
         mf_check_add(detail, "; its gates are renormalised at top_k = 1, too, where each is 1: "
                              "the task teaches it nothing then");

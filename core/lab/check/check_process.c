@@ -22,7 +22,15 @@
 
 extern char **environ;
 
-enum { FDS = 256, SIGNALS = 32, STEPS = 3, STACK = 8 << 20, STACK_LIMIT = 1 << 20 };
+enum {
+    FDS = 256,
+    SIGNALS = 32,
+    STEPS = 3,
+    MANY = 320,
+    INSTANCES = 64,
+    STACK = 8 << 20,
+    STACK_LIMIT = 1 << 20
+};
 
 typedef struct state {
     bool open[FDS];
@@ -113,12 +121,22 @@ static bool changed(const state *a, const state *b, char *why, size_t size)
 
 /* ---- use ---- */
 
-static int use(const mf_harness_spec *spec)
+static int use(const mf_harness_spec *spec, int steps)
 {
     mf_harness *harness = NULL;
     int rc = mf_harness_new(spec, &harness);
-    for (int i = 0; i < STEPS && rc == MF_OK; i++)
+    for (int i = 0; i < steps && rc == MF_OK; i++)
         rc = mf_harness_step(harness);
+    mf_harness_free(harness);
+    return rc;
+}
+
+static int come_and_go(const mf_harness_spec *spec)
+{
+    mf_harness_spec only = *spec;
+    mf_harness *harness = NULL;
+    only.only_init = true;
+    const int rc = mf_harness_new(&only, &harness);
     mf_harness_free(harness);
     return rc;
 }
@@ -139,7 +157,7 @@ typedef struct deep {
 static void *use_in_thread(void *arg)
 {
     deep *d = arg;
-    d->rc = use(d->spec);
+    d->rc = use(d->spec, STEPS);
     return NULL;
 }
 
@@ -150,8 +168,7 @@ static long stack_of(const mf_harness_spec *spec)
     pthread_attr_t attr;
     pthread_t thread;
     long used = -1;
-    char *stack =
-        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) return -1;
     if (pthread_attr_init(&attr) == 0) {
         if (pthread_attr_setstack(&attr, stack, STACK) == 0 &&
@@ -181,11 +198,13 @@ mf_verdict mf_check_process(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     mf_harness_spec plain = spec;
     plain.plugin = mf_stub_router();
     plain.given = NULL;
-    if (!plain.plugin || use(&plain) != MF_OK) return mf_check_broke(detail, "the stub");
+    if (!plain.plugin || use(&plain, STEPS) != MF_OK) return mf_check_broke(detail, "the stub");
     state before, after;
     mf_parallel(1024, no_work, NULL); /* now all threads of the program exist */
     take_state(&before);
-    int rc = use(&spec);
+    int rc = use(&spec, MANY);
+    for (int i = 0; i < INSTANCES && rc == MF_OK; i++)
+        rc = come_and_go(&spec);
     take_state(&after);
     if (rc != MF_OK) return mf_check_broke(detail, "in a training step");
     if (changed(&before, &after, why, sizeof why))

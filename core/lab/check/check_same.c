@@ -74,17 +74,19 @@ mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DE
 
 /* ---- routing and output of one token in two harnesses ---- */
 
-static bool close_to(float a, float b, double tolerance)
+bool mf_check_close(double a, double b, double tolerance)
 {
-    return (isnan(a) && isnan(b)) ||
-           fabs((double)a - (double)b) <=
-               tolerance * fmax(1, fmax(fabs((double)a), fabs((double)b)));
+    return (isnan(a) && isnan(b)) || a == b ||
+           fabs(a - b) <= tolerance * fmax(1, fmax(fabs(a), fabs(b)));
 }
 
-/* Whether token t of a and token u of b have nearly equal probabilities and outputs, and the
- * same choices. why: what differs. */
-static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
-                       double tolerance, char *why, size_t size)
+static bool close_to(float a, float b, double tolerance)
+{
+    return mf_check_close((double)a, (double)b, tolerance);
+}
+
+bool mf_check_same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
+                         double tolerance, char *why, size_t size)
 {
     const int64_t d = a->spec.dim, E = a->spec.experts;
     for (int32_t l = 0; l < a->spec.layers; l++) {
@@ -116,11 +118,12 @@ static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int6
     return true;
 }
 
-/* Copies the inputs of sequence s of `from` to sequence t of `to`. */
+/* Copies the inputs of sequence s of `from`, or as much as there is room for, to sequence t
+ * of `to`. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s)
 {
-    const size_t seq = (size_t)from->spec.seq, d = (size_t)from->spec.dim;
-    const size_t a = (size_t)s * seq, b = (size_t)t * seq;
+    const size_t seq = (size_t)to->spec.seq, d = (size_t)from->spec.dim;
+    const size_t a = (size_t)s * (size_t)from->spec.seq, b = (size_t)t * seq;
     const struct {
         mf_tensor *to, *from;
         size_t width;
@@ -138,38 +141,33 @@ static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int
     }
 }
 
-static bool looks_ahead(const mf_loaded *p)
+bool mf_check_looks_ahead(const mf_loaded *p)
 {
     return (p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0) ||
            (p->kind == MF_EXPERT && (p->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0);
 }
-
-/* Which random ops the plugin adds: dropout, which does nothing in evaluation, and others. */
-typedef struct draws {
-    bool dropout, other;
-} draws;
 
 /* Hook for ops that the plugin adds: notes the random ones. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
 {
-    draws *d = arg;
+    mf_draws *d = arg;
     if ((def->flags & MF_OP_RANDOM) != 0)
         *(strcmp(def->name, "dropout") == 0 ? &d->dropout : &d->other) = true;
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-static int harness_and_draws(const mf_harness_spec *spec, mf_harness **ret, draws *ret_draws)
+int mf_check_harness(const mf_harness_spec *spec, mf_harness **ret, mf_draws *ret_draws)
 {
-    *ret_draws = (draws){false, false};
+    *ret_draws = (mf_draws){false, false};
     mf_plugin_hook_ops(see_random, ret_draws);
     int rc = mf_harness_new(spec, ret);
     mf_plugin_hook_ops(NULL, NULL);
     return rc;
 }
 
-static mf_verdict skip(char detail[MF_CHECK_DETAIL], const char *why)
+mf_verdict mf_check_skip(char detail[MF_CHECK_DETAIL], const char *why)
 {
     snprintf(detail, MF_CHECK_DETAIL, "%s", why);
     return MF_CHECK_SKIP;
@@ -183,30 +181,32 @@ mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DE
 {
     static const int32_t halves[2][2] = {{3, 0}, {1, 2}};
     if (plugin->kind == MF_REGULARIZER)
-        return skip(detail, "a regularizer sees the whole batch");
+        return mf_check_skip(detail, "a regularizer sees the whole batch");
     if (plugin->kind == MF_CONTROLLER)
-        return skip(detail, "a controller adds nothing to the graph");
-    if (looks_ahead(plugin)) return skip(detail, "it says that it looks at other tokens");
+        return mf_check_skip(detail, "a controller adds nothing to the graph");
+    if (mf_check_looks_ahead(plugin))
+        return mf_check_skip(detail, "it says that it looks at other tokens");
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *whole = NULL, *half = NULL;
-    draws random;
+    mf_draws random;
     mf_verdict v = MF_CHECK_PASS;
     char why[200];
     spec.batch = 4;
-    int rc = harness_and_draws(&spec, &whole, &random);
+    int rc = mf_check_harness(&spec, &whole, &random);
     if (rc == MF_OK) rc = mf_harness_run(whole, &mf_kernels_ref);
     spec.batch = 2;
     if (rc == MF_OK) rc = mf_harness_new(&spec, &half);
-    if (rc == MF_OK && random.other) v = skip(detail, "it draws random numbers for each place");
+    if (rc == MF_OK && random.other)
+        v = mf_check_skip(detail, "it draws random numbers for each place");
     if (rc == MF_OK && mf_harness_sees_sequences(whole))
-        v = skip(detail, "it says that it looks at other tokens");
+        v = mf_check_skip(detail, "it says that it looks at other tokens");
     for (int h = 0; h < 2 && rc == MF_OK && v == MF_CHECK_PASS; h++) {
         copy_sequence(half, 0, whole, halves[h][0]);
         copy_sequence(half, 1, whole, halves[h][1]);
         rc = mf_harness_run(half, &mf_kernels_ref);
         for (int64_t t = 0; t < 2 * spec.seq && rc == MF_OK && v == MF_CHECK_PASS; t++) {
             const int64_t of = (int64_t)halves[h][t / spec.seq] * spec.seq + t % spec.seq;
-            if (!same_token(half, t, whole, of, 1e-5, why, sizeof why))
+            if (!mf_check_same_token(half, t, whole, of, 1e-5, why, sizeof why))
                 v = mf_check_failed(detail,
                                     "token %d of a batch of 4 routed alone and with others: %s",
                                     (int)of, why);
@@ -239,16 +239,15 @@ static void copy_beginnings(mf_harness *b, const mf_harness *a, int32_t keep)
     }
 }
 
-/* Runs two harnesses with the same first tokens and other later ones. *ret_sees: the adapter
- * declares that it looks at other tokens, and nothing was run. *ret_changed: the first of the
- * equal tokens whose results differ; -1: none. */
-static int later_tokens(const mf_harness_spec *spec, bool *ret_sees, int32_t *ret_changed,
-                        char *why, size_t size)
+/* Runs two harnesses with the same first `keep` tokens of each sequence and other later ones.
+ * *ret_sees: the adapter declares that it looks at other tokens, and nothing was run.
+ * *ret_changed: the first of the equal tokens whose results differ; -1: none. */
+static int later_tokens(const mf_harness_spec *spec, int32_t keep, bool *ret_sees,
+                        int32_t *ret_changed, char *why, size_t size)
 {
     mf_harness *a = NULL, *b = NULL;
-    const int32_t keep = spec->seq / 2;
-    draws d;
-    int rc = harness_and_draws(spec, &a, &d);
+    mf_draws d;
+    int rc = mf_check_harness(spec, &a, &d);
     if (rc == MF_OK) rc = mf_harness_new(spec, &b);
     *ret_changed = -1;
     *ret_sees = rc == MF_OK && mf_harness_sees_sequences(a);
@@ -266,43 +265,94 @@ static int later_tokens(const mf_harness_spec *spec, bool *ret_sees, int32_t *re
     }
     for (int32_t t = 0; rc == MF_OK && go && t < spec->batch * spec->seq && *ret_changed < 0;
          t++)
-        if (t % spec->seq < keep && !same_token(a, t, b, t, 1e-6, why, size)) *ret_changed = t;
+        if (t % spec->seq < keep && !mf_check_same_token(a, t, b, t, 1e-6, why, size))
+            *ret_changed = t;
     mf_harness_free(a);
     mf_harness_free(b);
     return rc;
 }
 
-/* Later tokens do not change earlier ones, in evaluation and in training, unless the plugin
- * declares that they do. */
+/* As later_tokens, with sequences that end behind the first `keep` tokens. */
+static int no_later_tokens(const mf_harness_spec *spec, int32_t keep, int32_t *ret_changed,
+                           char *why, size_t size)
+{
+    mf_harness *a = NULL, *b = NULL;
+    mf_harness_spec less = *spec;
+    mf_draws d;
+    less.seq = keep;
+    less.longest = spec->seq;
+    int rc = mf_check_harness(spec, &a, &d);
+    const bool go = rc == MF_OK && !mf_harness_sees_sequences(a) && !d.other;
+    if (rc == MF_OK) rc = mf_harness_new(&less, &b);
+    for (int32_t s = 0; rc == MF_OK && s < spec->batch; s++)
+        copy_sequence(b, s, a, s);
+    if (rc == MF_OK && go) rc = mf_harness_run(a, &mf_kernels_ref);
+    if (rc == MF_OK && go) rc = mf_harness_run(b, &mf_kernels_ref);
+    *ret_changed = -1;
+    for (int32_t t = 0; rc == MF_OK && go && t < spec->batch * keep && *ret_changed < 0; t++)
+        if (!mf_check_same_token(a, t / keep * spec->seq + t % keep, b, t, 1e-5, why, size))
+            *ret_changed = t;
+    mf_harness_free(a);
+    mf_harness_free(b);
+    return rc;
+}
+
+/* One length of sequences of which the first `keep` tokens stay. *ret_sees: as later_tokens. */
+static mf_verdict look_back(const mf_harness_spec *spec, int32_t keep, bool *ret_sees,
+                            char detail[MF_CHECK_DETAIL])
+{
+    char why[200], when[80];
+    int32_t changed;
+    snprintf(when, sizeof when, "in %s, sequences of %d",
+             spec->training ? "training" : "evaluation", (int)spec->seq);
+    if (later_tokens(spec, keep, ret_sees, &changed, why, sizeof why) != MF_OK)
+        return mf_check_broke(detail, when);
+    if (changed >= 0)
+        return mf_check_failed(
+            detail,
+            "%s, token %d changed when only later ones did (a plugin that looks ahead "
+            "has to say %s): %s",
+            when, (int)changed,
+            spec->training ? "MF_ROUTER_TRAIN_BATCH"
+                           : "MF_ROUTER_NOT_CAUSAL or MF_EXPERT_NOT_CAUSAL",
+            why);
+    if (spec->training || *ret_sees) return MF_CHECK_PASS;
+    if (no_later_tokens(spec, keep, &changed, why, sizeof why) != MF_OK)
+        return mf_check_broke(detail, when);
+    if (changed < 0) return MF_CHECK_PASS;
+    return mf_check_failed(detail,
+                           "%s, token %d differs when the sequence ends after %d tokens: %s",
+                           when, (int)changed, (int)keep, why);
+}
+
+/* Later tokens do not change earlier ones, in evaluation and in training, in short and in long
+ * sequences, unless the plugin declares that they do. */
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
+    enum { WHAT = 4000, LENGTHS = 3 };
+    const int lengths = mf_check_thorough() ? 12 : LENGTHS;
     if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER)
-        return skip(detail, "asked of routers, experts and adapters only");
-    if (looks_ahead(plugin))
-        return skip(detail,
-                    "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL, MF_EXPERT_NOT_CAUSAL)");
+        return mf_check_skip(detail, "asked of routers, experts and adapters only");
+    if (mf_check_looks_ahead(plugin))
+        return mf_check_skip(
+            detail, "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL, MF_EXPERT_NOT_CAUSAL)");
+    if (mf_check_spec(plugin).any_order)
+        return mf_check_skip(detail, "it needs a model that is no decoder (model.causal = no)");
     const bool balances =
         plugin->kind == MF_ROUTER && (plugin->table.router.flags & MF_ROUTER_TRAIN_BATCH) != 0;
-    for (int training = 0; training < (balances ? 1 : 2); training++) {
-        const char *when = training ? "in training" : "in evaluation";
+    for (int i = 0; i < 2 * lengths; i++) {
         mf_harness_spec spec = mf_check_spec(plugin);
-        char why[200];
         bool sees;
-        int32_t changed;
-        spec.training = training == 1;
-        if (later_tokens(&spec, &sees, &changed, why, sizeof why) != MF_OK)
-            return mf_check_broke(detail, when);
-        if (sees)
-            return skip(detail, "it says that it looks at other tokens (MF_ADAPTER_SEQUENCE)");
-        if (changed >= 0)
-            return mf_check_failed(
-                detail,
-                "%s, token %d changed when only later ones did (a plugin that looks ahead "
-                "has to say %s): %s",
-                when, (int)changed,
-                training ? "MF_ROUTER_TRAIN_BATCH"
-                         : "MF_ROUTER_NOT_CAUSAL or MF_EXPERT_NOT_CAUSAL",
-                why);
+        spec.training = i % 2 == 1;
+        if (spec.training && balances) continue;
+        if (i >= 2) spec.seq = i < 4 ? 72 : mf_check_number(i / 2, WHAT, 97, 200);
+        mf_verdict v = look_back(&spec, spec.seq / 2, &sees, detail);
+        if (v == MF_CHECK_PASS && sees)
+            return mf_check_skip(detail,
+                                 "it says that it looks at other tokens (MF_ADAPTER_SEQUENCE)");
+        const int32_t near = spec.seq - mf_check_number(i, WHAT + 1, 1, 3);
+        if (v == MF_CHECK_PASS) v = look_back(&spec, near, &sees, detail);
+        if (v != MF_CHECK_PASS) return v;
     }
     snprintf(detail, MF_CHECK_DETAIL,
              "later tokens do not change earlier ones, in evaluation%s",
@@ -324,7 +374,7 @@ static mf_verdict compare_padded(const mf_harness *a, const mf_harness *b,
     const float *mask = mf_tensor_host(a->in.mask);
     char why[200];
     for (int64_t t = 0; t < (int64_t)a->spec.batch * a->spec.seq; t++)
-        if (mask[t] != 0 && !same_token(a, t, b, t, 1e-5, why, sizeof why))
+        if (mask[t] != 0 && !mf_check_same_token(a, t, b, t, 1e-5, why, sizeof why))
             return mf_check_failed(detail, "token %d changed with the padding: %s", (int)t,
                                    why);
     if (!same_scalar(a->penalty, b->penalty))
@@ -346,7 +396,7 @@ static mf_verdict compare_padded(const mf_harness *a, const mf_harness *b,
 mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_CONTROLLER)
-        return skip(detail, "a controller adds nothing to the graph");
+        return mf_check_skip(detail, "a controller adds nothing to the graph");
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *a = NULL, *b = NULL;
     spec.masked = spec.training = true;
@@ -402,7 +452,7 @@ static bool same_head(const mf_harness *all, const mf_harness *one, int part, ch
  * same values for it as before. */
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
-    if (plugin->kind != MF_ADAPTER) return skip(detail, "asked of adapters only");
+    if (plugin->kind != MF_ADAPTER) return mf_check_skip(detail, "asked of adapters only");
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *all = NULL, *one = NULL;
     mf_verdict v = MF_CHECK_PASS;
@@ -446,7 +496,8 @@ mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
                             (long long)mf_harness_not_finite(a));
     if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
     if (rc == MF_OK) mf_harness_copy_state(b, a);
-    for (int i = 0; i < 5 && rc == MF_OK && v == MF_CHECK_PASS; i++) {
+    const int steps = mf_check_thorough() ? 1000 : 300;
+    for (int i = 0; i < steps && rc == MF_OK && v == MF_CHECK_PASS; i++) {
         char one[33], two[33];
         rc = mf_harness_step(a);
         if (rc == MF_OK) rc = mf_harness_step(b);
@@ -463,6 +514,6 @@ mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     mf_harness_free(b);
     if (rc != MF_OK) return mf_check_broke(detail, "in a training step");
     if (v == MF_CHECK_PASS)
-        snprintf(detail, MF_CHECK_DETAIL, "5 steps after a restart have the same bits");
+        snprintf(detail, MF_CHECK_DETAIL, "%d steps after a restart have the same bits", steps);
     return v;
 }

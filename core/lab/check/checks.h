@@ -3,6 +3,7 @@
 #ifndef MF_LAB_CHECKS_H
 #define MF_LAB_CHECKS_H
 
+#include "lab/check/check.h"
 #include "lab/harness.h"
 
 typedef enum mf_verdict { MF_CHECK_PASS, MF_CHECK_FAIL, MF_CHECK_SKIP } mf_verdict;
@@ -19,14 +20,21 @@ extern const mf_check mf_checks[]; /* ends with a NULL name */
 
 mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_ops(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_device(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_long_runs(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_losses(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_statistics(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
@@ -40,6 +48,10 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 /* Digest of some training steps, to be compared with that of another process. */
 int mf_check_digest(const mf_loaded *plugin, char hash[33]);
 
+/* The failed row that a failed check only repeats; NULL: none. */
+const mf_check_row *mf_check_follows(const mf_check_report *r, const char *name,
+                                     const char *detail);
+
 /* ---- shared by the checks ---- */
 
 #define MF_CHECK_SEED 20240607 /* of what ops alone are given, and draw */
@@ -49,6 +61,47 @@ void mf_check_fill(const mf_op_example *e, int i, void *data);
 /* Whether a person has asked for the thorough check (--thorough), which has more sizes and
  * ranges of values, and more draws of each. */
 bool mf_check_thorough(void);
+
+/* The seed of what the checks draw (--seed). */
+uint64_t mf_check_seed(void);
+/* A whole number from lo to hi, by the seed, the number of a draw and what it is for. */
+int32_t mf_check_number(int draw, int what, int32_t lo, int32_t hi);
+/* Draws a value of an option from its range, not its bounds; false: of strings there is none
+ * to draw. */
+bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t size);
+
+/* A drawn model. */
+#define MF_CHECK_OPTIONS 24
+typedef struct mf_check_model {
+    mf_harness_spec spec;
+    char option[MF_CHECK_OPTIONS][160];
+    const char *drawn[MF_CHECK_OPTIONS + 1];
+    char text[MF_CHECK_DETAIL / 2]; /* what was drawn, in words */
+} mf_check_model;
+/* Draws sizes, lengths of sequences, options and the plugins beside it. largest: of the
+ * tokens. */
+void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_model *ret);
+
+/* Whether a run left a sound record: a token chooses no expert twice, gates are numbers of at
+ * least 0 with the promised sum, probabilities are not negative, values are finite. why: what
+ * is wrong. */
+bool mf_check_sound(const mf_harness *harness, char *why, size_t size);
+
+/* Which random ops the plugin adds: dropout, which does nothing in evaluation, and others. */
+typedef struct mf_draws {
+    bool dropout, other;
+} mf_draws;
+/* mf_harness_new that notes the random ops. */
+int mf_check_harness(const mf_harness_spec *spec, mf_harness **ret, mf_draws *ret_draws);
+/* Whether the plugin says that it reads later tokens. */
+bool mf_check_looks_ahead(const mf_loaded *plugin);
+/* Whether token t of a and token u of b have nearly equal probabilities and outputs, and the
+ * same choices. why: what differs. */
+bool mf_check_same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
+                         double tolerance, char *why, size_t size);
+bool mf_check_close(double a, double b, double tolerance);
+/* Writes why a check is skipped. */
+mf_verdict mf_check_skip(char detail[MF_CHECK_DETAIL], const char *why);
 
 /* The spec of a small harness: one layer for routers and experts, two for the other kinds. */
 mf_harness_spec mf_check_spec(const mf_loaded *plugin);

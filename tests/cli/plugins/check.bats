@@ -53,7 +53,7 @@ leaking() {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [ -z "$stderr" ]
-    [ "${#lines[@]}" -eq 21 ]
+    [ "${#lines[@]}" -eq 28 ]
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -66,7 +66,7 @@ leaking() {
     [[ "$output" == '{"plugin":"'*'"pass":false,"checks":[{"name":"descriptor","pass":false,'*"wrong magic"* ]]
     run --separate-stderr "$MOEFW" plugin check nothing --json
     [ "$status" -eq 2 ]
-    [[ "$output" == '{"plugin":"nothing","kind":null,"abi":null,"pass":false,"checks":[{"name":"found","pass":false,'*"unknown plugin 'nothing'"*']}' ]]
+    [[ "$output" == '{"plugin":"nothing","kind":null,"abi":null,"pass":false,"checks":[{"name":"found","pass":false,'*"unknown plugin 'nothing'"*']'*'}' ]]
 }
 
 @test "settings that no check takes: exit 2" {
@@ -92,37 +92,37 @@ TXT
 
 @test "a crash, named with signal and function; the other checks still run" {
     broken rule_route shapes "killed by SIGSEGV in route"
-    [ "$(grep '^FAIL' <<<"$output" | awk '{ print $2 }' | tr '\n' ' ')" = "shapes decoding " ] # both build for one token
+    [ "$(grep '^FAIL' <<<"$output" | awk '{ print $2 }' | tr '\n' ' ')" = "shapes " ] # others that crash there follow from it
     only rule_option options "killed by SIGSEGV in init"
     broken rule_op options "killed by SIGSEGV in an op while the graph runs"
-    [ "$(wc -l <<<"$output")" -eq 21 ]
+    [ "$(wc -l <<<"$output")" -eq 28 ]
 }
 
 @test "other tokens, padding, zeros, an expert that does not exist" {
     broken rule_batch "batch split" "routed alone and with others"
-    broken rule_batch causality "MF_ROUTER_NOT_CAUSAL"
+    grep -q "^-  *causality .*after 'batch split' failed: .*MF_ROUTER_NOT_CAUSAL" <<<"$output"
     only rule_mask padding "its loss 'size' changed"
     only rule_zeros "odd numbers" "a row of zeros" "not"
-    broken rule_index shapes "expected expert in -1 .. 3, found 4"
+    broken rule_index options "expected expert in -1 .. 3, found 4"
 }
 
 @test "results that differ, state that is not saved, memory that is not released" {
     broken rule_same determinism "expected the same bits"
-    only rule_restore "save and restore" "after the restart"
+    only rule_restore "long runs" "wrote to layers.0.router.weight"
     export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # the leak report of asan is not what this test expects
     leaking rule_leak "keep"
 }
 
 @test "choices: an expert twice, gates with a wrong sum or NaN" {
-    broken rule_duplicate shapes "token 0 goes to expert 0 twice"
-    broken rule_gates shapes "renormalize = 1 says that its gates sum to 1, found 0.7"
-    broken rule_nan_gate shapes "its gate is not a number"
+    broken rule_duplicate options "token 0 goes to expert 0 twice"
+    broken rule_gates options "renormalize = 1 says that its gates sum to 1, found 0.7"
+    broken rule_nan_gate options "its gate is not a number"
     broken rule_shape options "logits: expected f32 [12,4], found f32 [12,5]"
 }
 
 @test "numbers: one input's gradient, no gradient, one expert, logarithms of 0" {
     only rule_second gradients "gradient of layers.0.router.scale [4]" "(by differences), found"
-    broken rule_no_gradient gradients "twice (layers.0.router bad)" "neither grad nor backward"
+    broken rule_no_gradient options "twice (layers.0.router bad)" "neither grad nor backward"
     broken rule_one shapes "one expert" "its loss 'per_other' is not a number"
     broken rule_log "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
     broken rule_saturated "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
@@ -148,7 +148,7 @@ TXT
 @test "adapters: a wrong gradient, other sequences, a wrong shape, heads by their place" {
     only rule_adapter_gradient gradients "(by differences), found"
     broken rule_adapter_sequences "batch split" "with others: output"
-    broken rule_adapter_sequences causality "changed when only later ones did"
+    grep -q "^-  *causality .*changed when only later ones did" <<<"$output"
     broken rule_adapter_shape options "y: expected the shape [12,16]"
     only rule_adapter_path parameters "layers.0.some.place.other"
     only rule_adapter_heads "inactive heads" "heads, token 0, head 1"

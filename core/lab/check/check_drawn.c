@@ -1,0 +1,325 @@
+/* Drawn models: sizes, lengths of sequences, options and the plugins beside the one under check
+ * are drawn from the seed, so that what holds at the sizes of other checks is tried at others.
+ * The same seed draws the same models. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "lab/bench/stub.h"
+#include "lab/check/checks.h"
+#include "plugin/load/child.h"
+
+/* ---- drawing ---- */
+
+int32_t mf_check_number(int draw, int what, int32_t lo, int32_t hi)
+{
+    const uint64_t n = (uint64_t)((int64_t)hi - lo) + 1;
+    return lo + (int32_t)mf_rng_below(mf_check_seed(), (uint64_t)what, 0, (uint64_t)draw, n);
+}
+
+/* The first and the last whole number that are drawn for an option of this type. */
+static void whole_range(const mf_option *o, double *ret_lo, double *ret_hi)
+{
+    const double at = o->value ? strtod(o->value, NULL) : 1;
+    *ret_lo = ceil(o->lo);
+    *ret_hi = floor(o->hi);
+    if (*ret_hi - *ret_lo <= 64) return;
+    *ret_lo = fmax(*ret_lo, floor(at / 2)); /* sizes: larger ones only cost time */
+    *ret_hi = fmin(*ret_hi, 2 * at + 8);
+}
+
+static double real_value(const mf_option *o, double u)
+{
+    const double at = o->value ? strtod(o->value, NULL) : 1;
+    double v = at != 0 ? at * exp2(4 * u - 2) : u;
+    if (o->hi - o->lo <= 100) v = o->lo + (o->hi - o->lo) * (0.02 + 0.96 * u);
+    return fmin(fmax(v, o->lo), o->hi);
+}
+
+bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t size)
+{
+    const double u = (double)mf_rng_uniform(mf_check_seed(), (uint64_t)what, 1, (uint64_t)draw);
+    double lo, hi;
+    int n = 0;
+    switch (o->type) {
+    case MF_OPT_INT:
+        whole_range(o, &lo, &hi);
+        snprintf(out, size, "%.0f", lo + floor(u * (hi - lo + 1)));
+        return hi >= lo;
+    case MF_OPT_REAL:
+        snprintf(out, size, "%.6g", real_value(o, u));
+        return true;
+    case MF_OPT_BOOL:
+        snprintf(out, size, "%s", u < 0.5 ? "no" : "yes");
+        return true;
+    case MF_OPT_ENUM:
+        while (o->choices[n])
+            n++;
+        snprintf(out, size, "%s", o->choices[(int)(u * n)]);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What a number of a draw is for: streams of mf_check_number. */
+enum { SEQ = 20, SEQ_KIND, BATCH, EXPERTS, TOP_K, DIM, LAYERS, LENGTHS, CAPACITY, ROUTER };
+enum { OPTION = 64, WHETHER = 256 }; /* and one for each option */
+
+/* Lengths at which loops over blocks end are as likely as all others. */
+static int32_t draw_seq(int draw, int32_t largest)
+{
+    const int kind = mf_check_number(draw, SEQ_KIND, 0, 9);
+    if (kind == 0) return 1;
+    if (kind == 1) return mf_check_number(draw, SEQ, 2, 8);
+    if (kind <= 4)
+        return (1 << mf_check_number(draw, SEQ, 3, 7)) + mf_check_number(draw, DIM + 30, -1, 1);
+    return kind <= 7 ? mf_check_number(draw, SEQ, 9, 96)
+                     : mf_check_number(draw, SEQ, 97, largest > 97 ? largest : 97);
+}
+
+static void draw_sizes(int draw, int32_t largest, mf_harness_spec *spec)
+{
+    const bool routes = spec->plugin->kind == MF_ROUTER;
+    const int32_t seq = draw_seq(draw, largest);
+    spec->seq = seq < largest ? seq : largest;
+    spec->batch = mf_check_number(draw, BATCH, 1, 4);
+    while (spec->batch > 1 && spec->batch * spec->seq > largest)
+        spec->batch--;
+    spec->dim = routes && draw % 2 ? mf_check_number(draw, DIM, 5, 24)
+                                   : 4 * mf_check_number(draw, DIM, 2, 6);
+    const int32_t experts = draw % 5 != 4 ? mf_check_number(draw, EXPERTS, 1, 20)
+                                          : mf_check_number(draw, EXPERTS, 21, 48);
+    const int32_t most = experts < 6 ? experts : 6;
+    mf_check_sizes(spec, experts, mf_check_number(draw, TOP_K, 1, most));
+}
+
+static void draw_options(int draw, mf_check_model *m)
+{
+    const mf_schema *s = &m->spec.plugin->schema;
+    char value[96];
+    int n = 0;
+    for (int i = 0; draw % 2 == 1 && i < s->count && n < MF_CHECK_OPTIONS; i++) {
+        const mf_option *o = &s->options[i];
+        if (mf_check_number(draw, WHETHER + i, 0, 3) == 0) continue;
+        if (!mf_check_value(o, draw, OPTION + i, value, sizeof value)) continue;
+        snprintf(m->option[n], sizeof m->option[n], "%s=%s", o->name, value);
+        m->drawn[n] = m->option[n];
+        n++;
+    }
+    m->spec.drawn = m->drawn;
+}
+
+static void say(int draw, mf_check_model *m)
+{
+    const mf_harness_spec *s = &m->spec;
+    size_t n = (size_t)snprintf(m->text, sizeof m->text,
+                                "draw %d of seed %llu: batch %d, seq "
+                                "%d, dim %d, experts %d, k %d, layers %d%s%s%s%s",
+                                draw, (unsigned long long)mf_check_seed(), (int)s->batch,
+                                (int)s->seq, (int)s->dim, (int)s->experts, (int)s->top_k,
+                                (int)s->layers, s->lengths != 0 ? ", padding" : "",
+                                s->capacity > 0 ? ", a capacity" : "", s->router ? ", " : "",
+                                s->router ? s->router->name : "");
+    for (int i = 0; m->drawn[i] && n < sizeof m->text; i++)
+        n += (size_t)snprintf(m->text + n, sizeof m->text - n, ", %s", m->drawn[i]);
+}
+
+void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_model *ret)
+{
+    *ret = (mf_check_model){.spec = mf_check_spec(plugin)};
+    mf_harness_spec *s = &ret->spec;
+    draw_sizes(draw, largest, s);
+    s->layers = mf_check_number(draw, LAYERS, 1, MF_HARNESS_LAYERS);
+    s->shaken = draw % 2 == 1 ? 0 : 1 + draw % 5; /* drawn options keep their start values */
+    if (mf_check_number(draw, LENGTHS, 0, 2) == 0) s->lengths = mf_check_seed() + 1;
+    if (mf_check_number(draw, CAPACITY, 0, 3) == 0)
+        s->capacity = 0.25 * mf_check_number(draw, CAPACITY + 30, 2, 8);
+    const int router = plugin->kind == MF_ROUTER ? 0 : mf_check_number(draw, ROUTER, 0, 4);
+    if (router == 3) s->router = mf_stub_router_listed();
+    if (router == 4) s->router = mf_stub_router_bare();
+    draw_options(draw, ret);
+    say(draw, ret);
+}
+
+/* ---- records ---- */
+
+#define ROUNDED 1e-6f /* what a difference that should be 0 may be */
+
+/* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
+ * must sum to gate_scale. Routers that list tokens are not checked. */
+static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
+{
+    const int32_t *chosen = mf_tensor_host(r->chosen);
+    const int32_t k = r->rows / r->tokens;
+    if (!r->expert || !r->gate || r->token || r->renormalize != 1) return true;
+    for (int32_t t = 0; t < r->tokens; t++) {
+        double sum = 0;
+        bool any = false;
+        for (int32_t i = t * k; i < (t + 1) * k; i++) {
+            if (chosen[i] < 0) continue;
+            sum += (double)gate[i];
+            any = true;
+        }
+        if (!any || fabs(sum - r->gate_scale) <= 1e-4 * fmax(1, fabs(r->gate_scale))) continue;
+        snprintf(why, size,
+                 "token %d: renormalize = 1 says that its gates sum to %g, found %.6g", (int)t,
+                 r->gate_scale, sum);
+        return false;
+    }
+    return true;
+}
+
+static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t size)
+{
+    const int32_t *chosen = mf_tensor_host(r->chosen);
+    const int32_t k = !r->token ? r->rows / r->tokens : 1;
+    for (int32_t i = 0; i < r->rows; i++) {
+        for (int32_t j = i - i % k; j < i; j++) {
+            if (chosen[i] < 0 || chosen[i] != chosen[j]) continue;
+            snprintf(why, size, "token %d goes to expert %d twice", (int)(i / k),
+                     (int)chosen[i]);
+            return false;
+        }
+        if (!isfinite(gate[i]))
+            snprintf(why, size, "row %d: its gate is not a number", (int)i);
+        else if (gate[i] < -ROUNDED)
+            snprintf(why, size, "row %d: expected a gate of at least 0, found %g", (int)i,
+                     (double)gate[i]);
+        else
+            continue;
+        return false;
+    }
+    return true;
+}
+
+/* That experts are in -1 .. E-1 the ops that group them have checked. */
+bool mf_check_sound(const mf_harness *harness, char *why, size_t size)
+{
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        const mf_routing *r = &harness->out[l].routing;
+        const float *gate = mf_tensor_host(harness->out[l].gate);
+        if (!sound_rows(r, gate, why, size) || !sound_sums(r, gate, why, size)) return false;
+        if (r->renormalize < -1 || r->renormalize > 1) {
+            snprintf(why, size, "renormalize: expected -1, 0 or 1, found %d",
+                     (int)r->renormalize);
+            return false;
+        }
+        const float *prob = r->prob ? mf_tensor_host(r->prob) : NULL;
+        for (int64_t i = 0; prob && i < (int64_t)r->tokens * r->experts; i++) {
+            if (prob[i] >= -ROUNDED) continue;
+            snprintf(why, size,
+                     "token %d, expert %d: expected a probability of at least 0, found %g",
+                     (int)(i / r->experts), (int)(i % r->experts), (double)prob[i]);
+            return false;
+        }
+        for (int32_t i = 0; i < r->n_losses; i++) {
+            if (isfinite(*(const float *)mf_tensor_host(r->loss[i]))) continue;
+            snprintf(why, size, "its loss '%s' is not a number", r->loss_name[i]);
+            return false;
+        }
+    }
+    if (mf_harness_not_finite(harness) == 0) return true;
+    snprintf(why, size, "expected finite values everywhere, found %lld that are not",
+             (long long)mf_harness_not_finite(harness));
+    return false;
+}
+
+static mf_verdict broke_at(char detail[MF_CHECK_DETAIL], const char *when, const char *text)
+{
+    (void)mf_check_broke(detail, when);
+    const size_t n = strlen(detail);
+    snprintf(detail + n, MF_CHECK_DETAIL - n, " (%s)", text);
+    return MF_CHECK_FAIL;
+}
+
+/* Runs a model once in evaluation and makes two steps of training. */
+static mf_verdict use(const mf_harness_spec *given, const char *text, int *declined,
+                      char detail[MF_CHECK_DETAIL])
+{
+    char why[200];
+    mf_child_say("at %s", text);
+    for (int training = 0; training < 2; training++) {
+        mf_harness_spec spec = *given;
+        mf_harness *harness = NULL;
+        const char *when = training == 1 ? "training" : "evaluation";
+        spec.training = spec.gradients = training == 1;
+        int rc = mf_harness_new(&spec, &harness);
+        if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+        /* drawn options may be too much together: then only what is finite is judged */
+        const bool judged =
+            rc == MF_OK && !(spec.drawn && spec.drawn[0] && mf_harness_not_finite(harness) > 0);
+        const bool sound = !judged || mf_check_sound(harness, why, sizeof why);
+        for (int i = 0; i < 2 && judged && sound && training == 1 && rc == MF_OK; i++)
+            rc = mf_harness_step(harness);
+        mf_harness_free(harness);
+        if (!sound) return mf_check_failed(detail, "%s: %s (%s)", when, why, text);
+        if (rc == MF_OK) continue;
+        /* many plugins need probabilities, and an error that says so is enough */
+        const bool lacks = spec.router && spec.router == mf_stub_router_bare();
+        if (!mf_check_declined(rc) && !lacks) return broke_at(detail, when, text);
+        ++*declined;
+        break;
+    }
+    return MF_CHECK_PASS;
+}
+
+/* Drawn models, and small ones with combinations of options, give sound records in evaluation
+ * and in two steps of training, or are declined. */
+mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    enum { QUICK = 24, THOROUGH = 150, SMALL = 12, FIRST_SMALL = 1001 };
+    const int n = mf_check_thorough() ? THOROUGH : QUICK;
+    const int small = plugin->schema.count > 1 ? 5 * n : 0;
+    const int32_t largest = mf_check_thorough() ? 700 : 300;
+    static mf_check_model m;
+    int declined = 0;
+    mf_verdict v = MF_CHECK_PASS;
+    for (int i = 0; i < n && v == MF_CHECK_PASS; i++) {
+        mf_check_draw(plugin, i, largest, &m);
+        if (i < 6 && m.spec.experts > 6) mf_check_sizes(&m.spec, m.spec.experts, i + 1);
+        if (i == 1) m.spec.seq = 257, m.spec.batch = 1; /* more tokens than in other checks */
+        say(i, &m);
+        v = use(&m.spec, m.text, &declined, detail);
+    }
+    for (int i = 0; i < small && v == MF_CHECK_PASS; i++) { /* odd draws have other options */
+        mf_check_draw(plugin, FIRST_SMALL + 2 * i, SMALL, &m);
+        v = use(&m.spec, m.text, &declined, detail);
+    }
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "%d models of up to %d tokens, drawn by seed %llu, %d of them declined",
+                 n + small, (int)largest, (unsigned long long)mf_check_seed(), declined);
+    return v;
+}
+
+/* Beside routers whose records are less usual: experts that choose tokens, one expert more than
+ * k without probabilities, a capacity. A plugin may decline them. */
+mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    static const char *const names[] = {"experts choose tokens", "no probabilities",
+                                        "a capacity", "all of a sequence is padding"};
+    int declined = 0;
+    mf_verdict v = MF_CHECK_PASS;
+    for (int i = 0; i < 4 && v == MF_CHECK_PASS; i++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        if (plugin->kind == MF_ROUTER && i < 2) continue;
+        if (i == 0) spec.router = mf_stub_router_listed();
+        if (i == 1) spec.router = mf_stub_router_bare();
+        if (i == 2) spec.capacity = 0.6;
+        if (i == 3) spec.lengths = mf_check_seed();
+        while (i == 3 && mf_rng_below(spec.lengths, 5, 0, 0, (uint64_t)spec.seq + 1) != 0)
+            spec.lengths++; /* until the first sequence has the length 0 */
+        v = use(&spec, names[i], &declined, detail);
+    }
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "%sa capacity, sequences of padding%s",
+                 plugin->kind == MF_ROUTER ? ""
+                                           : "experts that choose tokens, no "
+                                             "probabilities, ",
+                 declined > 0 ? "; some declined" : "");
+    return v;
+}

@@ -1,0 +1,118 @@
+/* What a plugin may read: labels only if it says that it needs them, statistics of layers and
+ * heads only if its flags do not say that it does without. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kernels/kernel.h"
+#include "lab/check/checks.h"
+
+/* ---- labels ---- */
+
+/* Whether other labels change a token's routing or output. */
+static int other_labels(const mf_harness_spec *spec, bool *ret_changed, char *why, size_t size)
+{
+    mf_harness *a = NULL, *b = NULL;
+    int rc = mf_harness_new(spec, &a);
+    if (rc == MF_OK) rc = mf_harness_new(spec, &b);
+    if (rc == MF_OK) rc = mf_harness_run(a, &mf_kernels_ref);
+    int32_t *labels = rc == MF_OK && b->in.labels ? mf_tensor_input(b->in.labels) : NULL;
+    const int64_t T = (int64_t)spec->batch * spec->seq;
+    for (int64_t t = 0; labels && t < T; t++)
+        labels[t] = (labels[t] + 1 + (int32_t)(t % 2)) % MF_HARNESS_LABELS;
+    if (rc == MF_OK) rc = mf_harness_run(b, &mf_kernels_ref);
+    for (int64_t t = 0; rc == MF_OK && t < T && !*ret_changed; t++)
+        *ret_changed = !mf_check_same_token(a, t, b, t, 1e-6, why, size);
+    mf_harness_free(a);
+    mf_harness_free(b);
+    return rc;
+}
+
+/* Without labels a plugin works or declines. One that works must give the same with other
+ * labels, because a text that is generated has none. */
+mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    for (int training = 0; training < 2; training++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        mf_harness *harness = NULL;
+        char why[200];
+        bool changed = false;
+        spec.training = spec.gradients = training == 1;
+        spec.unlabelled = true;
+        int rc = mf_harness_new(&spec, &harness);
+        if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+        if (rc == MF_OK && training == 1) rc = mf_harness_after(harness);
+        mf_harness_free(harness);
+        if (mf_check_declined(rc)) return mf_check_skip(detail, "it says that it needs labels");
+        if (rc != MF_OK) return mf_check_broke(detail, "without labels");
+        if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER) continue;
+        spec.unlabelled = false;
+        if (other_labels(&spec, &changed, why, sizeof why) != MF_OK)
+            return mf_check_broke(detail, "with other labels");
+        if (changed)
+            return mf_check_failed(
+                detail,
+                "in %s, labels change the result, and it works without them: "
+                "expected it to decline if dims->labels is 0, or not to read "
+                "them: %s",
+                training == 1 ? "training" : "evaluation", why);
+    }
+    snprintf(detail, MF_CHECK_DETAIL, "it works without labels%s",
+             plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER
+                 ? ""
+                 : ", and other ones change nothing");
+    return MF_CHECK_PASS;
+}
+
+/* ---- statistics ---- */
+
+/* The flag by which a plugin says that it reads no statistics; NULL: it says nothing of it. */
+static const char *does_without(const mf_loaded *p)
+{
+    if (p->kind == MF_CONTROLLER && p->table.controller.flags & MF_CONTROLLER_BLIND)
+        return "it says that it reads neither step->layers nor step->heads "
+               "(MF_CONTROLLER_BLIND)";
+    if (p->kind == MF_ROUTER && !(p->table.router.flags & MF_ROUTER_STATS))
+        return "it does not say that it reads step->layers (MF_ROUTER_STATS), which are then "
+               "not measured in each step";
+    return NULL;
+}
+
+static int digest_after(const mf_harness_spec *spec, bool odd, char hash[33])
+{
+    enum { STEPS = 12 };
+    mf_harness *harness = NULL;
+    int rc = mf_harness_new(spec, &harness);
+    if (rc == MF_OK) harness->odd_stats = odd;
+    for (int i = 0; i < STEPS && rc == MF_OK; i++)
+        rc = mf_harness_step(harness);
+    if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+    if (rc == MF_OK) mf_harness_digest(harness, hash);
+    mf_harness_free(harness);
+    return rc;
+}
+
+/* Steps have the same bits whatever the statistics are. */
+mf_verdict mf_check_statistics(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    const char *says = does_without(plugin);
+    char one[33] = "", two[33] = "";
+    if (!says)
+        return mf_check_skip(detail, plugin->kind == MF_ROUTER || plugin->kind == MF_CONTROLLER
+                                         ? "it says that it reads them"
+                                         : "asked of routers and controllers only");
+    mf_harness_spec spec = mf_check_spec(plugin);
+    spec.layers = MF_HARNESS_LAYERS;
+    spec.training = spec.gradients = true;
+    int rc = digest_after(&spec, false, one);
+    if (rc == MF_OK) rc = digest_after(&spec, false, two);
+    if (rc == MF_OK && strcmp(one, two) != 0)
+        return mf_check_skip(detail, "its steps differ in any case: see instances");
+    if (rc == MF_OK) rc = digest_after(&spec, true, two);
+    if (rc != MF_OK) return mf_check_broke(detail, "with other statistics");
+    if (strcmp(one, two) != 0)
+        return mf_check_failed(detail, "%s: found steps that differ with other statistics",
+                               says);
+    snprintf(detail, MF_CHECK_DETAIL, "steps are the same with other statistics");
+    return MF_CHECK_PASS;
+}
