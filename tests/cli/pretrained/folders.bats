@@ -595,6 +595,21 @@ END
     [ "$status" -eq 2 ]
 }
 
+@test "export peft tells of a change that PEFT would not load, and only then" {
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/peft/latent/hf" -o small --no-tokenizer -q -t 1
+    for at in 'shared.*' 'attention.*'; do
+        "$MOEFW" train small/config.ini -q -t 1 --out "with${at%%.*}" --steps 1 --set train.freeze='*' \
+            --set data.path='builtin:topics?bytes=20000' --set model.seq=16 --set train.eval_batches=1 \
+            --set adapter.lora.plugin=lora --set adapter.lora.at="$at"
+    done
+    run "$MOEFW" export peft withshared -o peft1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"shared_experts."*" takes this target for the experts of deepseek_v2 and does not load its change"* ]]
+    run "$MOEFW" export peft withattention -o peft2
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"does not load"* ]]
+}
+
 @test "adapters that do not fit, or that lora cannot follow, are refused with key or tensor" {
     cp -r "$srcdir/tests/golden/pretrained/peft/corrected" adapter
     chmod -R u+w adapter

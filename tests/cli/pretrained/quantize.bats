@@ -45,6 +45,26 @@ value() {
     for file in new.hf/*; do cmp "$file" "back/${file##*/}"; done
 }
 
+@test "an adapter on four bits is merged into plain weights, which have its loss" {
+    measure=(--json -t 1 -q --set data.path='builtin:topics?bytes=40000' --set model.seq=32 --batches 2)
+    "$MOEFW" quantize run -o new --group 64 "${small[@]}"
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/peft/all_linear" --onto new -o adapted -q -t 1
+    run "$MOEFW" export hf adapted -o packed
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"--dtype"* ]]
+    [ ! -e packed ]
+    "$MOEFW" export hf adapted -o merged --dtype f32 -q
+    "$MOEFW" import merged -o plain -q -t 1
+    for name in new adapted plain; do
+        run "$MOEFW" eval $name "${measure[@]}"
+        [ "$status" -eq 0 ]
+        declare "$name=$(value loss)"
+    done
+    # shellcheck disable=SC2154
+    awk -v n="$new" -v a="$adapted" -v p="$plain" \
+        'BEGIN { d = a - p; e = a - n; exit !(d * d < 1e-10 && e * e > 1e-6) }'
+}
+
 @test "weights of four bits are copied only if the run does not need the folder" {
     "$MOEFW" quantize run -o new "${small[@]}"
     "$MOEFW" import new.hf -o near -q -t 1

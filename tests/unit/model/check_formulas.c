@@ -101,12 +101,34 @@ END_TEST
 
 /* ---- sigmoid_bias ---- */
 
-/* Mean over sequences with tokens of E / (k n) sum_e c_e P_e; c_e: choices of e, P_e: mean of
- * prob, n: tokens of the sequence. */
-static double sequence_balance(const graph *x, int k)
+/* The two experts with the largest probabilities. */
+static void best_two(const float *p, int32_t *two)
 {
-    const int32_t *chosen = mf_tensor_host(x->r->chosen);
+    two[0] = two[1] = -1;
+    for (int e = 0; e < E; e++) {
+        if (two[0] < 0 || p[e] > p[two[0]]) {
+            two[1] = two[0];
+            two[0] = e;
+        } else if (two[1] < 0 || p[e] > p[two[1]]) {
+            two[1] = e;
+        }
+    }
+}
+
+/* Mean over sequences with tokens of E / (k n) sum_e c_e P_e, k = 2; c_e: how often e was
+ * chosen, or has one of the two largest probabilities; P_e: mean of prob, n: tokens of the
+ * sequence. */
+static double sequence_balance(const graph *x, bool as_chosen)
+{
+    enum { k = 2 };
+    const int32_t *taken = mf_tensor_host(x->r->chosen);
     const float *p = mf_tensor_host(x->r->prob);
+    int32_t chosen[T * k];
+    for (int t = 0; t < T; t++)
+        if (as_chosen)
+            memcpy(chosen + t * k, taken + t * k, k * sizeof *taken);
+        else
+            best_two(p + t * E, chosen + t * k);
     double sum = 0;
     int sequences = 0;
     for (int b = 0; b < B; b++) {
@@ -134,9 +156,71 @@ START_TEST(sequences_without_tokens_do_not_count)
         graph x;
         open_graph(&x, MF_MODE_EVAL, lengths[m], 3, set);
         expect_near("sequence_balance", scalar(x.mg->loss) - scalar(x.mg->task_loss),
-                    sequence_balance(&x, 2));
+                    sequence_balance(&x, true));
         close_graph(&x);
     }
+}
+END_TEST
+
+/* With a bias that changes what is chosen, the loss still counts s alone, as eq. 18 of
+ * DeepSeek-V3 does, unless it is to count the chosen experts. */
+START_TEST(sequences_are_balanced_by_scores_or_by_choices)
+{
+    static const char *const counts[] = {"router.seq_aux_count=scores",
+                                         "router.seq_aux_count=chosen"};
+    double found[2];
+    for (int i = 0; i < 2; i++) {
+        const char *set[] = {"router.plugin=sigmoid_bias", "router.seq_aux_weight=1",
+                             "moe.top_k=2", counts[i]};
+        graph x;
+        open_graph(&x, MF_MODE_EVAL, some, 4, set);
+        float *bias = (float *)(uintptr_t)weights(&x, "bias");
+        bias[1] = 0.5f;
+        bias[3] = -0.5f;
+        layer_run(x.mg);
+        found[i] = scalar(x.mg->loss) - scalar(x.mg->task_loss);
+        expect_near(counts[i], found[i], sequence_balance(&x, i == 1));
+        close_graph(&x);
+    }
+    ck_assert_double_gt(fabs(found[0] - found[1]), 1e-3);
+}
+END_TEST
+
+/* ---- relu ---- */
+
+/* lambda / T sum_t sum_e f_e relu(logit), f_e = E / (k T) x tokens that use e. */
+static double sparsity(const graph *x, int k, bool balance)
+{
+    const float *logits = mf_tensor_host(x->r->logits);
+    double sum = 0;
+    for (int e = 0; e < E; e++) {
+        double gates = 0, uses = 0;
+        for (int t = 0; t < T; t++) {
+            const double g = fmax(0, (double)logits[t * E + e]);
+            if (!x->real[t]) continue;
+            gates += g;
+            uses += g > 0;
+        }
+        sum += gates * (balance ? E * uses / (k * x->tokens) : 1);
+    }
+    return (double)*weights(x, "lambda") * sum / x->tokens;
+}
+
+START_TEST(gates_of_relu_are_made_sparse)
+{
+    static const char *const forms[] = {"router.form=released", "router.form=paper"},
+                             *const balances[] = {"router.balance=no", "router.balance=yes"};
+    for (int m = 0; m < LENGTHS; m++)
+        for (int i = 0; i < 4; i++) {
+            const char *set[] = {"router.plugin=relu", "router.lambda=3", "router.init_std=1",
+                                 forms[i / 2], balances[i % 2]};
+            graph x;
+            open_graph(&x, MF_MODE_TRAIN, lengths[m], 5, set);
+            const double loss = sparsity(&x, 2, i % 2 == 1);
+            expect_near(forms[i / 2], scalar(x.mg->loss) - scalar(x.mg->task_loss),
+                        i / 2 == 1 ? loss / E : loss);
+            close_graph(&x);
+        }
 }
 END_TEST
 
@@ -214,9 +298,13 @@ START_TEST(info_nce_is_over_tokens_that_have_pairs)
     static const char *const printed[] = {"router.as_printed=no", "router.as_printed=yes"};
     for (int m = 0; m < 4; m++)
         for (int p = 0; p < 2; p++) {
-            const char *set[] = {"router.plugin=self_supervised", "router.positives=neighbour",
-                                 "router.hidden=8",    "router.negatives=4", "router.tau=0.5",
-                                 "router.ss_weight=1", printed[p]};
+            const char *set[] = {"router.plugin=self_supervised",
+                                 "router.positives=neighbour",
+                                 "router.hidden=8",
+                                 "router.negatives=4",
+                                 "router.tau=0.5",
+                                 "router.ss_weight=1",
+                                 printed[p]};
             graph x;
             open_graph(&x, MF_MODE_TRAIN, all[m], 7, set);
             expect_near(printed[p], scalar(x.mg->loss) - scalar(x.mg->task_loss),
@@ -283,12 +371,9 @@ START_TEST(capacity_is_the_decimal_one)
     static const struct {
         const char *factor;
         int most;
-    } cases[] = {{"moe.capacity_factor=0.92", 23},
-                 {"moe.capacity_factor=0.919", 22},
-                 {"moe.capacity_factor=0.28", 7},
-                 {"moe.capacity_factor=0.72", 18},
-                 {"moe.capacity_factor=0.56", 14},
-                 {"moe.capacity_factor=0.2", 5}};
+    } cases[] = {{"moe.capacity_factor=0.92", 23}, {"moe.capacity_factor=0.919", 22},
+                 {"moe.capacity_factor=0.28", 7},  {"moe.capacity_factor=0.72", 18},
+                 {"moe.capacity_factor=0.56", 14}, {"moe.capacity_factor=0.2", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *set[] = {"moe.top_k=1", cases[i].factor};
         graph x;
@@ -331,8 +416,8 @@ static int declare_nothing(void *self, mf_ctx *ctx, const void *conf, const mf_d
 
 static const mf_host *mf; /* the slot */
 static const mf_option no_options[] = {MF_END_OPTIONS};
-static const mf_router takes_all = {
-    sizeof(mf_router), 0, declare_nothing, NULL, take_all, NULL};
+static const mf_router takes_all = {sizeof(mf_router), 0,   declare_nothing, NULL,
+                                    take_all,          NULL};
 static const mf_plugin takes_all_plugin =
     MF_PLUGIN_INIT(MF_ROUTER, mf_router, "takes_all", "1", "MIT", "all tokens for each expert",
                    no_options, char, char, &takes_all);
@@ -425,6 +510,8 @@ static Suite *suite(void)
     tcase_add_test(c, experts_choose_among_real_tokens);
     tcase_add_test(c, shares_are_of_the_chosen_assignments);
     tcase_add_test(c, sequences_without_tokens_do_not_count);
+    tcase_add_test(c, sequences_are_balanced_by_scores_or_by_choices);
+    tcase_add_test(c, gates_of_relu_are_made_sparse);
     tcase_add_test(c, info_nce_is_over_tokens_that_have_pairs);
     tcase_add_test(c, padding_is_never_attended_to);
     tcase_add_test(c, gates_of_every_router_are_scaled);
