@@ -192,16 +192,19 @@ int fstat(int fd, struct stat *st)
 }
 C
     printf '[data]\npath=builtin:topics?bytes=40000\n[model]\nlayers=1\ndim=32\n[train]\nbatch=2\n' >once.ini
-    failed=0
+    failed=0 fine=0 # a look that only words of advice depend on changes nothing
     for nth in $(seq 40); do
         rm -rf looked
         run --separate-stderr env LD_PRELOAD="$PWD/once.so" NTH="$nth" "$MOEFW" compare once.ini -t 1 -q \
             --routers linear,hash --seeds 1 --steps 2 --out looked
         echo "$nth: $status $stderr"
-        [ "$status" -ne 0 ] || break
-        failed=$nth
         [[ "$output$stderr" != *"skipped"* ]]
         [ ! -e looked/plan.json ] || grep -q '"baseline":"linear"' looked/plan.json
+        if [ "$status" -ne 0 ]; then
+            failed=$((failed + 1)) fine=0
+        elif [ $((fine += 1)) -eq 3 ]; then
+            break
+        fi
     done
     [ "$failed" -ge 2 ]
 }
