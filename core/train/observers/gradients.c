@@ -1,20 +1,24 @@
-/* train/observers/gradients.c: names, once, the parameters whose gradient was 0 in each of the
- * first steps: they do not learn, and nothing else tells.
+/* train/observers/gradients.c: names, once, the parameters whose gradient was 0 in each of some
+ * steps: they do not learn, and nothing else tells.
  *
  * A gradient is read only until its first element that is not 0, and never again, so a step
- * costs nothing unless there is such a parameter. Each rank looks at what it has of the sum,
- * and rank 0 tells. Parameters of experts that ranks share are not judged: each has a part. */
+ * costs nothing unless there is such a parameter. On the host the steps are the first ones. A
+ * device would be waited for, so there they begin later, when most parameters are done with in
+ * one look. Each rank looks at what it has of the sum, and rank 0 tells. Parameters of experts
+ * that ranks share are not judged: each has a part. */
 #include <stdio.h>
 #include <string.h>
 #include "base/log.h"
 #include "base/mem.h"
+#include "graph/device/device.h"
 #include "train/observers/observers.h"
 
 enum { WATCHED = 20, FEWEST = 5, CHUNK = 4096, NAMED = 8 };
 
 typedef struct watch {
-    bool *seen; /* [count] */
-    int count, steps;
+    bool *seen;               /* [count] */
+    int count, before, steps; /* steps that are not watched at first, that were watched */
+    bool first;               /* those watched are the first ones */
     float chunk[CHUNK];
 } watch;
 
@@ -49,11 +53,12 @@ static void tell(const watch *w, const mf_store *s)
             snprintf(names + n, sizeof names - n, "%s%s", found > 1 ? ", " : "", p->name);
     }
     if (found == 0) return;
-    mf_log(MF_LOG_WARN,
-           "the gradient of %s%s was 0 in each of the first %d steps: %s not learn; expected a "
-           "loss that depends on %s, or train.freeze",
-           names, found > NAMED ? " and others" : "", w->steps,
-           found > 1 ? "they do" : "it does", found > 1 ? "them" : "it");
+    mf_log(
+        MF_LOG_WARN,
+        "the gradient of %s%s was 0 in each of %s%d steps: %s not learn; expected a loss that "
+        "depends on %s, or train.freeze",
+        names, found > NAMED ? " and others" : "", w->first ? "the first " : "", w->steps,
+        found > 1 ? "they do" : "it does", found > 1 ? "them" : "it");
 }
 
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
@@ -63,6 +68,10 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     const mf_store *s = session->model->store;
     int rc = MF_OK;
     if (w->steps >= WATCHED || r->skipped) return MF_OK;
+    if (w->before > 0) {
+        w->before--;
+        return MF_OK;
+    }
     w->steps++;
     for (int i = 0; rc == MF_OK && i < w->count; i++)
         if (!w->seen[i] && is_trained(mf_store_at(s, i)))
@@ -87,6 +96,8 @@ int mf_observe_gradients(mf_trainer *t)
     watch *w = mf_alloc(1, sizeof *w);
     if (!w) return MF_ENOMEM;
     w->count = mf_store_count(mf_trainer_session(t)->model->store);
+    w->first = mf_device_is_host(mf_trainer_session(t)->model->options.device);
+    w->before = w->first ? 0 : WATCHED - 1;
     w->seen = mf_alloc((size_t)w->count, sizeof *w->seen);
     if (!w->seen) {
         free_watch(w);

@@ -78,7 +78,7 @@ losses() {
         [[ "$output" == *"$expected"* ]] || { echo "$set: $output"; return 1; }
     done <<'SETS'
 film at=block_in|plugin film cannot stand at 'block_in'; expected expert_out
-lora at=attention.w|no linear layer of this model is called so
+lora at=attention.w|no linear layer of this model is called 'attention.w'; expected of attention.q
 lora at=heads|cannot stand at 'heads'; expected names of linear layers
 film layers=first|expected all, or numbers of blocks from 0
 unet_skip form=ring|linear, residual
