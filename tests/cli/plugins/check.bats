@@ -198,17 +198,17 @@ TXT
     [[ "$output" == *"ok    speed "*"a block takes "*" times as long as with no adapter"* ]] || { echo "$output"; false; }
 }
 
-# slopes ARGUMENT...: number of slopes that the check judges in a setting, on average
+# slopes ARGUMENT...: number of slopes that the check judges
 slopes() {
     "$MOEFW" plugin check "$BAD/good.so" "$@" |
-        sed -n 's/^ok    gradients *\([0-9]*\) slopes in \([0-9]*\) settings.*/\1 \2/p' | awk '{ print int($1 / $2) }'
+        sed -n 's/^ok    gradients *\([0-9]*\) slopes in [0-9]* settings.*/\1/p'
 }
 
 @test "--thorough: more settings, and more draws in each" {
     local quick thorough
     quick=$(slopes)
     thorough=$(slopes --thorough)
-    [ "$quick" -ge 20 ]
+    [ "$quick" -ge 500 ]
     [ "$thorough" -gt $((2 * quick)) ] || { echo "$quick, $thorough"; false; }
 }
 

@@ -81,6 +81,7 @@ refused() {
     sed -i 's/^renormalize = yes/renormalize = no/' run/config.ini
     refused run "moe.renormalize = no cannot be said in the form of mixtral: its config.json means yes"
     rm -r run/pretrained
+    sed -i '/^from = /d' run/config.ini # the run that this one is a copy of
     refused run "neither this run nor one that it began with was imported"
 }
 
@@ -163,6 +164,6 @@ refused() {
     edit deepseek_v3 '"mscale_all_dim": 1.0' '"mscale_all_dim": 0' "yarn without mscale_all_dim"
     edit gpt_oss '"swiglu_alpha": 1.702' '"swiglu_alpha": 1.5' "swiglu_alpha cannot be said"
     edit gpt_oss '"full_attention"' '"sliding_attention"' "layer_types cannot be said"
-    edit qwen2_moe '"rope_scaling": null' '"rope_scaling": {"rope_type": "llama3", "factor": 8}' \
+    edit qwen2_moe '"rope_scaling": null' '"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 32}' \
         "model.rope_scaling = llama3 cannot be said in GGUF: only the architecture llama"
 }

@@ -100,7 +100,7 @@ logits() {
     "$MOEFW" eval classes --tokens file --save new --gradients both | tee said
     [ "$(logits new)" = '"logits":{"dtype":"F32","shape":[2,2]' ]
     run -2 "$MOEFW" eval classes --tokens file --save new
-    [[ "$output" == *"new: exists already; expected a new file" ]]
+    [[ "$output" == *"new: exists already; expected a new file, or --force to replace it" ]]
     tensors file "$ids" "labels 2 1 -100" "token_type_ids 2,3 0 0 1 0 1 1"
     "$MOEFW" eval classes --tokens file --gradients first | tee -a said
     tensors file "$ids" "labels 2 -100 0" "token_type_ids 2,3 0 0 1 0 1 1"
