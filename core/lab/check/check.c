@@ -217,8 +217,7 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  *   died FUNCTION              from plugin/crash.h
  *   done                       the last line
  *
- * Its arguments: the plugin's file, the first check, "thorough" or "quick", the seed,
- * settings. */
+ * Its arguments: the plugin's file, the first check, "thorough" or "quick", seed, settings. */
 
 /* OTHER: as DIGEST, in another environment. FIXED: arguments before the settings. */
 enum { OTHER = -2, DIGEST = -1, ALONE = CHECKS - 1, FIXED = 4 };

@@ -97,7 +97,16 @@ static void draw_sizes(int draw, int32_t largest, mf_harness_spec *spec)
     mf_check_sizes(spec, experts, mf_check_number(draw, TOP_K, 1, most));
 }
 
-static void draw_options(int draw, mf_check_model *m)
+/* A drawn model. */
+#define MF_CHECK_OPTIONS 24
+typedef struct drawn_model {
+    mf_harness_spec spec;
+    char option[MF_CHECK_OPTIONS][160];
+    const char *drawn[MF_CHECK_OPTIONS + 1];
+    char text[MF_CHECK_DETAIL / 2]; /* what was drawn, in words */
+} drawn_model;
+
+static void draw_options(int draw, drawn_model *m)
 {
     const mf_schema *s = &m->spec.plugin->schema;
     char value[96];
@@ -113,7 +122,7 @@ static void draw_options(int draw, mf_check_model *m)
     m->spec.drawn = m->drawn;
 }
 
-static void say(int draw, mf_check_model *m)
+static void say(int draw, drawn_model *m)
 {
     const mf_harness_spec *s = &m->spec;
     size_t n = (size_t)snprintf(m->text, sizeof m->text,
@@ -128,9 +137,10 @@ static void say(int draw, mf_check_model *m)
         n += (size_t)snprintf(m->text + n, sizeof m->text - n, ", %s", m->drawn[i]);
 }
 
-void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_model *ret)
+/* Draws sizes, lengths of sequences, options and plugins beside it; tokens: at most largest. */
+static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn_model *ret)
 {
-    *ret = (mf_check_model){.spec = mf_check_spec(plugin)};
+    *ret = (drawn_model){.spec = mf_check_spec(plugin)};
     mf_harness_spec *s = &ret->spec;
     draw_sizes(draw, largest, s);
     s->layers = mf_check_number(draw, LAYERS, 1, MF_HARNESS_LAYERS);
@@ -275,18 +285,18 @@ mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     const int n = mf_check_thorough() ? THOROUGH : QUICK;
     const int small = plugin->schema.count > 1 ? 5 * n : 0;
     const int32_t largest = mf_check_thorough() ? 700 : 300;
-    static mf_check_model m;
+    static drawn_model m;
     int declined = 0;
     mf_verdict v = MF_CHECK_PASS;
     for (int i = 0; i < n && v == MF_CHECK_PASS; i++) {
-        mf_check_draw(plugin, i, largest, &m);
+        draw_model(plugin, i, largest, &m);
         if (i < 6 && m.spec.experts > 6) mf_check_sizes(&m.spec, m.spec.experts, i + 1);
         if (i == 1) m.spec.seq = 257, m.spec.batch = 1; /* more tokens than in other checks */
         say(i, &m);
         v = use(&m.spec, m.text, &declined, detail);
     }
     for (int i = 0; i < small && v == MF_CHECK_PASS; i++) { /* odd draws have other options */
-        mf_check_draw(plugin, FIRST_SMALL + 2 * i, SMALL, &m);
+        draw_model(plugin, FIRST_SMALL + 2 * i, SMALL, &m);
         v = use(&m.spec, m.text, &declined, detail);
     }
     if (v == MF_CHECK_PASS)

@@ -127,8 +127,8 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-/* Leaves x and d->params of the parameters in a list of n tensors, by turns. Returns their
- * number. */
+/* Leaves x and d->params of the parameters in a list of n tensors, by turns. Returns how many
+ * are left. */
 static int by_turns(const depth *d, int turn, mf_tensor **in, int n)
 {
     mf_tensor *kept[32] = {in[0]};
@@ -373,8 +373,8 @@ static mf_verdict inner_values(const mf_loaded *plugin, totals *t, char detail[M
     return MF_CHECK_PASS;
 }
 
-/* A loss that is not 0 must have a gradient, in one of some draws, by the routers' weights or
- * others. */
+/* A loss that is not 0 must have a gradient in one of some draws, by the weights of routers or
+ * by other ones. */
 static bool teaches(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { DRAWS = 4 };

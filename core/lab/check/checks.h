@@ -70,18 +70,6 @@ int32_t mf_check_number(int draw, int what, int32_t lo, int32_t hi);
  * to draw. */
 bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t size);
 
-/* A drawn model. */
-#define MF_CHECK_OPTIONS 24
-typedef struct mf_check_model {
-    mf_harness_spec spec;
-    char option[MF_CHECK_OPTIONS][160];
-    const char *drawn[MF_CHECK_OPTIONS + 1];
-    char text[MF_CHECK_DETAIL / 2]; /* what was drawn, in words */
-} mf_check_model;
-/* Draws sizes, lengths of sequences, options and the plugins beside it. largest: of the
- * tokens. */
-void mf_check_draw(const mf_loaded *plugin, int draw, int32_t largest, mf_check_model *ret);
-
 /* Whether a run left a sound record: a token chooses no expert twice, gates are numbers of at
  * least 0 with the promised sum, probabilities are not negative, values are finite. why: what
  * is wrong. */

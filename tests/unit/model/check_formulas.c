@@ -116,8 +116,8 @@ static void best_two(const float *p, int32_t *two)
 }
 
 /* Mean over sequences with tokens of E / (k n) sum_e c_e P_e, k = 2; c_e: how often e was
- * chosen, or has one of the two largest probabilities; P_e: mean of prob, n: tokens of the
- * sequence. */
+ * chosen, or has one of the two largest probabilities; P_e: mean of prob; n: number of tokens
+ * in the sequence. */
 static double sequence_balance(const graph *x, bool as_chosen)
 {
     enum { k = 2 };
