@@ -323,7 +323,7 @@ TXT
     [ "$stderr" = "moefw: warning: memory is not known without the data of the configuration" ]
     run "$MOEFW" plan default --cluster "$srcdir/share/cluster/h100.ini"
     [ "$status" -eq 0 ]
-    [[ "${lines[0]}" =~ ^1\ ranks:\ .*\ s\ a\ step ]]
+    [[ "${lines[0]}" =~ ^1\ rank:\ .*\ s\ a\ step ]]
     printf '[cluster]\nranks = 2\n[node]\ngb_per_ss = 1\n' >c.ini
     run "$MOEFW" plan default --cluster c.ini
     [ "$status" -eq 2 ]

@@ -265,7 +265,7 @@ on_terminal() {
     [ "$(typed "moefw train --set=model.norm=r")" = rmsnorm ]
     [ "$(typed "moefw train --set train.lr=")" = \
         "$("$MOEFW" config show --template | sed -n '/^\[train\]/,/^\[/s/^;lr = //p')" ] # a number: its default
-    [ "$(typed "moefw train --set moe.renormalize=" | tr '\n' ' ')" = "yes no " ]
+    [ "$(typed "moefw train --set moe.unit_gates=" | tr "\n" " ")" = "yes no " ]
     typed "moefw train --set router.plugin=" | grep -qx hadamard
     run ! grep -qx swiglu <(typed "moefw train --set router.plugin=")
     typed "moefw train --set expert.plugin=" | grep -qx swiglu
