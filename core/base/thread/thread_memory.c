@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Thread_local void *parts[MF_THREAD_PARTS];
+static _Thread_local bool spared[MF_THREAD_PARTS]; /* what was written is in the spare */
 static pthread_key_t at_end;
 static bool has_key;
 
@@ -31,10 +33,14 @@ void *mf_thread_memory(mf_thread_part part, size_t bytes, void *spare)
     if (parts[part]) return parts[part];
     pthread_once(&once, make_key);
     void *fresh = has_key ? calloc(1, bytes) : NULL;
-    if (!fresh) return spare;
-    if (pthread_setspecific(at_end, parts) != 0) {
+    if (fresh && pthread_setspecific(at_end, parts) != 0) {
         free(fresh);
+        fresh = NULL;
+    }
+    if (!fresh) {
+        spared[part] = true;
         return spare;
     }
+    if (spared[part]) memcpy(fresh, spare, bytes);
     return parts[part] = fresh;
 }
