@@ -67,9 +67,9 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
         }
         fprintf(t->out, "%slayer %d  %.4f%s", i == best ? mf_ink_begin(t, MF_INK_BOLD) : "",
                 layer, s->nmi[i], i == best ? mf_ink_end(t) : "");
-        fprintf(t->out, "  %.2g %% of what is possible", 100 * s->nmi[i]);
+        fprintf(t->out, "  %.2g %% of the possible", 100 * s->nmi[i]);
         if (s->nmi_random && !isnan(s->nmi_random[i]))
-            fprintf(t->out, "; random routing %.5f", s->nmi_random[i]);
+            fprintf(t->out, "; random %.5f", s->nmi_random[i]);
         fputc('\n', t->out);
     }
 }
