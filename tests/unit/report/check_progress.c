@@ -379,7 +379,8 @@ START_TEST(the_closing_lines)
              "                    1.062 x the entropy floor of 1.6000 in its windows\n"));
     for (const char *at = out; *at; at += strcspn(at, "\n") + 1)
         ck_assert_uint_le(strcspn(at, "\n"), 80);
-    ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  40 % of the possible; random 0.00500\n"));
+    ck_assert_ptr_nonnull(
+        strstr(out, "layer 1  0.4000  40 % of the possible; random 0.00500\n"));
     ck_assert_ptr_nonnull(strstr(out, "runs/x-1/report.html\n"));
     ck_assert_ptr_nonnull(strstr(out, "moefw generate runs/x-1"));
     static const double one[] = {NAN, 0.4};
