@@ -125,7 +125,7 @@ static bool read_content(const mf_json *v, part *parts, int *ret_n)
     return *ret_n > 0;
 }
 
-static int read_role(const mf_json *v, mf_role *ret)
+static bool read_role(const mf_json *v, mf_role *ret)
 {
     const char *who = mf_json_string(v, NULL);
     for (size_t i = 0; who && i < sizeof roles / sizeof *roles; i++)
@@ -225,8 +225,8 @@ static int add_history(reader *r, const mf_json *list)
         part p, a;
         p.text = mf_json_string(mf_json_at(pair, 0), &p.n);
         a.text = mf_json_string(mf_json_at(pair, 1), &a.n);
-        if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_typeof(pair) != MF_JSON_ARRAY ||
-            mf_json_size(pair) != 2 || !p.text || !a.text)
+        if (mf_json_typeof(pair) != MF_JSON_ARRAY || mf_json_size(pair) != 2 || !p.text ||
+            !a.text)
             return mf_fail(MF_EINPUT,
                            "%s: \"history\": expected a list of [prompt, answer], two strings",
                            r->name);

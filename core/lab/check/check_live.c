@@ -97,17 +97,16 @@ static int compare(const mf_harness_spec *given, const turn *t, bool *ret_new, b
     return rc;
 }
 
-static double present(const mf_loaded *plugin, const mf_option *o)
+static double default_of(const mf_option *o)
 {
-    const double at = o->value ? strtod(o->value, NULL) : 1;
-    (void)plugin;
-    return o->type == MF_OPT_BOOL ? o->value && strcmp(o->value, "yes") == 0 : at;
+    if (o->type == MF_OPT_BOOL) return o->value && strcmp(o->value, "yes") == 0;
+    return o->value ? strtod(o->value, NULL) : 1;
 }
 
 /* Draws a value that differs enough from the default; false: there is none. */
 static bool draw_turn(const mf_loaded *plugin, const mf_option *o, int draw, turn *ret)
 {
-    const double now = present(plugin, o);
+    const double now = default_of(o);
     ret->o = o;
     for (int i = 0; i < 8; i++) {
         char text[32];

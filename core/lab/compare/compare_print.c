@@ -62,6 +62,14 @@ static int name_width(const mf_compare *c)
     return width < NAME_MOST ? (int)width : NAME_MOST;
 }
 
+static void put_rank(FILE *out, const mf_compare_row *r)
+{
+    if (r->rank > 0)
+        fprintf(out, "%4d", r->rank);
+    else
+        fprintf(out, "%4s", "-");
+}
+
 /* Writes a name, padded; of a long one the begin. */
 static void put_name(FILE *out, int width, const char *name)
 {
@@ -83,9 +91,8 @@ static void print_names(const mf_compare_table *t, FILE *out, int width)
         const mf_compare_router *r = t->rows[i].router;
         const bool cut = strlen(mf_shown(r->name)) > (size_t)width;
         if (!cut && strcmp(r->name, r->entry.label) == 0) continue;
-        fprintf(out, "%4d = ", t->rows[i].rank);
-        fputs(mf_shown(r->entry.label), out);
-        fputc('\n', out);
+        put_rank(out, &t->rows[i]);
+        fprintf(out, " = %s\n", mf_shown(r->entry.label));
     }
 }
 
@@ -159,10 +166,7 @@ static void print_test(const mf_compare_row *r, FILE *out, bool last)
 static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width,
                       int parts)
 {
-    if (r->rank > 0)
-        fprintf(out, "%4d", r->rank);
-    else
-        fprintf(out, "%4s", "-");
+    put_rank(out, r);
     put_name(out, width, r->router->name);
     if (parts & QUALITY) {
         number(out, r->quality.mean, 8, 4);

@@ -101,7 +101,9 @@ int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const
     pthread_mutex_lock(&lock);
     const bool may = !all.restricted || named(file);
     pthread_mutex_unlock(&lock);
-    if (may || mf_trusted_has(id)) return MF_OK;
+    if (may) return MF_OK;
+    mf_error_clear(); /* so that what is told is of the list */
+    if (mf_trusted_has(id)) return MF_OK;
     if (mf_error_code() == MF_EINPUT) mf_log(MF_LOG_WARN, "%s", mf_error_message());
     const char *hint = mf_hint_text(MF_HINT_PATHS);
     return mf_fail(

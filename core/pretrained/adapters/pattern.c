@@ -53,8 +53,8 @@ static bool is_punctuation(char c)
 /* Adds what \c means, c behind the backslash. Returns whether that is one character, c. */
 static bool add_escape(matcher *m, char c, set *s)
 {
-    const bool not = c == 'D' || c == 'W' || c == 'S';
-    const char kind = (char)(not ? c + 32 : c);
+    const bool negated = c == 'D' || c == 'W' || c == 'S';
+    const char kind = (char)(negated ? c + 32 : c);
     if (is_punctuation(c) || c == '_') {
         s->of[(unsigned char)c] = true;
         return true;
@@ -65,7 +65,7 @@ static bool add_escape(matcher *m, char c, set *s)
         const bool in = kind == 'd'   ? i >= '0' && i <= '9'
                         : kind == 'w' ? is_word(i)
                                       : i == ' ' || (i >= 9 && i <= 13);
-        if (in != not ) s->of[i] = true;
+        if (in != negated) s->of[i] = true;
     }
     return false;
 }
@@ -87,9 +87,9 @@ static int read_member(matcher *m, const char **p, set *s)
 /* [...] behind its first bracket. */
 static void read_class(matcher *m, const char **p, set *s)
 {
-    const bool not = **p == '^';
+    const bool negated = **p == '^';
     set in = {{0}};
-    if (not ) (*p)++;
+    if (negated) (*p)++;
     for (bool first = true; m->rc == MF_OK && (first || **p != ']'); first = false) {
         if (**p == '\0') {
             refuse(m, "expected ] behind [");
@@ -105,7 +105,7 @@ static void read_class(matcher *m, const char **p, set *s)
     }
     if (**p == ']') (*p)++;
     for (int i = 0; i < 256; i++)
-        s->of[i] = in.of[i] != not ;
+        s->of[i] = in.of[i] != negated;
 }
 
 /* ---- parts ---- */
@@ -200,12 +200,12 @@ static bool quantifier(matcher *m, const char **p, int *least, int *most)
 /* Adds positions to a set. Returns whether there were new ones. */
 static bool add(const matcher *m, const positions *more, positions *to)
 {
-    bool new = false;
+    bool fresh = false;
     for (size_t i = 0; i <= m->n; i++) {
-        new = new || (more->at[i] && !to->at[i]);
+        fresh = fresh || (more->at[i] && !to->at[i]);
         to->at[i] = to->at[i] || more->at[i];
     }
-    return new;
+    return fresh;
 }
 
 /* An atom with its quantifier. */
@@ -219,8 +219,8 @@ static void repeated(matcher *m, const char **p, const positions *from, position
     positions all = {{0}};
     now = *from;
     for (int i = 0; m->rc == MF_OK; i++) {
-        const bool new = i >= least &&add(m, &now, &all);
-        if ((i >= least && !new) || (most >= 0 && i >= most) || !any(m, &now)) break;
+        const bool fresh = i >= least && add(m, &now, &all);
+        if ((i >= least && !fresh) || (most >= 0 && i >= most) || !any(m, &now)) break;
         const char *again = begin;
         positions next;
         atom(m, &again, &now, &next);

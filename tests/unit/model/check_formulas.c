@@ -336,7 +336,28 @@ START_TEST(padding_is_never_attended_to)
 }
 END_TEST
 
-/* ---- moe.gate_scale, moe.capacity_factor ---- */
+/* ---- moe.unit_gates, moe.gate_scale, moe.capacity_factor ---- */
+
+/* p / detach(p) is 1 for every p that a number in f32 holds, however small. */
+START_TEST(unit_gates_of_small_probabilities_are_1)
+{
+    const char *set[] = {"moe.unit_gates=yes", "moe.renormalize=no", "router.init_std=10"};
+    graph x;
+    double least = 1;
+    open_graph(&x, MF_MODE_TRAIN, NULL, 3, set);
+    const float *p = mf_tensor_host(x.r->prob), *gate = mf_tensor_host(x.mg->moe[0].gate);
+    const int32_t *chosen = mf_tensor_host(x.r->chosen);
+    for (int i = 0; i < 2 * T; i++) {
+        const double of = (double)p[i / 2 * E + chosen[i]];
+        if (of < 1e-36) continue;
+        least = fmin(least, of);
+        ck_assert_msg(gate[i] == 1, "p = %g: the gate is %g", of, (double)gate[i]);
+    }
+    ck_assert_double_lt(least, 1e-13);
+    close_graph(&x);
+}
+END_TEST
+
 
 START_TEST(gates_of_every_router_are_scaled)
 {
@@ -514,6 +535,7 @@ static Suite *suite(void)
     tcase_add_test(c, gates_of_relu_are_made_sparse);
     tcase_add_test(c, info_nce_is_over_tokens_that_have_pairs);
     tcase_add_test(c, padding_is_never_attended_to);
+    tcase_add_test(c, unit_gates_of_small_probabilities_are_1);
     tcase_add_test(c, gates_of_every_router_are_scaled);
     tcase_add_test(c, capacity_is_the_decimal_one);
     tcase_add_test(c, capacity_is_of_the_experts_that_a_token_has);

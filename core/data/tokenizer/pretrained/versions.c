@@ -8,23 +8,10 @@
 
 #include "data/tokenizer/pretrained/versions_tables.h"
 
-#define LENGTH(table) (sizeof(table) / sizeof *(table))
+/* The value of a code point in a table; 0: the table does not have it. */
+#define VALUE(table, c) value_of(table, sizeof(table) / sizeof *(table), c)
 
-static bool in(const range *table, size_t n, uint32_t c)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (c > table[middle].to)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && c >= table[low].from;
-}
-
-/* The value of a code point; 0: the table does not have it. */
-static int32_t value_of(const set_range *table, size_t n, uint32_t c)
+static int32_t value_of(const range *table, size_t n, uint32_t c)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -39,13 +26,13 @@ static int32_t value_of(const set_range *table, size_t n, uint32_t c)
 
 uint32_t mf_pt_category(uint32_t c)
 {
-    const int32_t set = value_of(late, LENGTH(late), c);
+    const int32_t set = VALUE(late, c);
     return set ? (uint32_t)set : mf_unicode_category(c);
 }
 
 uint32_t mf_pt_lower(uint32_t c)
 {
-    const int32_t step = value_of(late_lower, LENGTH(late_lower), c);
+    const int32_t step = VALUE(late_lower, c);
     return step ? (uint32_t)((int32_t)c + step) : mf_unicode_lower(c);
 }
 
@@ -53,34 +40,33 @@ bool mf_pt_is_word(uint32_t c)
 {
     return (mf_pt_category(c) &
             (MF_UC_LETTER | MF_UC_MARK | MF_UC_DIGIT | MF_UC_NL | MF_UC_CONNECTOR)) != 0 ||
-           c == 0x200c || c == 0x200d || in(word_signs, LENGTH(word_signs), c);
+           c == 0x200c || c == 0x200d || VALUE(word_signs, c);
 }
 
 bool mf_pt_is_accent(uint32_t c)
 {
     if (c == 0x1734 || c == 0x1171e) return true; /* Mc since Unicode 14 and 16 */
-    return (mf_unicode_category(c) & MF_UC_MN) && !in(no_accent, LENGTH(no_accent), c);
+    return (mf_unicode_category(c) & MF_UC_MN) && !VALUE(no_accent, c);
 }
 
 bool mf_pt_is_mark(uint32_t c)
 {
     if (c == 0x1cf2 || c == 0x1cf3) return true; /* letters since Unicode 12 */
-    return (mf_unicode_category(c) & MF_UC_MARK) && !in(no_mark, LENGTH(no_mark), c);
+    return (mf_unicode_category(c) & MF_UC_MARK) && !VALUE(no_mark, c);
 }
 
 bool mf_pt_has_form(uint32_t c)
 {
-    return !value_of(late, LENGTH(late), c) && !in(no_form, LENGTH(no_form), c);
+    return !VALUE(late, c) && !VALUE(no_form, c);
 }
 
 bool mf_pt_is_control(uint32_t c)
 {
-    return mf_letter_classify(c) == MF_LETTER_NONE && !in(no_control, LENGTH(no_control), c);
+    return mf_letter_classify(c) == MF_LETTER_NONE && !VALUE(no_control, c);
 }
 
 bool mf_pt_is_sign(uint32_t c)
 {
     if (c == 0x166d || c == 0x111c9) return true; /* no punctuation since Unicode 12 and 11 */
-    return (mf_unicode_category(c) & MF_UC_PUNCTUATION) &&
-           !in(no_punctuation, LENGTH(no_punctuation), c);
+    return (mf_unicode_category(c) & MF_UC_PUNCTUATION) && !VALUE(no_punctuation, c);
 }

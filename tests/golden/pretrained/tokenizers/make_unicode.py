@@ -11,12 +11,8 @@ TYPES = """#include "base/text/unicode.h"
 
 typedef struct range {
     uint32_t from, to;
+    int32_t value; /* not 0 */
 } range;
-
-typedef struct set_range {
-    uint32_t from, to;
-    int32_t value;
-} set_range;
 """
 SETS = {"Lu": "MF_UC_LU", "Ll": "MF_UC_LL", "Lt": "MF_UC_LT", "Lm": "MF_UC_LM", "Lo": "MF_UC_LO", "M": "MF_UC_MARK", "N": "MF_UC_NUMBER", "P": "MF_UC_PUNCTUATION", "S": "MF_UC_SYMBOL"}
 
@@ -49,9 +45,8 @@ def ranges(codes, key=lambda c: None):
 
 
 def table(comment, name, found, value=None):
-    row = lambda a, b, k: f"{{0x{a:x}, 0x{b:x}{', ' + value(k) if value else ''}}}"
-    kind = "set_range" if value else "range"
-    print(f"/* {comment} */\nstatic const {kind} {name}[] = {{", file=OUT)
+    row = lambda a, b, k: f"{{0x{a:x}, 0x{b:x}, {value(k) if value else 1}}}"
+    print(f"/* {comment} */\nstatic const range {name}[] = {{", file=OUT)
     line = "   "
     for r in found:
         text = " " + row(*r) + ","
