@@ -52,7 +52,8 @@ static void use(const mf_tokenizer *t, const char *text, size_t size)
     mf_decoder d;
     size_t n;
     const int rc = mf_tokenizer_encode(t, "text", text, size, &ids);
-    FUZZ_REQUIRE(rc == MF_OK || mf_utf8_check(text, size) < size);
+    FUZZ_REQUIRE(rc == MF_OK || mf_utf8_check(text, size) < size ||
+                 strstr(mf_error_message(), "has no token in this vocabulary"));
     FUZZ_REQUIRE(mf_decoder_open(&d, t) == MF_OK);
     for (size_t i = 0; i < ids.n; i++) {
         FUZZ_REQUIRE(ids.id[i] >= 0 && ids.id[i] < t->vocab && ids.start[i] < size);
