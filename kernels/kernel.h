@@ -317,7 +317,10 @@ typedef struct mf_rope_args {
  * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
  * mask[b S + s] is not 0; if causal, s <= L - T + t; if window, s > L - T + t - window; and
  * since[b T + t] <= s <= reach[b T + t], where they are given; neither may decrease within a
- * sequence, and there is no window with since. A query that attends to no key gives zeros. */
+ * sequence, and there is no window with since. A query that attends to no key gives zeros.
+ *
+ * The backward pass computes scores anew. One that is more than 1 above lse is there by
+ * rounding (scores beyond 1e7), and counts as lse, so that its weight is 1 and not infinite. */
 #define MF_MAX_HEAD_DIM 576
 typedef struct mf_attention_args {
     /* q, k, v, y, dy, dq, dk, dv point to bf16 (strides count elements). Then a kernel may

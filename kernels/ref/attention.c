@@ -99,7 +99,8 @@ static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_
                         double *dscore)
 {
     const int64_t dy = y_at(p, b, h, t);
-    double w = exp(score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h]);
+    const double above = score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h];
+    double w = exp(above > 1 ? 0 : above); /* see kernel.h */
     *dscore = w * (dot(p, p->dy, dy, p->v, v_at(p, b, h, s)) - dot(p, p->dy, dy, p->y, dy) +
                    (p->dlse != NULL ? (double)p->dlse[(b * p->t + t) * p->heads + h] : 0));
     return w;

@@ -73,12 +73,12 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     vf shift = attention_shift(lse);
     attention_hide(v, mask, w);
     for (int64_t s = 0; mask != NULL && s < v.some; s++)
-        if (mask[s] == 0)
-            /* the gradient of a hidden key must be 0, even if v is NaN */
+        if (mask[s] == 0) /* the gradient of a hidden key must be 0, even if v is NaN */
             v_store(dw + s * QUERIES, delta);
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
-        vf e = v_exp_low(v_load(w + at) - shift);
+        const vf above = v_load(w + at) - shift;
+        vf e = v_exp_low(v_select(above > v_set(1), (vf){0}, above)); /* see kernel.h */
         v_store(w + at, e);
         v_store(dw + at, e * (v_load(dw + at) - delta) * scale);
     }

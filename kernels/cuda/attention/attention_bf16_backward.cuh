@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(MF_THREADS)
  * that is hidden is -inf. */
 MF_INLINE void mf_flash_gradient(float scale, float lse, float delta, float &w, float &ds)
 {
-    w = mf_exp2(fmaf(scale, w, -lse));
+    const float above = fmaf(scale, w, -lse);
+    w = mf_exp2(above > 1 ? 0 : above); /* see kernel.h */
     ds = w * (ds - delta);
 }
 

@@ -322,6 +322,52 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
+/* Scores of 2e10 have an ulp of 2048, so one that is computed anew can lie far above the lse
+ * of the forward pass. */
+START_TEST(gradients_of_huge_scores_are_finite)
+{
+    enum { T = 70, HD = 64, N = T * HD };
+    const mf_kctx x = {.parallel = mf_parallel};
+    static float q[N], k[N], v[N], y[N], dy[N], dq[N], dk[N], dv[N], lse[T];
+    for (int i = 0; i < N; i++) {
+        q[i] = ((float)mf_rng_below(1, 1, 0, (uint64_t)i, 2001) - 1000) * 100;
+        k[i] = ((float)mf_rng_below(2, 1, 0, (uint64_t)i, 2001) - 1000) * 100;
+        v[i] = (float)mf_rng_below(3, 1, 0, (uint64_t)i, 9) - 4;
+        dy[i] = (float)mf_rng_below(4, 1, 0, (uint64_t)i, 9) - 4;
+    }
+    for (const char *const *isa = mf_kernels_isas();; isa++) {
+        const mf_kernels *set = *isa ? mf_kernels_cpu_for(*isa) : &mf_kernels_ref;
+        mf_attention_args p = {.batch = 1,
+                               .t = T,
+                               .s = T,
+                               .heads = 1,
+                               .kv_heads = 1,
+                               .head_dim = HD,
+                               .ldq = HD,
+                               .ldk = HD,
+                               .ldv = HD,
+                               .causal = true,
+                               .scale = 1,
+                               .q = q,
+                               .k = k,
+                               .v = v,
+                               .y = y,
+                               .lse = lse};
+        set->attention(&x, &p);
+        p.dy = dy, p.dq = dq, p.dk = dk, p.dv = dv;
+        set->attention_backward(&x, &p);
+        float most = 0;
+        for (int i = 0; i < N; i++) {
+            ck_assert_msg(isfinite(dq[i]) && isfinite(dk[i]) && isfinite(dv[i]), "%s",
+                          *isa ? *isa : "ref");
+            most = fmaxf(most, fabsf(dv[i]));
+        }
+        ck_assert_float_gt(most, 1);
+        if (!*isa) break;
+    }
+}
+END_TEST
+
 /* Files align tensors to little, so matrices begin anywhere in a line of the cache, and one may
  * end where the mapping ends. Bits are the same everywhere, and nothing outside is read. */
 START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
@@ -574,6 +620,7 @@ static Suite *suite(void)
     tcase_add_test(c, stored_rows_have_the_same_bits_wherever_they_lie);
     tcase_add_test(c, rows_of_bf16_are_rounded_as_promised);
     tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
+    tcase_add_test(c, gradients_of_huge_scores_are_finite);
     suite_add_tcase(s, c);
     c = tcase_create("gemms of others");
     tcase_add_test(c, gemms_by_amx);
