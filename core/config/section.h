@@ -3,7 +3,7 @@
  * One option table per section is the only list of its keys. Reading, checks of bounds, the
  * nearest key in messages, the resolved INI, etc/moefw.ini and the manual's key lists use it. A
  * layer describes its sections beside its code; the owner of a whole configuration
- * (train/run_config.h) has a table of mf_section_at with the offsets of their values. No
+ * (run/run_config.h) has a table of mf_section_at with the offsets of their values. No
  * section is known by name here.
  *
  * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables write

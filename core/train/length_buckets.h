@@ -7,7 +7,7 @@
 #ifndef MF_TRAIN_LENGTH_BUCKETS_H
 #define MF_TRAIN_LENGTH_BUCKETS_H
 
-#include "train/run/session.h"
+#include "run/session.h"
 
 typedef struct mf_length_buckets mf_length_buckets;
 

@@ -18,9 +18,9 @@
 #define MF_TRAIN_OBSERVER_H
 
 #include "model/heads.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/metrics/metrics.h"
-#include "train/metrics/predictions.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/metrics/metrics.h"
+#include "run/metrics/predictions.h"
 
 typedef struct mf_trainer mf_trainer;
 

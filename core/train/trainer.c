@@ -12,7 +12,7 @@
 #include "graph/device/device.h"
 #include "graph/device/recorder.h"
 #include "plugin/crash.h"
-#include "train/run/start.h"
+#include "run/start.h"
 #include "train/trainer_internal.h"
 
 /* ---- construction ---- */

@@ -14,10 +14,10 @@
 #ifndef MF_TRAIN_TRAINER_H
 #define MF_TRAIN_TRAINER_H
 
-#include "train/evaluate.h"
+#include "run/evaluate.h"
 #include "train/observer.h"
 #include "train/optim/optim.h"
-#include "train/run/rundir.h"
+#include "run/rundir.h"
 
 typedef struct mf_trainer_options {
     /* Opened and locked by the caller, who closes it after freeing the trainer. NULL: no files

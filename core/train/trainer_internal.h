@@ -5,7 +5,7 @@
 
 #include "plugin/guard.h"
 #include "train/length_buckets.h"
-#include "train/observers/observers.h"
+#include "run/observers/observers.h"
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"

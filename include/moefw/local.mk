@@ -1,7 +1,6 @@
 # The public headers: all that a plugin sees.
 pkginclude_HEADERS =
 pkginclude_HEADERS += include/moefw/adapter.h
-pkginclude_HEADERS += include/moefw/command.h
 pkginclude_HEADERS += include/moefw/host.h
 pkginclude_HEADERS += include/moefw/kernel.cuh
 pkginclude_HEADERS += include/moefw/moefw.h

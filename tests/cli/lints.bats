@@ -2,7 +2,7 @@
 
 setup() {
     tree=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$tree"/{core/base,core/cli,core/ops,kernels/ref,kernels/cpu,plugins/routers,include/moefw,build-aux,tests/unit,etc,share,man,.ci}
+    mkdir -p "$tree"/{core/base,tools/cli,core/ops,kernels/ref,kernels/cpu,plugins/routers,include/moefw,build-aux,tests/unit,etc,share,man,.ci}
     : >"$tree/.ci/run"
     for folder in core kernels plugins include/moefw etc share man tests; do : >"$tree/$folder/local.mk"; done
 }

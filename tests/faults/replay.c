@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "train/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
-#include "train/checkpoint/checkpoint_parts.h"
+#include "run/checkpoint/checkpoint_parts.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file/paths.h"
-#include "train/run_config.h"
+#include "run/run_config.h"
 
 #include <string.h>
 

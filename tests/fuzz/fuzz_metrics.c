@@ -3,7 +3,7 @@
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
-#include "train/metrics/metrics.h"
+#include "run/metrics/metrics.h"
 
 #include <string.h>
 

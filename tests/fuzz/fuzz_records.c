@@ -10,10 +10,10 @@
 #include "generate/generation.h"
 #include "lab/compare/compare_search.h"
 #include "pretrained/checksums.h"
-#include "train/checkpoint/weights.h"
-#include "train/run/describe.h"
-#include "train/run/provenance.h"
-#include "train/sample.h"
+#include "run/checkpoint/weights.h"
+#include "run/describe.h"
+#include "run/provenance.h"
+#include "run/sample.h"
 
 #include <string.h>
 

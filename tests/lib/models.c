@@ -11,11 +11,11 @@
 #include "base/file/io.h"
 #include "base/rng.h"
 #include "tests/lib/scratch.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/observers/observers.h"
-#include "train/run/provenance.h"
-#include "train/run/rundir.h"
-#include "train/run/session.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/observers/observers.h"
+#include "run/provenance.h"
+#include "run/rundir.h"
+#include "run/session.h"
 
 static void must(int rc)
 {

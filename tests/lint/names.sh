@@ -16,20 +16,20 @@ core/train/train_config.c:linear a schedule of the learning rate
 core/model/model_config.c:relu   an activation of dense blocks
 core/model/model_config.c:swiglu an activation of dense blocks
 core/model/model_config.c:linear a scaling of rope
-core/pretrained/keys_rope.c:linear    a scaling of rope
-core/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
-core/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
+lib/pretrained/keys_rope.c:linear    a scaling of rope
+lib/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
+tools/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
 core/model/count.c:attention      a module of the model
 core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op
 core/ops/gemm.h:linear         an op
 core/ops/layers/swiglu.c:swiglu          an op
 core/graph/plan/fuse.c:swiglu     an op
-core/train/checkpoint/checkpoint_manifest.c:hash the checksum of a plugin's file
+lib/run/checkpoint/checkpoint_manifest.c:hash the checksum of a plugin's file
 core/train/*:entropy              a measurement in metrics.jsonl
-core/report/*:entropy             a measurement in metrics.jsonl
-core/lab/*:entropy                a measurement in metrics.jsonl
-core/report/*:attention           a part of a block
+tools/report/*:entropy             a measurement in metrics.jsonl
+tools/lab/*:entropy                a measurement in metrics.jsonl
+tools/report/*:attention           a part of a block
 core/plugin/load/find.c:replay_changes the new name of an old one
 END
 )

@@ -30,7 +30,7 @@ allowed='
 ^bench/ dot_product: a function of PyTorch
 ^tests/foreign/product_keys.c|^tests/local.mk product[ _]keys: the name of a published layer
 \.py$ \.strip\(: a function of Python
-^core/data/tokenizer/pretrained/|^man/moefw-pretrained.7|^tests/fuzz/fuzz_tokenizer_json.c "?[lr]?strip(_accents|_left|_right)?[\\", :]: a name in tokenizer.json
+^lib/data/tokenizer/pretrained/|^man/moefw-pretrained.7|^tests/fuzz/fuzz_tokenizer_json.c "?[lr]?strip(_accents|_left|_right)?[\\", :]: a name in tokenizer.json
 '
 
 scratch=$(mktemp -d) || exit 1

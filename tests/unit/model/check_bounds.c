@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/thread/parallel.h"
 #include "tests/lib/program.h"
-#include "train/cost.h"
+#include "run/cost.h"
 #include "train/trainer.h"
 
 #include <signal.h>

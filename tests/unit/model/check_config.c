@@ -6,7 +6,7 @@
 #include "base/file/io.h"
 #include "base/file/paths.h"
 #include "base/mem.h"
-#include "train/run_config.h"
+#include "run/run_config.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 

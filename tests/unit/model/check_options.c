@@ -9,7 +9,7 @@
 #include "model/rope.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run/session.h"
+#include "run/session.h"
 
 #include <math.h>
 #include <string.h>

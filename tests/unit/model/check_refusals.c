@@ -13,7 +13,7 @@
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run_config.h"
+#include "run/run_config.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
-#include "train/run/session.h"
+#include "run/session.h"
 
 enum { LAYER_SETTINGS = 32 };
 

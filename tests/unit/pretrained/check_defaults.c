@@ -18,7 +18,7 @@
 #include "pretrained/tokens.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run/load.h"
+#include "run/load.h"
 
 enum { PATH = 1024 };
 

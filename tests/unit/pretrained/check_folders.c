@@ -20,7 +20,7 @@
 #include "tests/lib/models.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run/load.h"
+#include "run/load.h"
 
 enum { PATH = 1024 };
 

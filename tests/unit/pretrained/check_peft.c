@@ -19,7 +19,7 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "train/optim/optim.h"
-#include "train/run/load.h"
+#include "run/load.h"
 
 enum { PATH = 1024, STEPS = 10 };
 

@@ -21,7 +21,7 @@
 #include "pretrained/weights/values.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run/load.h"
+#include "run/load.h"
 
 #define LOGITS_BOUND 5e-5 /* for logits up to 5.5, as in tiny/; rounding grows with them */
 #define SMALL_BOUND  1e-5

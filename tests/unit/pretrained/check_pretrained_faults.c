@@ -10,7 +10,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "pretrained/import.h"
-#include "train/run/load.h"
+#include "run/load.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"

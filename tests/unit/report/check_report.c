@@ -8,7 +8,7 @@
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/run_config.h"
+#include "run/run_config.h"
 #include "report/report.h"
 #include "report/runs/runs.h"
 #include "report/svg/svg.h"

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
-#include "train/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/lib/scratch.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/run/data_sums.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/data_sums.h"
 
 #include <stdio.h>
 #include <string.h>

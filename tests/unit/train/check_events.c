@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "train/metrics/events.h"
-#include "train/metrics/metrics_each.h"
+#include "run/metrics/events.h"
+#include "run/metrics/metrics_each.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -6,11 +6,11 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "tests/lib/scratch.h"
-#include "train/metrics/correlation.h"
-#include "train/metrics/divergence.h"
-#include "train/metrics/metrics.h"
-#include "train/metrics/predictions.h"
-#include "train/sample.h"
+#include "run/metrics/correlation.h"
+#include "run/metrics/divergence.h"
+#include "run/metrics/metrics.h"
+#include "run/metrics/predictions.h"
+#include "run/sample.h"
 
 #include <math.h>
 #include <stdio.h>

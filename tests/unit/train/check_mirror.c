@@ -11,7 +11,7 @@
 #include "tests/lib/small.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
-#include "train/parallel/launch_check.h"
+#include "run/launch_check.h"
 #include "train/parallel/repeat.h"
 #include "train/trainer.h"
 

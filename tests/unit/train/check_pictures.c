@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "train/sample_steps.h"
+#include "run/sample_steps.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/sample.h"
-#include "train/checkpoint/weights.h"
-#include "train/run_config.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/sample.h"
+#include "run/checkpoint/weights.h"
+#include "run/run_config.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,9 +14,9 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/small.h"
-#include "train/run/device_use.h"
-#include "train/run/load.h"
-#include "train/run/provenance.h"
+#include "run/device_use.h"
+#include "run/load.h"
+#include "run/provenance.h"
 #include "train/trainer_internal.h"
 
 #include <math.h>

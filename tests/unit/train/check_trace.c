@@ -13,7 +13,7 @@
 #include "lab/trace/trace_replay.h"
 #include "model/model.h"
 #include "tests/lib/scratch.h"
-#include "train/trace.h"
+#include "run/trace.h"
 
 enum {
     BATCHES = 2,

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
-#include "train/metrics/tracking.h"
-#include "train/metrics/tracking_queue.h"
+#include "run/metrics/tracking.h"
+#include "run/metrics/tracking_queue.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -1,0 +1,360 @@
+/* pretrained/export_run.c: opens a run for an export and judges it.
+ *
+ * A model may be written only if the family's files can say all of it, so every setting of
+ * model, experts and router is compared with what config.json means: with the family's value,
+ * or else with the default. */
+#include "pretrained/export_run.h"
+
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "pretrained/adapters/lora.h"
+#include "pretrained/weights/values.h"
+#include "run/load.h"
+#include "run/rundir.h"
+#include "run/stored_files.h"
+
+/* ---- settings ---- */
+
+/* Compares two values. An INI file says "" for an empty text. */
+static bool same_value(const char *a, const char *b)
+{
+    double x, y;
+    if (strcmp(a, "\"\"") == 0) a = "";
+    if (strcmp(b, "\"\"") == 0) b = "";
+    if (strcmp(a, b) == 0) return true;
+    return mf_parse_f64(a, &x) && mf_parse_f64(b, &y) && x == y;
+}
+
+/* Keys that the family need not set: predictions do not depend on them, or shapes of tensors
+ * do, which are compared later. */
+static bool is_free(const char *section, const char *key)
+{
+    static const char *const keys[] = {
+        "model.kv_heads",       "model.vocab",        "model.classes",
+        "model.ffn_hidden",     "model.cache_start",  "model.init",
+        "model.init_std",       "model.layers_alike", "model.ffn_dropout",
+        "model.head_dropout",   "model.task_weight",  "moe.force_causal",
+        "moe.overflow",         "moe.priority",       "moe.adaptive_capacity",
+        "moe.adaptive_limit",   "moe.max_reassign",   "moe.reassign_gate",
+        "moe.dropped",          "router.init",        "router.init_std",
+        "router.jitter",        "router.rate",        "router.seq_aux_weight",
+        "router.seq_aux_count", "expert.init",        "expert.init_std",
+        "expert.same_start",    "expert.dropout"};
+    const size_t n = strlen(section);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strncmp(keys[i], section, n) == 0 && keys[i][n] == '.' &&
+            strcmp(keys[i] + n + 1, key) == 0)
+            return true;
+    return false;
+}
+
+static int refuse(const mf_export_run *x, const char *section, const char *key,
+                  const char *found, const char *expected)
+{
+    return mf_fail(MF_EINPUT,
+                   "%s.%s = %s cannot be said in the form of %s: its config.json means %s",
+                   section, key, found, x->record->family->name, expected);
+}
+
+/* Compares the options of a section; `as` is the section whose settings the family gives.
+ * Values are compared as texts, so that enums have their names. */
+static int judge_section(const mf_export_run *x, const mf_option *options, const void *conf,
+                         const char *section, const char *as)
+{
+    char found[4096];
+    for (const mf_option *o = options; o->name; o++) {
+        const char *expected = mf_keys_setting(&x->record->keys, as, o->name);
+        if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
+        if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
+        mf_option_text(o, conf, found, sizeof found);
+        if (strcmp(o->name, "renormalize") == 0) {
+            const char *by_itself = x->session->config->moe.top_k > 1 ? "yes" : "no";
+            if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
+            if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
+        }
+        /* Imports keep the bias as it is; training may move it. */
+        if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) continue;
+        if (!expected || !same_value(found, expected))
+            return refuse(x, section, o->name, found, expected ? expected : o->value);
+    }
+    return MF_OK;
+}
+
+/* Compares a section of a plugin; `as` is the section whose settings the family gives. */
+static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, const char *as)
+{
+    const mf_keys *k = &x->record->keys;
+    const char *expected = mf_keys_setting(k, as, "plugin");
+    const mf_loaded *plugin;
+    void *conf = NULL;
+    if (expected && strcmp(p->plugin, expected) != 0)
+        return refuse(x, p->section, "plugin", p->plugin, expected);
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? mf_section_plugin(p, x->session->config->ini, arena, NULL, &plugin, &conf)
+                   : MF_ENOMEM;
+    if (rc == MF_OK) rc = judge_section(x, plugin->schema.options, conf, p->section, as);
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* Refuses a run whose settings of model, experts or router are not those of config.json. */
+static int judge_settings(const mf_export_run *x)
+{
+    const mf_config *c = x->session->config;
+    int rc = judge_section(x, mf_model_section.options, &c->model, "model", "model");
+    if (rc == MF_OK) rc = judge_section(x, mf_moe_section.options, &c->moe, "moe", "moe");
+    if (rc != MF_OK) return rc;
+    if (c->n_tasks > 0)
+        return mf_fail(MF_EINPUT, "[%s] cannot be said in the form of %s", c->tasks[0].section,
+                       x->record->family->name);
+    if (x->record->keys.experts == 0) return MF_OK; /* no block has router or experts */
+    const mf_model_settings m = mf_config_model(c);
+    const mf_plugin_section *router = NULL;
+    for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
+        if (mf_model_router(&m, l) == router) continue;
+        router = mf_model_router(&m, l);
+        rc = judge_plugin(x, router, "router");
+    }
+    return rc == MF_OK ? judge_plugin(x, &c->expert, "expert") : rc;
+}
+
+/* ---- the family's router ---- */
+
+/* Whether a block that may have experts has a router of another plugin than the family's. */
+static bool has_other_router(const mf_config *c, const char *plugin)
+{
+    const mf_model_settings m = mf_config_model(c);
+    for (int64_t l = 0; l < c->model.layers; l++)
+        if (strcmp(mf_model_router(&m, l)->plugin, plugin) != 0) return true;
+    return false;
+}
+
+/* Writes the family's router with its options: "linear:bias=yes,groups=4". */
+static char *router_text(const mf_keys *k)
+{
+    char *text = mf_strdup(mf_keys_setting(k, "router", "plugin"));
+    const char *before = ":";
+    for (int i = 0; text && i < k->n; i++) {
+        const char *option = k->set[i] + sizeof "router." - 1;
+        if (strncmp(k->set[i], "router.", sizeof "router." - 1) != 0) continue;
+        if (strncmp(option, "plugin=", sizeof "plugin=" - 1) == 0) continue;
+        char *longer = mf_strf("%s%s%s", text, before, option);
+        mf_free(text);
+        text = longer;
+        before = ",";
+    }
+    return text;
+}
+
+int mf_export_router(const char *run, char **ret)
+{
+    mf_record *record = NULL;
+    mf_rundir *dir = NULL;
+    mf_config *c = NULL;
+    *ret = NULL;
+    int rc = mf_record_need(run, &record);
+    if (rc == MF_OK) rc = mf_rundir_read(run, &dir);
+    if (rc == MF_OK) rc = mf_config_load(dir->config, 0, NULL, &c);
+    const char *plugin =
+        rc == MF_OK ? mf_keys_setting(&record->keys, "router", "plugin") : NULL;
+    if (rc == MF_OK && record->keys.experts > 0 && has_other_router(c, plugin) &&
+        !(*ret = router_text(&record->keys)))
+        rc = MF_ENOMEM;
+    mf_config_free(c);
+    mf_rundir_close(dir);
+    mf_record_free(record);
+    return rc;
+}
+
+/* ---- tensors outside of the model ---- */
+
+/* Whether two tensors have the same type and shape. */
+static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
+{
+    bool same =
+        a->bytes == b->bytes && a->rank == b->rank && strcmp(a->dtype_name, b->dtype_name) == 0;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->shape[i] == b->shape[i];
+    return same;
+}
+
+/* Finds the tensor with the name, type and shape of t, which no parameter holds as it is. */
+static int find_skipped(const mf_export_run *x, const mf_st_tensor *t,
+                        const mf_st_file **ret_file, const mf_st_tensor **ret)
+{
+    const int32_t n = x->shards ? x->record->n_shards : 0;
+    for (int32_t i = -1; i < n; i++) {
+        *ret_file = i < 0 ? x->skipped : x->shards[i];
+        *ret = *ret_file ? mf_st_find(*ret_file, t->name) : NULL;
+        if (*ret && alike(*ret, t)) return MF_OK;
+    }
+    return mf_fail(MF_EINPUT, "%s/" MF_PRETRAINED_SKIPPED ": tensor '%s' is missing",
+                   x->record->folder, t->name);
+}
+
+int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *out)
+{
+    enum { PIECE = 1 << 20 };
+    const mf_st_file *file;
+    const mf_st_tensor *from;
+    int rc = find_skipped(x, t, &file, &from);
+    if (rc != MF_OK) return rc;
+    char *room = mf_alloc_raw(PIECE);
+    if (!room) return MF_ENOMEM;
+    for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
+        const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
+        rc = mf_st_read_part(file, from, room, (size_t)n, at);
+        if (rc == MF_OK) rc = mf_st_writer_put(out, room, (size_t)n);
+    }
+    mf_free(room);
+    return rc;
+}
+
+int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
+{
+    int rc = MF_OK;
+    *ret = (mf_source){.form = p->form};
+    for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++)
+        rc = find_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j], &ret->tensor[j]);
+    return rc;
+}
+
+int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_same)
+{
+    mf_source s;
+    float *values[2];
+    *ret_same = true;
+    if (p->param->stored) return MF_OK; /* its values are those of the file */
+    int rc = mf_export_packed(x, p, &s);
+    if (rc == MF_OK) rc = mf_export_values(x, p, values);
+    return rc == MF_OK ? mf_values_compare(&s, p, values, ret_same) : rc;
+}
+
+/* ---- copies of stored weights ---- */
+
+/* Tensors are sorted by name in model folders, so that those of the three or four matrices of
+ * experts alternate. */
+enum { COPIES = 4 };
+
+struct mf_export_copies {
+    mf_param *param[COPIES]; /* the last used first; NULL: none */
+};
+
+/* Puts p first, and forgets the copy that was used longest ago if there are too many. */
+static void use_copy(mf_export_copies *c, mf_param *p)
+{
+    int i = 0;
+    while (i < COPIES - 1 && c->param[i] && c->param[i] != p)
+        i++;
+    if (c->param[i] && c->param[i] != p) mf_param_forget(c->param[i]);
+    for (; i > 0; i--)
+        c->param[i] = c->param[i - 1];
+    c->param[0] = p;
+}
+
+int mf_export_values(const mf_export_run *x, const mf_place *p, float *values[2])
+{
+    mf_param *const both[2] = {p->param, p->other};
+    for (int i = 0; i < 2; i++) {
+        if (both[i] && both[i]->stored) use_copy(x->copies, both[i]);
+        values[i] = mf_values_of(both[i]);
+        if (both[i] && !values[i]) return MF_ENOMEM;
+    }
+    return MF_OK;
+}
+
+/* ---- files ---- */
+
+static int open_skipped(mf_export_run *x)
+{
+    char *path = mf_path_join(x->record->folder, MF_PRETRAINED_SKIPPED);
+    int rc = path ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_exists(path)) rc = mf_st_open(path, &x->skipped);
+    mf_free(path);
+    return rc;
+}
+
+/* Opens the files of the folder if weights of several tensors stay in them: the list is beside
+ * the record. */
+static int open_shards(mf_export_run *x)
+{
+    const mf_record *r = x->record;
+    mf_stored_files *files = NULL;
+    bool packed = false;
+    for (int64_t i = 0; i < r->n; i++)
+        packed =
+            packed || (r->ledger.places[i].param && r->ledger.places[i].form != MF_FORM_PLAIN);
+    char *list = packed ? mf_strf("%s/../" MF_STORED_FILES, r->folder) : NULL;
+    if (!packed || (list && !mf_exists(list))) {
+        mf_free(list);
+        return MF_OK;
+    }
+    x->shards = mf_alloc((size_t)r->n_shards + 1, sizeof *x->shards);
+    int rc = list && x->shards ? mf_stored_files_read(list, &files) : MF_ENOMEM;
+    for (int32_t i = 0; rc == MF_OK && i < r->n_shards; i++) {
+        const char *path = mf_stored_files_path(files, r->shards[i].file);
+        if (path) rc = mf_st_open(path, &x->shards[i]);
+    }
+    mf_stored_files_free(files);
+    mf_free(list);
+    return rc;
+}
+
+/* ---- the run ---- */
+
+/* Refuses adapters that are no changes of weights, and puts those that are into the weights. */
+static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_lora_site *sites;
+    int n, rc = arena ? mf_lora_sites(x->session->model, arena, &sites, &n) : MF_ENOMEM;
+    mf_arena_free(arena);
+    if (rc == MF_OK && adapters == MF_EXPORT_MERGED) rc = mf_lora_merge(x->session->model, 1);
+    return rc;
+}
+
+static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
+                   mf_export_run *ret)
+{
+    mf_session_options o = {.no_data = true, .bind = bind};
+    const mf_load_change change = {.step = -1};
+    int64_t step;
+    *ret = (mf_export_run){.copies = mf_alloc(1, sizeof *ret->copies)};
+    int rc = ret->copies ? mf_load_run_as(run, &o, &change, &ret->session, &step) : MF_ENOMEM;
+    /* weights to which changes are added must not stay in their files */
+    if (rc == MF_OK && adapters == MF_EXPORT_MERGED && ret->session->config->n_adapters > 0 &&
+        ret->session->stored) {
+        mf_session_close(ret->session);
+        ret->session = NULL;
+        o.bind = MF_BIND_NONE;
+        rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
+    }
+    if (rc == MF_OK) rc = mf_record_need(run, &ret->record);
+    if (rc == MF_OK) rc = judge_settings(ret);
+    if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);
+    if (rc == MF_OK) rc = settle_adapters(ret, adapters);
+    if (rc == MF_OK) rc = open_skipped(ret);
+    return rc == MF_OK ? open_shards(ret) : rc;
+}
+
+int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
+{
+    return open_as(run, adapters, MF_BIND_FITTING, ret);
+}
+
+int mf_export_open_values(const char *run, mf_export_run *ret)
+{
+    return open_as(run, MF_EXPORT_MERGED, MF_BIND_NONE, ret);
+}
+
+void mf_export_close(mf_export_run *x)
+{
+    for (int32_t i = 0; x->shards && i < x->record->n_shards; i++)
+        mf_st_close(x->shards[i]);
+    mf_free(x->shards);
+    mf_free(x->copies);
+    mf_st_close(x->skipped);
+    mf_record_free(x->record);
+    mf_session_close(x->session);
+}

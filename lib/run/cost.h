@@ -1,0 +1,34 @@
+/* run/cost.h: memory and parameters of a run, computed before it starts. */
+#ifndef MF_RUN_COST_H
+#define MF_RUN_COST_H
+
+#include "run/session.h"
+
+typedef struct mf_cost {
+    int64_t params, params_active;
+    mf_model_module module[MF_MODEL_MODULES]; /* parameters by module */
+    int n_modules;
+    /* Most memory during training that the process itself takes, in bytes, with data and with
+     * weights that stay in files, without pages of program and libraries; 0: unknown. */
+    size_t memory;
+    size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
+    /* The same three on another device, without what its backend takes; 0: CPU, or unknown. */
+    size_t device;
+    /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
+    int64_t stored;
+    uint64_t stored_bytes;
+    char stored_types[48];
+} mf_cost;
+
+/* Computes the cost of a bare session (session.h). Without training data the memory is unknown.
+ * Errors: those of mf_model_graph_new. */
+int mf_cost_of(mf_session *s, mf_cost *ret);
+/* Bytes of the rank of a run of `ranks` that needs most; 0: not known. There must not be more
+ * ranks than micro-batches. sharing: how many of them share the experts; MF_ECONFIG if they
+ * cannot. MF_ENOMEM. */
+int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, size_t *ret);
+/* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
+ * that is open in w. Bytes are those of f32 values, as in checkpoints. */
+void mf_cost_put_modules(mf_jw *w, int n, const mf_model_module *module);
+
+#endif

@@ -1,0 +1,39 @@
+/* run/live_needs.c: checks, before a run has any file, that the live options exist which
+ * plugins will read or set between its steps. */
+#include <string.h>
+#include "base/error.h"
+#include "plugin/live.h"
+#include "run/session.h"
+
+const char *const mf_session_live[] = {"train.lr", "train.weight_decay", "train.clip", NULL};
+
+/* The entry of the section that names the option, or where the section begins; or NULL. */
+static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char *option)
+{
+    for (const mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e))
+        if (!e->overridden && strcmp(e->value, option) == 0) return e;
+    return mf_ini_section_begin(ini, section);
+}
+
+/* The present value of a key whose option is live only if it is above 0; NULL: no such key. */
+static const char *switched_off(const mf_config *c, const char *option)
+{
+    if (strcmp(option, "moe.capacity_factor") == 0 && c->moe.capacity_factor == 0)
+        return "moe.capacity_factor is 0";
+    if (strcmp(option, "moe.adaptive_capacity") == 0 && c->moe.adaptive_capacity == 0)
+        return "moe.adaptive_capacity is 0";
+    return NULL;
+}
+
+int mf_session_judge_live(const mf_session *s)
+{
+    const char *option, *by;
+    int rc = mf_live_judge(s->model->plugins, mf_session_live, &option, &by);
+    if (rc != MF_ENOTFOUND) return rc;
+    const char *off = switched_off(s->config, option);
+    if (off)
+        mf_fail(MF_ECONFIG, "live option '%s': expected a value above 0; %s here", option, off);
+    rc = mf_fail_context(MF_ECONFIG, "[%s]", by);
+    const mf_ini_entry *at = place_of(s->config->ini, by, option);
+    return at ? mf_ini_context(rc, at->file, at->line) : rc;
+}

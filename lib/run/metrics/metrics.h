@@ -1,0 +1,156 @@
+/* run/metrics/metrics.h: metrics.jsonl, written by the training loop and read by reports.
+ *
+ * Each line is one object. Every line has step, split, dtype, loss, task_loss, lr, grad_norm,
+ * tokens, tokens_per_s and wall_s (null if there is no value), and regularizers, controllers
+ * and moe (perhaps empty); other keys are present if they have a value. Only tokens_per_s and
+ * wall_s depend on the machine: apart from them, runs with the same configuration and seed
+ * write the same file. The memory of the process is in memory.jsonl (run/metrics/memory.h).
+ *
+ * Writing:  mf_metrics_record r; mf_metrics_record_init(&r); fill it; mf_metrics_put(log, &r);
+ *
+ * mf_metrics_put keeps no pointer to r. */
+#ifndef MF_RUN_METRICS_H
+#define MF_RUN_METRICS_H
+
+#include "base/text/json.h"
+#include "plugin/instance.h"
+#include "run/metrics/step_file.h"
+
+typedef struct mf_named_value {
+    const char *name; /* NULL: not written */
+    double value;     /* NaN becomes null */
+} mf_named_value;
+
+/* The latest values that one controller gave to options: "controllers": {NAME: {option: value,
+ * ...}}. */
+typedef struct mf_controller_record {
+    const char *name;
+    int n;
+    const mf_named_value *values;
+} mf_controller_record;
+
+/* Where TensorBoard and MLflow have the numbers of a final validation; `val` has those of its
+ * first batches, which compare with the validations before it. */
+#define MF_SPLIT_FINAL "final"
+
+/* Scores of one task, if there are several: "tasks": {NAME: {...}}. */
+typedef struct mf_task_score {
+    const char *name;
+    bool number;                   /* regress; false: classify */
+    double weight, loss;           /* loss: before the weight */
+    int64_t rows;                  /* number of examples that have a label */
+    double accuracy, macro_f1;     /* classify */
+    double mse, pearson, spearman; /* regress; NaN: not written */
+} mf_task_score;
+
+/* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
+ * reason}]. A step with a change must have a record, even if log_every does not select it. */
+
+/* An evaluation over more batches than those by train.eval_every, as the one at the end is,
+ * also measures the batches that they take: numbers that compare with theirs, "curve_loss",
+ * "curve_task_loss" and so on. */
+typedef struct mf_metrics_curve {
+    int64_t batches, tokens; /* batches 0: not measured, not written */
+    double loss, task_loss, ppl, bits_per_byte, accuracy, macro_f1, mse, pearson, spearman;
+} mf_metrics_curve;
+
+typedef struct mf_metrics_record {
+    int64_t step;
+    const char *split; /* "train", "val", "test", "train_eval" */
+    const char *dtype; /* type that gemms read, "f32" or "bf16"; NULL: not written */
+    /* nats per token, or per example for classifiers; squared error for regress; loss includes
+     * the regularizers */
+    double loss, task_loss;
+    double lr, grad_norm; /* NaN: no value (val) */
+    int64_t tokens;       /* training: tokens so far; others: targets evaluated */
+    int64_t batches;      /* evaluations: number of batches; 0: not known, not written */
+    bool final;           /* val: after the last step of training; false: not written */
+    /* a final one that does not compare with those before it, as it took fewer batches than
+     * they; not written */
+    bool apart;
+    /* wall_s: seconds that all parts of the run took, without the pauses before a resume */
+    double tokens_per_s, wall_s;
+    double ppl, bits_per_byte; /* language models; NaN: not written. ppl = exp(task_loss) */
+    /* evaluations of language models: mean over batches of exp(task loss of the batch), which
+     * is never below ppl if all batches have equally many targets. NaN: not written */
+    double ppl_batch_mean;
+    double accuracy, macro_f1;     /* classifiers; NaN: not written */
+    double mse, pearson, spearman; /* regress; rmse is written beside mse; NaN: not written */
+    /* val: means over the training steps since the last val line; NaN: not written */
+    double train_loss, train_accuracy;
+    /* val: loss minus training loss, and training accuracy minus accuracy; NaN: not written */
+    double gap_loss, gap_accuracy;
+    /* With a capacity, over all layers: assignments dropped / tokens, and assignments
+     * reassigned; train: since the last training record. NaN: not written. The drop_rate of a
+     * layer is another number: dropped / chosen assignments. */
+    double dropped_per_token, reassigned;
+    /* evaluations: the floor of the tokens evaluated, in windows of the model (mf_batcher_floor
+     * of data/batch.h); NaN: not known, not written */
+    double floor;
+    mf_metrics_curve curve;
+    int n_regularizers, n_controllers, n_layers, n_metrics, n_turns, n_tasks;
+    /* scores of each task if there are several; the fields above have those of model.task */
+    const mf_task_score *tasks;
+    const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
+    const mf_controller_record *controllers;
+    const mf_layer_stats *layers;  /* "moe": [...]; each of size layers[0].size */
+    const mf_named_value *metrics; /* metrics of plugins, "plugin_metrics": {NAME: value} */
+    const mf_change *turns;
+    int64_t params_active; /* val: parameters that one token uses; 0: not written */
+    /* heads_total 0: heads cannot be switched off, not written */
+    int64_t heads_active, heads_total;
+    const mf_head_stats *heads; /* each of size heads[0].size */
+    int n_head_layers;
+} mf_metrics_record;
+
+/* Parameter efficiency of a language model: 1 / perplexity (the geometric mean of the
+ * probability of the right token) per million parameters that a token uses; and per active
+ * attention head, if heads can be switched off. NaN: unknown. */
+double mf_metrics_efficiency(const mf_metrics_record *r);
+double mf_metrics_head_efficiency(const mf_metrics_record *r);
+
+/* Sets all numbers to NaN or 0 and split to "train". */
+void mf_metrics_record_init(mf_metrics_record *r);
+/* Whether record i of [n], in the order of a run, compares with the validations before it: it
+ * took the same batches, or also measured those (`curve`). Old records do not say how many
+ * batches they took; then their number of tokens tells. */
+bool mf_metrics_compares(int n, const mf_metrics_record *records, int i);
+/* The record with the numbers of `curve` in place of its own, and without layers, regularizers
+ * and heads, which are of all batches; the record itself if it has no `curve`. */
+mf_metrics_record mf_metrics_like(const mf_metrics_record *r);
+/* The index of the best validation among those that compare: the lowest task loss, or the
+ * highest accuracy if that is known; -1: there are fewer than two. */
+int mf_metrics_best(int n, const mf_metrics_record *records);
+/* Writes the record as one JSON object, as `eval --json` prints it. */
+void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
+
+/* The scores in the fields accuracy .. spearman of the record: those of the only task, or of
+ * the first. */
+mf_task_score mf_metrics_one_task(const mf_metrics_record *r);
+/* Scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE 0.9100,
+ * Pearson 0.4200, Spearman 0.4000"; for several tasks "main: ...; NAME: ..."; "" if there are
+ * none. out has `size` bytes. Returns out. */
+const char *mf_metrics_predictions(const mf_metrics_record *r, char *out, size_t size);
+
+/* Distance of shares [n] from the uniform distribution: if kl, the sum of u ln(n u) over the
+ * shares u, in nats; else the Euclidean distance. NaN without shares. */
+double mf_from_even(int n, const float *share, bool kl);
+
+/* ---- writing ---- */
+/* Appends the record to the file. run/metrics/step_file.h opens, syncs and closes it. */
+int mf_metrics_put(mf_step_file *log, const mf_metrics_record *r);
+
+/* ---- reading ---- */
+typedef struct mf_metrics_history {
+    mf_metrics_record *records; /* in file order; numbers that are absent are NaN or 0 */
+    int n;
+    mf_step_damage damage;
+    struct mf_arena *arena; /* owner of all to which the records point */
+} mf_metrics_history;
+/* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
+int mf_metrics_read(const char *path, mf_metrics_history **ret);
+/* What mf_metrics_best needs of a validation, and no more, from the JSON of its line. */
+void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret);
+void mf_metrics_history_free(mf_metrics_history *h);
+
+#endif

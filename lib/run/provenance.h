@@ -1,0 +1,41 @@
+/* run/provenance.h: provenance of a run: versions, kernels, processor, plugins. */
+#ifndef MF_RUN_PROVENANCE_H
+#define MF_RUN_PROVENANCE_H
+
+#include "run/checkpoint/checkpoint.h"
+#include "run/session.h"
+
+enum { MF_PROVENANCE_ID = 33 }; /* of the name of a run, or of its data */
+
+/* The provenance of this process, with the plugins that the model uses. It belongs to the
+ * calling thread, whose next call overwrites it. */
+const mf_provenance *mf_provenance_now(const mf_model *m);
+/* The same with the names of the run and of its data, if they are known. */
+const mf_provenance *mf_provenance_of(const mf_session *s);
+/* Names the data of the session by their sums (run/data_sums.h), if they have no
+ * name yet. */
+void mf_provenance_name_data(mf_session *s);
+/* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial
+ * weights; and its data. */
+int mf_provenance_name(mf_session *s, const char *config, const char *weights);
+/* Reads the name of a run from its manifest.json: "" if an earlier version began it or if there
+ * is no manifest; *ret_found says which. MF_EINPUT: no JSON. */
+int mf_provenance_read_id(const char *path, char ret[MF_PROVENANCE_ID], bool *ret_found);
+/* The same for the session of a run that is resumed; a manifest that is missing is told. Names
+ * the data of the session, too. */
+int mf_provenance_recall(mf_session *s, const char *path);
+/* Reads the dimensions of a run's model from its manifest.json: vocabulary, labels and numbers
+ * of classes; the others become 0. MF_EINPUT if one is missing or wrong. */
+int mf_provenance_read_dims(const char *path, mf_model_dims *ret);
+/* Reads the names of the run's classes, in order. The caller frees *ret_names with mf_free (one
+ * block). NULL if the manifest names no classes. */
+int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_t *ret_n);
+/* Reads the names of the classes of each [task.NAME], in order. The caller frees each .name
+ * with mf_free. */
+int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX]);
+/* Writes the manifest.json of a run: provenance, start time, seed, steps, numbers of
+ * parameters, dimensions, tasks with names of classes, the entropy floor if it is known, and
+ * config, the text of config.ini. */
+int mf_provenance_write(const char *path, mf_session *s, const char *config);
+
+#endif

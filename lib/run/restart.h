@@ -1,0 +1,16 @@
+/* run/restart.h: runs that ended before their first checkpoint. A step is a function of
+ * configuration, seed and number, so such a run begins again at step 0 and loses nothing. */
+#ifndef MF_RUN_RESTART_H
+#define MF_RUN_RESTART_H
+
+#include "run/rundir.h"
+
+/* Whether the run ended before it saved anything: its folder ckpt has no checkpoint, also no
+ * damaged or replaced one, and its metrics end before the step of the first checkpoint, by
+ * save_every and steps (0: none, not known). *ret false: it has one, or had one that is gone.
+ * Errors of reading. */
+int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps, bool *ret);
+/* Removes what the run has written but its configuration and its tokenizer. Needs the lock. */
+int mf_restart_clear(const mf_rundir *dir);
+
+#endif

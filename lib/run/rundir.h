@@ -1,0 +1,80 @@
+/* run/rundir.h: the directory of a run: created without races, written by one process at
+ * a time.
+ *
+ * The writer holds a lock on DIR/.lock. It is an open-file-description lock: the system
+ * releases it when the process ends, while the file may remain. The file contains process and
+ * host, for the message of another process that finds it locked. */
+#ifndef MF_RUN_RUNDIR_H
+#define MF_RUN_RUNDIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* RUN/ended.txt: why training ended before its last step (train.patience), in one line. */
+#define MF_RUN_ENDED "ended.txt"
+/* RUN/mlflow.json: the run on an MLflow server (log.mlflow). */
+#define MF_RUN_MLFLOW "mlflow.json"
+
+struct mf_below;
+
+typedef struct mf_rundir {
+    char *path;
+    char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
+    char *weights, *ckpt, *trace, *best, *stored, *lock_file;
+    struct mf_below *below; /* of a writer: no write follows a link in the directory */
+    int lock;     /* descriptor of the lock; -1: opened for reading only */
+    int64_t step; /* of the checkpoint that the path names; -1: it names none */
+    bool has_config, has_manifest; /* see mf_rundir_expect */
+} mf_rundir;
+
+/* Creates PARENT/NAME-N with the smallest free N >= 1, and locks it. PARENT is created if
+ * missing. Characters of the name other than letters, digits, '.', '_', '-' become '-', and so
+ * does a '.' at the beginning; "" becomes "run". MF_EIO. */
+int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
+/* Creates path, or uses it if it is an empty directory, and locks it. MF_EUSAGE if it contains
+ * files or is no directory; MF_ERUN if another process writes there. */
+int mf_rundir_create_at(const char *path, mf_rundir **ret);
+/* Opens an existing run to continue it. MF_EINPUT if it is no run, or if a symbolic link stands
+ * in the place of one of its files; MF_ERUN if another process writes there. */
+int mf_rundir_open(const char *path, mf_rundir **ret);
+/* Opens an existing run for reading, without a lock. The path may also be RUN/config.ini,
+ * RUN/ckpt, or a checkpoint RUN/ckpt/step-N, whose step is then `step`; whether that checkpoint
+ * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
+ * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
+int mf_rundir_read(const char *path, mf_rundir **ret);
+/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For those who
+ * write a single file into a run that they do not open: name; NULL: all that runs have. */
+int mf_rundir_refuse_links(const char *path, const char *name);
+/* Notes which of config.ini and manifest.json the directory has, for mf_rundir_judge:
+ * mf_rundir_open does it, and who has written them in a new directory. */
+void mf_rundir_expect(mf_rundir *dir);
+/* Checks that the path still names the locked directory, and that it has the files that it had.
+ * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that what is written now
+ * would belong to no run. */
+int mf_rundir_judge(const mf_rundir *dir);
+/* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and
+ * in trace/ step-N.safetensors.tmp. Each is logged. Needs the lock. */
+int mf_rundir_clean(const mf_rundir *dir);
+/* Releases the lock and frees dir, which may be NULL. */
+void mf_rundir_close(mf_rundir *dir);
+/* Whether the path is a run: a directory with config.ini. */
+bool mf_rundir_is(const char *path);
+/* Whether a process writes to the run now. */
+bool mf_rundir_busy(const char *path);
+/* Whether mf_rundir_read accepts the path. */
+bool mf_rundir_readable(const char *path);
+/* Records that the path is no run that can be read, or that the run has no file of this name
+ * (NULL: no certain file), and returns MF_EINPUT. The message names the nearest run of
+ * the folder. */
+int mf_rundir_missing(const char *path, const char *name);
+
+/* ---- removing ---- */
+/* Whether the path names a run that mf_run_remove may remove: not by a link, not by "." or ".."
+ * at its end, and not one that the process is in. MF_EUSAGE, MF_EINPUT, MF_EIO. */
+int mf_run_removable(const char *path);
+/* Removes the files that moefw wrote in the run, and the folder if nothing else is in it.
+ * *ret_kept: the first file that stays, since moefw did not write it; NULL: none. The caller
+ * frees it with mf_free. MF_ERUN: a process writes to the run. MF_EINPUT, MF_EIO, MF_ENOMEM. */
+int mf_run_remove(const char *path, char **ret_kept);
+
+#endif

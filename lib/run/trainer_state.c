@@ -1,0 +1,224 @@
+/* run/trainer_state.c: saves the state of training in a checkpoint, and restores it.
+ *
+ * The trainer itself saves the position, live options, the kind of each task, and which
+ * parameters are frozen; each observer adds its own state. Names in the state are part of the
+ * file format, because runs of earlier versions can be resumed. */
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/load.h"
+#include "run/provenance.h"
+#include "train/trainer_internal.h"
+
+enum { MESSAGE = 2048 };
+
+/* ---- saving ---- */
+
+static void frozen_name(char *out, size_t size, const mf_param *p)
+{
+    snprintf(out, size, "frozen/%s", p->name);
+}
+
+static int collect_position(const mf_trainer *t, mf_state *s)
+{
+    int rc = mf_state_set_int(s, "step", t->step);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
+    return rc == MF_OK ? mf_state_set_int(s, "skipped", t->skipped) : rc;
+}
+
+static int collect_options(const mf_plughost *h, mf_state *s)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
+        char name[256];
+        double value = 0, start;
+        if (mf_live_is_stored(h, i)) continue;
+        snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_name(h, i));
+        rc = mf_live_get(h, mf_live_name(h, i), &value);
+        if (rc == MF_OK && mf_live_start(h, i, &start) && value == start) continue;
+        if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
+    }
+    return rc;
+}
+
+static int collect_model(const mf_model *m, mf_state *s)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_model_tasks(m); i++) {
+        char name[96];
+        mf_load_task_name(m, i, name, sizeof name);
+        rc = mf_state_set_int(s, name, mf_model_task_kind(m, i) == MF_TASK_REGRESS);
+    }
+    for (int i = 0; rc == MF_OK && i < mf_store_count(m->store); i++) {
+        char name[256];
+        if (!mf_store_at(m->store, i)->frozen) continue;
+        frozen_name(name, sizeof name, mf_store_at(m->store, i));
+        rc = mf_state_set_int(s, name, 1);
+    }
+    return rc;
+}
+
+/* Errors that a folder which is no longer there may have caused. */
+static bool of_files(int rc)
+{
+    return rc == MF_EIO || rc == MF_EINPUT || rc == MF_ENOTFOUND || rc == MF_ECHECKPOINT;
+}
+
+int mf_trainer_judge(const mf_trainer *t, int rc)
+{
+    char why[MESSAGE];
+    if (!t->options.dir || (rc != MF_OK && !of_files(rc))) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    const int judged = mf_rundir_judge(t->options.dir);
+    if (rc == MF_OK || judged == MF_ERUN) return judged;
+    if (rc == MF_EIO) return mf_fail(rc, "%s", why);
+    /* The files are the run's own, so no input is bad: somebody removes or changes them now. */
+    return mf_fail(MF_ERUN,
+                   "%s: a file that the run has just written is missing or damaged: %s",
+                   t->options.dir->path, why);
+}
+
+void mf_trainer_restore(mf_trainer *t)
+{
+    if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
+    mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
+    mf_error_clear();
+    /* A folder that is out of reach is told once. */
+    mf_guard_end(&t->guard);
+    mf_guard_save(&t->guard);
+}
+
+int mf_trainer_save_in(mf_trainer *t, const char *folder, int64_t keep)
+{
+    const mf_model *m = t->session->model;
+    mf_provenance now = *mf_provenance_of(t->session);
+    int rc = mf_trainer_begin(t);
+    if (rc == MF_OK) rc = mf_trainer_judge_equal(t);
+    if (rc != MF_OK) return rc;
+    if (!folder) return mf_trainer_serve_moments(t);
+    const mf_ckpt_moments moments = mf_trainer_moments(t);
+    mf_state *s = mf_state_new();
+    rc = s ? MF_OK : MF_ENOMEM;
+    mf_trainer_restore(t);
+    if (rc == MF_OK) rc = mf_trainer_judge(t, rc);
+    if (rc == MF_OK) rc = collect_position(t, s);
+    if (rc == MF_OK) rc = collect_options(m->plugins, s);
+    if (rc == MF_OK) rc = collect_model(m, s);
+    MF_TELL(t, rc, save, t, s);
+    now.wall_s = mf_trainer_wall(t);
+    if (rc == MF_OK)
+        rc = mf_ckpt_save(folder, t->step, m->store, t->norm ? &moments : NULL, s, &now, keep);
+    const int ended = mf_trainer_end_moments(t);
+    if (rc == MF_OK) rc = ended;
+    mf_state_free(s);
+    rc = mf_trainer_judge(t, rc);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+}
+
+int mf_trainer_save_best(mf_trainer *t)
+{
+    const mf_rundir *dir = mf_trainer_dir(t);
+    return mf_trainer_save_in(t, dir ? dir->best : NULL, 1);
+}
+
+int mf_trainer_save(mf_trainer *t)
+{
+    if (!mf_trainer_keeps(t))
+        return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
+    const mf_rundir *dir = mf_trainer_dir(t);
+    int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, t->session->config->train.keep);
+    if (rc == MF_OK) t->saved = t->step;
+    MF_TELL(t, rc, on_save, t);
+    return mf_trainer_note(t, rc);
+}
+
+/* ---- resume ---- */
+
+/* Restores which parameters are frozen, and rebuilds graphs if this changes any. */
+static int restore_frozen(mf_trainer *t, const mf_state *s)
+{
+    const mf_store *store = t->session->model->store;
+    bool changed = false;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        mf_param *p = mf_store_at(store, i);
+        char name[256];
+        int64_t value = 0;
+        frozen_name(name, sizeof name, p);
+        const bool frozen = mf_state_int(s, name, &value) && value != 0;
+        if (p->buffer || p->frozen == frozen) continue;
+        p->frozen = frozen;
+        changed = true;
+    }
+    return changed ? mf_trainer_rebuild(t) : MF_OK;
+}
+
+static int restore(mf_trainer *t, const mf_state *s)
+{
+    mf_plughost *h = t->session->model->plugins;
+    if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
+        !mf_state_int(s, "skipped", &t->skipped))
+        return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
+                       t->options.dir->path);
+    int rc = mf_load_tasks(t->session->model, s);
+    if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
+    if (rc != MF_OK) return rc;
+    mf_changes_clear(h);
+    return restore_frozen(t, s);
+}
+
+/* Graphs were built before the checkpoint was read. If heads or adapters can be switched off,
+ * or if moe.top_k was changed, the graphs are rebuilt with the values of the checkpoint. */
+static int restore_structure(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    mf_plughost_rebuild(m->plugins);
+    const bool other_k = m->top_k != (double)m->config->moe.top_k;
+    return m->head_switches || other_k || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(t)
+                                                                         : MF_OK;
+}
+
+static int read_checkpoint(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    int64_t step = 0;
+    const int rc = mf_provenance_recall(t->session, t->options.dir->manifest);
+    if (rc != MF_OK) return rc;
+    return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_of(t->session),
+                          &t->resumed, &step, &t->wall_before);
+}
+
+/* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */
+static int read_in_turn(mf_trainer *t)
+{
+    const bool first = mf_world_rank(t->options.world) == 0;
+    int rc = first ? mf_rundir_clean(t->options.dir) : MF_OK;
+    if (rc == MF_OK && first) rc = mf_ckpt_clean(t->options.dir->best);
+    if (rc == MF_OK && first) rc = read_checkpoint(t);
+    rc = mf_world_agree(t->options.world, rc);
+    return rc == MF_OK && !first ? read_checkpoint(t) : rc;
+}
+
+int mf_trainer_resume(mf_trainer *t)
+{
+    if (!t->options.dir)
+        return mf_fail(MF_EUSAGE, "resume: expected a run directory, found none");
+    int rc = read_in_turn(t);
+    if (rc == MF_OK) rc = restore(t, t->resumed);
+    return rc == MF_OK ? restore_structure(t) : rc;
+}
+
+int mf_trainer_recall(mf_trainer *t)
+{
+    mf_metrics_history *past = NULL;
+    int rc = MF_OK;
+    MF_TELL(t, rc, load, t, t->resumed);
+    mf_state_free(t->resumed);
+    t->resumed = NULL;
+    if (rc == MF_OK) rc = mf_metrics_read(t->options.dir->metrics, &past);
+    for (int i = 0; rc == MF_OK && i < past->n; i++)
+        if (past->records[i].step <= t->step) MF_TELL(t, rc, recall, t, &past->records[i]);
+    mf_metrics_history_free(past);
+    return rc;
+}

@@ -1,0 +1,15 @@
+/* cli/cli_model.h: a model for verbs that inspect it and do not train. */
+#ifndef MF_CLI_MODEL_H
+#define MF_CLI_MODEL_H
+
+#include "run/session.h"
+
+/* Opens a bare session (run/session.h) of a configuration. Takes ownership of config,
+ * also on failure. If the data cannot be read, but the vocabulary is known without them, the
+ * session has no data. training: with gradients and moments, if there are data. */
+int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
+
+/* As mf_cli_model_open without training, but parameters have values, so graphs can run. */
+int mf_cli_model_open_whole(mf_config *config, mf_session **ret);
+
+#endif
