@@ -7,7 +7,7 @@
 enum { MOST = 16, SHORTEST = 8 };
 
 struct mf_length_buckets {
-    mf_session *session;
+    mf_model *model;
     mf_model_shape shape; /* shape of the longest bucket */
     int n;
     int32_t length[MOST]; /* in increasing order */
@@ -34,7 +34,7 @@ static int build(mf_length_buckets *l, int i)
      * longest one, unless all of them reuse that of another graph. */
     if (shape.mode == MF_MODE_EVAL && !shape.arena_of && i < l->n - 1)
         shape.arena_of = l->graph[l->n - 1]->g;
-    return mf_model_graph_new(l->session->model, &shape, &l->graph[i]);
+    return mf_model_graph_new(l->model, &shape, &l->graph[i]);
 }
 
 static void drop_graphs(mf_length_buckets *l)
@@ -45,15 +45,14 @@ static void drop_graphs(mf_length_buckets *l)
     }
 }
 
-int mf_length_buckets_new(mf_session *s, const mf_model_shape *shape, bool one,
+int mf_length_buckets_new(mf_model *m, const mf_model_shape *shape, bool one,
                           mf_length_buckets **ret)
 {
     mf_length_buckets *l = mf_alloc(1, sizeof *l);
     if (!l) return MF_ENOMEM;
-    l->session = s;
+    l->model = m;
     l->shape = *shape;
-    set_lengths(l,
-                one || s->config->data.padding == 0 || !s->corpus || s->corpus->spans == NULL);
+    set_lengths(l, one);
     int rc = mf_batch_new(shape->batch, shape->seq, &l->batch[l->n - 1]);
     if (rc == MF_OK) rc = build(l, l->n - 1);
     if (rc != MF_OK) {
@@ -87,23 +86,24 @@ static int open_bucket(mf_length_buckets *l, int i)
     return rc == MF_OK && !l->graph[i] ? build(l, i) : rc;
 }
 
-const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batcher *batcher, int64_t step)
+const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batch_source source,
+                                       int64_t number)
 {
-    mf_batcher_fill(batcher, step, l->batch[l->n - 1]);
+    source.fill(source.self, number, l->batch[l->n - 1]);
     return l->batch[l->n - 1];
 }
 
-int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t step,
+int mf_length_buckets_take(mf_length_buckets *l, mf_batch_source source, int64_t number,
                            const mf_batch **ret_batch, mf_model_graph **ret_graph)
 {
     int i = l->n - 1;
-    const int32_t longest = i > 0 ? mf_batcher_longest(batcher, step) : 0;
+    const int32_t longest = i > 0 ? source.longest(source.self, number) : 0;
     while (i > 0 && l->length[i - 1] >= longest)
         i--;
     const int rc = open_bucket(l, i);
     if (rc != MF_OK) return rc;
-    mf_batcher_fill(batcher, step, l->batch[i]);
-    mf_session_feed(l->batch[i], l->graph[i]);
+    source.fill(source.self, number, l->batch[i]);
+    mf_batch_feed(l->batch[i], l->graph[i]);
     *ret_batch = l->batch[i];
     *ret_graph = l->graph[i];
     return MF_OK;
@@ -133,7 +133,7 @@ int mf_length_buckets_feed(mf_length_buckets *l, const mf_batch *own,
     int rc = i < 0 ? mf_length_buckets_judge(l, own) : MF_OK;
     if (rc == MF_OK && !l->graph[i]) rc = build(l, i);
     if (rc != MF_OK) return rc;
-    mf_session_feed(own, l->graph[i]);
+    mf_batch_feed(own, l->graph[i]);
     *ret_batch = own;
     *ret_graph = l->graph[i];
     return MF_OK;

@@ -7,26 +7,26 @@
 #ifndef MF_TRAIN_LENGTH_BUCKETS_H
 #define MF_TRAIN_LENGTH_BUCKETS_H
 
-#include "run/session.h"
+#include "train/batch.h"
 
 typedef struct mf_length_buckets mf_length_buckets;
 
 /* shape.seq is the full length. Builds the longest graph, so errors of the model are reported
- * here. Makes a single bucket if `one` is true, if data.padding is not batch, or if the session
- * has no corpus of documents or examples. */
-int mf_length_buckets_new(mf_session *s, const mf_model_shape *shape, bool one,
+ * here. one: a single bucket. The model must outlive the buckets. */
+int mf_length_buckets_new(mf_model *m, const mf_model_shape *shape, bool one,
                           mf_length_buckets **ret);
 void mf_length_buckets_free(mf_length_buckets *l);
 /* Call this after the structure changed. It frees all graphs and builds the longest one anew.
  * Earlier pointers to graphs become invalid. */
 int mf_length_buckets_rebuild(mf_length_buckets *l);
 
-/* Makes batch number `step` of the batcher to look at; it is valid until the next call. */
-const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batcher *batcher, int64_t step);
-/* Makes batch number `step` of the batcher and copies it into the inputs of its graph. The
+/* Makes batch `number` of the source to look at; it is valid until the next call. */
+const mf_batch *mf_length_buckets_look(mf_length_buckets *l, mf_batch_source source,
+                                       int64_t number);
+/* Makes batch `number` of the source and copies it into the inputs of its graph. The
  * buckets own both: the batch is valid until the next call, the graph until
  * mf_length_buckets_rebuild. */
-int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t step,
+int mf_length_buckets_take(mf_length_buckets *l, mf_batch_source source, int64_t number,
                            const mf_batch **ret_batch, mf_model_graph **ret_graph);
 /* As mf_length_buckets_take, with a batch of the caller, which becomes *ret_batch. It must have
  * shape.batch examples and the length of a bucket; otherwise this function fails with

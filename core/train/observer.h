@@ -17,12 +17,17 @@
 #ifndef MF_TRAIN_OBSERVER_H
 #define MF_TRAIN_OBSERVER_H
 
+#include "base/named_value.h"
 #include "model/heads.h"
-#include "run/checkpoint/checkpoint.h"
-#include "run/metrics/metrics.h"
-#include "run/metrics/predictions.h"
+#include "train/batch.h"
 
 typedef struct mf_trainer mf_trainer;
+
+/* What only the observers of a run with files know (lib/run). */
+struct mf_state;
+struct mf_metrics_record;
+struct mf_predictions;
+struct mf_controller_record;
 
 /* The parts of a step that an observer will read. The loop asks before the step, so that
  * statistics are computed only in steps that need them. Metric nodes of the graph run if
@@ -57,14 +62,14 @@ typedef struct mf_step_result {
     /* statistics of the latest step in which they were wanted; NULL: heads cannot be
      * switched off */
     const mf_head_record *heads;
-    bool importance;             /* heads->stats[].importance was measured in this step */
-    mf_predictions *predictions; /* NULL for language models */
+    bool importance; /* heads->stats[].importance was measured in this step */
+    struct mf_predictions *predictions; /* NULL for language models */
     double examples, hits; /* first task: examples with a class, and correct predictions */
     int n_controllers;
-    const mf_controller_record *controllers;
+    const struct mf_controller_record *controllers;
     double tokens_per_s; /* since the last record, without the time of evaluations */
     /* NULL unless this is the first step, the last, or one that train.log_every selects */
-    const mf_metrics_record *record;
+    const struct mf_metrics_record *record;
 } mf_step_result;
 
 /* Any hook may be NULL. If a hook returns an error, the step fails with its code, and the run
@@ -95,9 +100,9 @@ typedef struct mf_observer {
     int (*between)(void *self, mf_trainer *t);
     /* Called after each validation. If it ends training (mf_trainer_end_here), the validation
      * of the last step takes the place of this one, and after_eval gets that one only. */
-    int (*judge_eval)(void *self, mf_trainer *t, const mf_metrics_record *r);
+    int (*judge_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
-    int (*after_eval)(void *self, mf_trainer *t, const mf_metrics_record *r);
+    int (*after_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     /* Called after each batch of a validation, with the number of batches done and to do. */
     int (*after_eval_batch)(void *self, mf_trainer *t, int64_t done, int64_t total);
     /* Called when a checkpoint of this step has been saved in the run directory. */
@@ -107,11 +112,11 @@ typedef struct mf_observer {
 
     /* ---- state in checkpoints ---- */
     /* Adds the observer's state to a checkpoint, and syncs files that belong to it. */
-    int (*save)(void *self, mf_trainer *t, mf_state *s);
+    int (*save)(void *self, mf_trainer *t, struct mf_state *s);
     /* On resume: reads the state that save wrote. An older checkpoint may lack it. */
-    int (*load)(void *self, mf_trainer *t, const mf_state *s);
+    int (*load)(void *self, mf_trainer *t, const struct mf_state *s);
     /* On resume: receives each metrics record up to the checkpoint, in order. */
-    int (*recall)(void *self, mf_trainer *t, const mf_metrics_record *r);
+    int (*recall)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     void (*free)(void *self);
 } mf_observer;
 

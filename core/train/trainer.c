@@ -12,48 +12,49 @@
 #include "graph/device/device.h"
 #include "graph/device/recorder.h"
 #include "plugin/crash.h"
-#include "run/start.h"
 #include "train/trainer_internal.h"
 
 /* ---- construction ---- */
 
 static int build_graph(mf_trainer *t)
 {
-    const mf_config *c = t->session->config;
+    const mf_train_job *job = &t->job;
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
-                                  .batch = (int32_t)c->train.batch,
-                                  .seq = (int32_t)c->model.seq,
-                                  .masked = mf_session_masked(t->session),
-                                  .packed = mf_session_packed(t->session),
-                                  .want_logits = mf_model_tasks(t->session->model) > 0,
+                                  .batch = (int32_t)job->train->batch,
+                                  .seq = (int32_t)job->model->config->model.seq,
+                                  .masked = job->masked,
+                                  .packed = job->packed,
+                                  .want_logits = mf_model_tasks(job->model) > 0,
                                   .passengers = {.in = sizeof(mf_update_now),
                                                  .out = sizeof(double),
-                                                 .slots = (int)c->train.accumulate}};
+                                                 .slots = (int)job->train->accumulate}};
     return t->buckets ? mf_length_buckets_rebuild(t->buckets)
-                      : mf_length_buckets_new(t->session, &shape,
-                                              t->session->model->head_switches, &t->buckets);
+                      : mf_length_buckets_new(job->model, &shape,
+                                              !job->by_length || job->model->head_switches,
+                                              &t->buckets);
 }
 
 /* Allocates what a step needs beside its graphs. */
 static int new_step(mf_trainer *t)
 {
-    const mf_session *s = t->session;
+    mf_device *d = mf_store_device(t->job.model->store);
     void *sum = NULL;
-    t->graphs = mf_alloc((size_t)s->config->train.accumulate, sizeof *t->graphs);
+    t->graphs = mf_alloc((size_t)t->job.train->accumulate, sizeof *t->graphs);
     if (!t->graphs) return MF_ENOMEM;
-    int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
+    int rc = mf_device_alloc(d, sizeof *t->loss_sum, &sum);
     t->loss_sum = sum;
-    if (rc == MF_OK) rc = mf_shares_new(t->session, &t->shares);
+    if (rc == MF_OK) rc = mf_shares_new(&t->job, &t->shares);
     if (rc == MF_OK) rc = mf_trainer_ranks_new(t);
-    if (rc == MF_OK && s->config->device.record)
-        rc = mf_recorder_new(mf_store_device(s->model->store), &t->recorder);
+    if (rc == MF_OK && t->job.record) rc = mf_recorder_new(d, &t->recorder);
     return rc;
 }
 
+const char *const mf_trainer_live[] = {"train.lr", "train.weight_decay", "train.clip", NULL};
+
 static int register_live(mf_trainer *t)
 {
-    mf_plughost *h = t->session->model->plugins;
-    const mf_train_config *c = &t->session->config->train;
+    mf_plughost *h = t->job.model->plugins;
+    const mf_train_config *c = t->job.train;
     t->lr = c->lr;
     t->weight_decay = c->weight_decay;
     t->clip = c->clip;
@@ -61,14 +62,14 @@ static int register_live(mf_trainer *t)
         double *value, hi;
     } live[] = {{&t->lr, 1e3}, {&t->weight_decay, 1e3}, {&t->clip, 1e9}};
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && mf_session_live[i]; i++)
-        rc = mf_live_register_real(h, mf_session_live[i], live[i].value, 0, live[i].hi);
+    for (int i = 0; rc == MF_OK && mf_trainer_live[i]; i++)
+        rc = mf_live_register_real(h, mf_trainer_live[i], live[i].value, 0, live[i].hi);
     return rc;
 }
 
 static int name_regularizers(mf_trainer *t)
 {
-    const mf_model *m = t->session->model;
+    const mf_model *m = t->job.model;
     const int n = m->config->n_regularizers;
     t->now.regularizers = mf_alloc((size_t)n + 1, sizeof *t->now.regularizers);
     if (!t->now.regularizers) return MF_ENOMEM;
@@ -79,56 +80,30 @@ static int name_regularizers(mf_trainer *t)
     return MF_OK;
 }
 
-/* Adds the observers of every run, in the order in which they are called. */
-static int add_observers(mf_trainer *t)
-{
-    int rc = mf_observe_routing(t);
-    if (rc == MF_OK) rc = mf_observe_heads(t);
-    if (rc == MF_OK) rc = mf_observe_predictions(t);
-    if (rc == MF_OK) rc = mf_observe_gradients(t);
-    if (rc == MF_OK) rc = mf_observe_evaluation(t, &t->evaluation);
-    if (rc == MF_OK) rc = mf_observe_traces(t);
-    if (rc == MF_OK) rc = mf_observe_controllers(t);
-    if (rc == MF_OK) rc = mf_observe_run_files(t);
-    if (rc == MF_OK) rc = mf_observe_metrics_log(t);
-    if (rc == MF_OK) rc = mf_observe_memory_log(t);
-    if (rc == MF_OK) rc = mf_observe_tensorboard(t);
-    if (rc == MF_OK) rc = mf_observe_history(t);
-    if (rc == MF_OK) rc = mf_observe_checkpoints(t);
-    if (rc == MF_OK) rc = mf_observe_samples(t);
-    if (rc == MF_OK) rc = mf_observe_limits(t);
-    /* The last one: what it sends at the end is complete then. */
-    return rc == MF_OK ? mf_observe_mlflow(t) : rc;
-}
-
 static int prepare(mf_trainer *t)
 {
-    mf_session *s = t->session;
-    const mf_train_config *c = &s->config->train;
+    mf_model *m = t->job.model;
     int rc = name_regularizers(t);
-    if (rc == MF_OK && !t->options.resume && c->from[0] != '\0') rc = mf_start_from(s);
     if (rc == MF_OK) rc = register_live(t);
-    mf_heads_set_parts(s->model);
-    if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
+    mf_heads_set_parts(m);
+    if (rc == MF_OK) rc = mf_optim_new(m->store, t->job.train, &t->optim);
     if (rc == MF_OK) rc = new_step(t);
-    if (rc == MF_OK) rc = build_graph(t);
-    if (rc == MF_OK) rc = add_observers(t);
-    if (rc == MF_OK) mf_evaluation_nmi(t->evaluation, &t->result.nmi, &t->result.nmi_random);
-    return rc == MF_OK && t->options.resume ? mf_trainer_resume(t) : rc;
+    return rc == MF_OK ? build_graph(t) : rc;
 }
 
-int mf_trainer_new(mf_session *s, const mf_trainer_options *options, mf_trainer **ret)
+int mf_trainer_new(const mf_train_job *job, mf_world *world, const mf_trainer_owner *owner,
+                   mf_trainer **ret)
 {
     mf_trainer *t = mf_alloc(1, sizeof *t);
     if (!t) return MF_ENOMEM;
-    t->session = s;
-    if (options) t->options = *options;
-    t->saved = -1;
+    t->job = *job;
+    t->world = world;
     int rc = prepare(t);
     if (rc != MF_OK) {
         mf_trainer_free(t);
         return rc;
     }
+    if (owner) t->owner = *owner;
     *ret = t;
     return MF_OK;
 }
@@ -140,7 +115,6 @@ void mf_trainer_free(mf_trainer *t)
     for (int i = t->n_observers; i-- > 0;)
         if (t->observers[i].ops->free) t->observers[i].ops->free(t->observers[i].self);
     mf_free(t->observers);
-    mf_state_free(t->resumed);
     mf_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_length_buckets_free(t->buckets);
@@ -151,7 +125,8 @@ void mf_trainer_free(mf_trainer *t)
     mf_trainer_ranks_free(t);
     mf_gradient_sum_free(t->sum);
     mf_gradient_sum_free(t->expert_sum);
-    mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
+    mf_device_free(mf_store_device(t->job.model->store), t->loss_sum);
+    if (t->owner.free) t->owner.free(t->owner.self);
     mf_free(t);
 }
 
@@ -178,6 +153,27 @@ int mf_trainer_observe(mf_trainer *t, const mf_observer *ops, void *self)
     return rc;
 }
 
+const mf_observed *mf_trainer_observers(const mf_trainer *t, int *ret_n)
+{
+    *ret_n = t->n_observers;
+    return t->observers;
+}
+
+int mf_trainer_judge(const mf_trainer *t, int rc)
+{
+    return t->owner.judge ? t->owner.judge(t->owner.self, rc) : rc;
+}
+
+void mf_trainer_restore(mf_trainer *t)
+{
+    if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
+    mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
+    mf_error_clear();
+    /* A folder that is out of reach is told once. */
+    mf_guard_end(&t->guard);
+    mf_guard_save(&t->guard);
+}
+
 int mf_trainer_note(mf_trainer *t, int rc)
 {
     if (rc != MF_OK && rc != MF_EUSAGE && rc != MF_EINVAL) t->status = rc;
@@ -191,7 +187,7 @@ int mf_trainer_begin(mf_trainer *t)
     t->begun = true;
     t->guarded = mf_crash_watching();
     if (t->guarded) mf_guard_save(&t->guard);
-    if (t->options.resume) rc = mf_trainer_recall(t);
+    if (t->owner.recall) rc = t->owner.recall(t->owner.self);
     if (rc == MF_ECHECKPOINT) return rc; /* it was read, and lacks something */
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
@@ -203,18 +199,18 @@ int mf_trainer_begin(mf_trainer *t)
 
 int mf_trainer_rebuild(mf_trainer *t)
 {
-    mf_heads_set_parts(t->session->model);
+    mf_heads_set_parts(t->job.model);
     mf_recorder_clear(t->recorder);
     int rc = build_graph(t);
     /* Some gradients that the old graph wrote are perhaps not written by the new one. */
-    if (rc == MF_OK) rc = mf_store_zero(t->session->model->store, MF_BLOCK_GRADS);
+    if (rc == MF_OK) rc = mf_store_zero(t->job.model->store, MF_BLOCK_GRADS);
     MF_TELL(t, rc, after_rebuild, t);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
 }
 
 static int rebuild_if_asked(mf_trainer *t)
 {
-    const char *reason = mf_plughost_rebuild(t->session->model->plugins);
+    const char *reason = mf_plughost_rebuild(t->job.model->plugins);
     if (!reason) return MF_OK;
     mf_log(MF_LOG_INFO, "step %lld: building graphs anew: %s", (long long)t->step, reason);
     return mf_trainer_rebuild(t);
@@ -244,29 +240,27 @@ static int end_early(mf_trainer *t)
 {
     const int code = t->stop;
     t->stop = MF_OK;
-    if (mf_trainer_keeps(t) && t->saved != t->step) {
-        int rc = mf_trainer_save(t);
-        if (rc != MF_OK) return rc;
-    }
+    const int rc = t->owner.save ? t->owner.save(t->owner.self) : MF_OK;
+    if (rc != MF_OK) return rc;
     return mf_fail(code, "%s at step %lld", t->why, (long long)t->step);
 }
 
 /* Checks the caller's batches before the step changes anything. MF_EINVAL: a wrong shape;
- * MF_EUSAGE: neither the caller nor the session has batches. */
+ * MF_EUSAGE: neither the caller nor the source has batches. */
 static int judge_own(const mf_trainer *t, const mf_batch *const *own)
 {
     int rc = MF_OK;
-    for (int64_t j = 0; own && rc == MF_OK && j < t->session->config->train.accumulate; j++)
+    for (int64_t j = 0; own && rc == MF_OK && j < t->job.train->accumulate; j++)
         rc = mf_length_buckets_judge(t->buckets, own[j]);
-    if (!own && !t->session->train)
-        rc = mf_fail(MF_EUSAGE, "the session has no data to train on; expected own batches");
+    if (!own && !t->job.source.fill)
+        rc = mf_fail(MF_EUSAGE, "there are no data to train on; expected own batches");
     return rc;
 }
 
 /* Whether observers write files in this step, apart from checkpoints. */
 static bool writes(const mf_trainer *t)
 {
-    const int64_t every = t->session->config->train.eval_every;
+    const int64_t every = t->job.train->eval_every;
     return t->now.wanted != 0 || (every > 0 && t->step % every == 0) || mf_trainer_done(t);
 }
 
@@ -289,7 +283,7 @@ static int take_step(mf_trainer *t, const mf_batch *const *own, const mf_step_re
 {
     if (mf_trainer_done(t))
         return mf_fail(MF_EUSAGE, "all %lld steps are done",
-                       (long long)(t->ended ? t->step : t->session->steps));
+                       (long long)(t->ended ? t->step : t->job.steps));
     int rc = judge_own(t, own);
     if (rc == MF_OK) rc = mf_trainer_begin(t);
     if (rc != MF_OK) return rc;
@@ -321,26 +315,16 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
 
 bool mf_trainer_done(const mf_trainer *t)
 {
-    return t->ended || (t->session->steps > 0 && t->step >= t->session->steps);
+    return t->ended || (t->job.steps > 0 && t->step >= t->job.steps);
 }
 
 int mf_trainer_finish(mf_trainer *t)
 {
     int rc = mf_trainer_begin(t);
-    mf_train_result *r = &t->result;
     const double took = mf_trainer_elapsed(t) - t->apart;
-    r->tokens_per_s = took > 0 ? (double)(t->tokens - t->tokens_before) / took : 0;
+    t->speed = took > 0 ? (double)(t->tokens - t->tokens_before) / took : 0;
     MF_TELL(t, rc, end, t);
-    rc = mf_trainer_judge(t, rc);
-    r->step = t->step;
-    r->tokens = t->tokens;
-    r->loss = t->now.loss;
-    r->val_loss = mf_trainer_val_loss(t);
-    r->wall_s = mf_trainer_wall(t);
-    r->floor = mf_evaluation_floor(t->evaluation);
-    r->bits_per_byte = mf_evaluation_bits(t->evaluation);
-    r->n_layers = t->session->model->n_moe;
-    return mf_trainer_note(t, rc);
+    return mf_trainer_note(t, mf_trainer_judge(t, rc));
 }
 
 int mf_trainer_run(mf_trainer *t)
@@ -362,67 +346,42 @@ void mf_trainer_end_here(mf_trainer *t)
     t->ended = true;
 }
 
-int mf_trainer_tell_batch(mf_trainer *t, int64_t done, int64_t total)
-{
-    int rc = MF_OK;
-    MF_TELL(t, rc, after_eval_batch, t, done, total);
-    return rc;
-}
-
-int64_t mf_trainer_last_batches(const mf_trainer *t)
-{
-    return mf_evaluation_last(t->evaluation, t);
-}
-
-int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret)
-{
-    mf_metrics_record train, r;
-    bool measured = false;
-    if (!mf_evaluation_evaluator(t->evaluation))
-        return mf_fail(MF_EUSAGE, "there is no validation split to evaluate");
-    int rc = mf_trainer_begin(t);
-    if (rc == MF_OK) rc = mf_evaluation_train(t->evaluation, t, &train, &measured);
-    if (measured) MF_TELL(t, rc, after_eval, t, &train);
-    if (rc == MF_OK) rc = mf_evaluation_val(t->evaluation, t, batches, &r);
-    const bool done = mf_trainer_done(t);
-    MF_TELL(t, rc, judge_eval, t, &r);
-    if (rc == MF_OK && !done && mf_trainer_done(t))
-        rc = mf_evaluation_val_last(t->evaluation, t, batches, &r);
-    MF_TELL(t, rc, after_eval, t, &r);
-    if (rc == MF_OK && ret) *ret = r;
-    return rc == MF_OK ? rc : mf_trainer_note(t, mf_trainer_judge(t, rc));
-}
-
 /* ---- access ---- */
 
-mf_session *mf_trainer_session(const mf_trainer *t)
+void *mf_trainer_owner_of(const mf_trainer *t)
 {
-    return t->session;
+    return t->owner.self;
 }
 
-const mf_rundir *mf_trainer_dir(const mf_trainer *t)
+const mf_train_job *mf_trainer_job(const mf_trainer *t)
 {
-    return mf_world_rank(t->options.world) == 0 ? t->options.dir : NULL;
+    return &t->job;
 }
 
-bool mf_trainer_keeps(const mf_trainer *t)
+mf_world *mf_trainer_world(const mf_trainer *t)
 {
-    return t->options.dir || t->options.keeps;
+    return t->world;
 }
 
-const mf_trainer_options *mf_trainer_settings(const mf_trainer *t)
+mf_trainer_place mf_trainer_where(const mf_trainer *t)
 {
-    return &t->options;
+    return (mf_trainer_place){.step = t->step,
+                              .tokens = t->tokens,
+                              .skipped = t->skipped,
+                              .wall_s = t->begun ? mf_trainer_wall(t) : t->wall_before};
+}
+
+void mf_trainer_go(mf_trainer *t, const mf_trainer_place *to)
+{
+    t->step = to->step;
+    t->tokens = to->tokens;
+    t->skipped = to->skipped;
+    t->wall_before = to->wall_s;
 }
 
 int mf_trainer_status(const mf_trainer *t)
 {
     return t->status;
-}
-
-bool mf_trainer_resumed(const mf_trainer *t)
-{
-    return t->options.resume;
 }
 
 int64_t mf_trainer_steps(const mf_trainer *t)
@@ -433,6 +392,16 @@ int64_t mf_trainer_steps(const mf_trainer *t)
 int64_t mf_trainer_tokens(const mf_trainer *t)
 {
     return t->tokens;
+}
+
+double mf_trainer_loss(const mf_trainer *t)
+{
+    return t->now.loss;
+}
+
+double mf_trainer_speed(const mf_trainer *t)
+{
+    return t->speed;
 }
 
 double mf_trainer_elapsed(const mf_trainer *t)
@@ -458,19 +427,4 @@ const mf_model_graph *mf_trainer_graph(const mf_trainer *t)
 mf_optim *mf_trainer_optim(const mf_trainer *t)
 {
     return t->optim;
-}
-
-double mf_trainer_val_loss(const mf_trainer *t)
-{
-    return mf_evaluation_loss(t->evaluation);
-}
-
-mf_evaluator *mf_trainer_evaluator(const mf_trainer *t)
-{
-    return mf_evaluation_evaluator(t->evaluation);
-}
-
-const mf_train_result *mf_trainer_result(const mf_trainer *t)
-{
-    return &t->result;
 }

@@ -1,11 +1,10 @@
-/* train/trainer_internal.h: the struct of the trainer, only for trainer.c, trainer_step.c,
- * trainer_state.c and trainer_ranks.c. Observers use train/trainer.h. */
+/* train/trainer_internal.h: the struct of the trainer, only for trainer.c, trainer_step.c and
+ * trainer_ranks.c. Observers use train/trainer.h. */
 #ifndef MF_TRAIN_TRAINER_INTERNAL_H
 #define MF_TRAIN_TRAINER_INTERNAL_H
 
 #include "plugin/guard.h"
 #include "train/length_buckets.h"
-#include "run/observers/observers.h"
 #include "train/optim/optim.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
@@ -18,21 +17,15 @@ typedef struct mf_mark {
     int32_t stop, save, late; /* a signal to stop, a request to save, train.time_limit */
 } mf_mark;
 
-typedef struct mf_observed {
-    const mf_observer *ops;
-    void *self;
-} mf_observed;
-
 struct mf_trainer {
-    mf_session *session;
-    mf_trainer_options options;
+    mf_train_job job;
+    mf_world *world;
+    mf_trainer_owner owner;
     mf_length_buckets *buckets;
     mf_shares *shares; /* of the micro-batches of the step; NULL: it has one */
     mf_optim *optim;
     mf_observed *observers; /* [n_observers] */
     int n_observers, cap_observers;
-    mf_evaluation *evaluation; /* one of the observers */
-    mf_state *resumed;         /* state from the checkpoint, between new and begin */
     bool begun;
     mf_guard guard; /* the state of the process at begin, if `guarded` */
     bool guarded;
@@ -47,7 +40,6 @@ struct mf_trainer {
 
     bool foretold;         /* whether the time of a step was judged */
     double started, apart; /* clock at begin; seconds between steps since then */
-    int64_t saved;         /* step of the newest checkpoint since begin, or -1 */
     bool ended;            /* training ends here, as after all steps */
     int status;            /* the code with which training ended early */
     int stop;              /* MF_OK, or the code with which training ends after this step */
@@ -76,25 +68,14 @@ struct mf_trainer {
     mf_comm_piece *pieces;                 /* [4 ranks] */
     double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
-    mf_train_result result;
+    double speed; /* set by finish */
 };
-
-/* Calls a hook of all observers, in order, until one fails. The hook gets `self` and then the
- * rest of the arguments. rc is an int variable of the caller. */
-#define MF_TELL(t, rc, hook, ...)                                                              \
-    for (int i_ = 0; (rc) == MF_OK && i_ < (t)->n_observers; i_++)                             \
-        if ((t)->observers[i_].ops->hook)                                                      \
-    (rc) = (t)->observers[i_].ops->hook((t)->observers[i_].self, __VA_ARGS__)
 
 /* The two parts of a step: runs the micro-batches of this process; then sums what they gave,
  * takes the optimizer step and fills t->now. own: the caller's batches, or NULL. rc: the status
  * of the first part, which the ranks tell each other. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own);
 int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc);
-
-/* Notes the code with which training ends, for mf_trainer_status, and returns rc. Refused calls
- * (MF_EUSAGE, MF_EINVAL) end nothing. */
-int mf_trainer_note(mf_trainer *t, int rc);
 
 /* ---- trainer_ranks.c ---- */
 /* Sets the share of this rank, allocates the sums of its gradients and what the exchange needs,
@@ -107,32 +88,5 @@ int mf_trainer_meet(mf_trainer *t, int rc);
 /* With several ranks: measures the summed gradient and takes the optimizer step; afterwards all
  * ranks have the values. */
 int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s);
-/* Saving: the moments that other ranks keep. Rank 0 gets them by the first function, for
- * mf_ckpt_save, while the others serve in the second, until rank 0 calls the third. */
-mf_ckpt_moments mf_trainer_moments(mf_trainer *t);
-int mf_trainer_serve_moments(mf_trainer *t);
-int mf_trainer_end_moments(mf_trainer *t);
-/* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks, or if the
- * last micro-batch has other results on one of them or when it runs again. */
-int mf_trainer_judge_equal(mf_trainer *t);
-
-/* ---- trainer.c, trainer_state.c ---- */
-/* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
- * structure changed. */
-int mf_trainer_rebuild(mf_trainer *t);
-/* Reads parameters, moments, position, live options and frozen flags from the newest checkpoint
- * that verifies, and rebuilds graphs if this is necessary. The state of observers remains
- * in t->resumed. */
-int mf_trainer_resume(mf_trainer *t);
-/* Checks after files of the run were written, with the result rc, that its folder is still the
- * one that is locked. MF_ERUN if not, also in place of the error of a file, and if a file of
- * the run was not read back; else rc. */
-int mf_trainer_judge(const mf_trainer *t, int rc);
-/* Gives the process its working folder, umask, signal mask and locale back if a plugin has
- * changed them, with a warning. Only in the program itself: another one that uses the library
- * may change them between two steps. */
-void mf_trainer_restore(mf_trainer *t);
-/* Passes t->resumed and the earlier metrics to the observers, and frees t->resumed. */
-int mf_trainer_recall(mf_trainer *t);
 
 #endif

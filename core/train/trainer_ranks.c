@@ -14,10 +14,10 @@
 /* Ranks of several groups that share the experts: those that have the same ones. */
 static int new_expert_exchange(mf_trainer *t)
 {
-    mf_world *w = t->options.world;
-    mf_store *store = t->session->model->store;
-    const mf_expert_ranks *e = &t->session->model->expert_ranks;
-    const int64_t leaves = t->session->config->train.accumulate;
+    mf_world *w = t->world;
+    mf_store *store = t->job.model->store;
+    const mf_expert_ranks *e = &t->job.model->expert_ranks;
+    const int64_t leaves = t->job.train->accumulate;
     if (!t->expert_sum || e->ranks == mf_world_ranks(w)) return MF_OK;
     const mf_members peers = {e->rank, e->ranks, mf_world_ranks(w) / e->ranks};
     const int rc =
@@ -31,17 +31,17 @@ static int new_expert_exchange(mf_trainer *t)
 
 static int new_exchange(mf_trainer *t)
 {
-    const mf_config *c = t->session->config;
-    mf_world *w = t->options.world;
-    mf_store *store = t->session->model->store;
+    const mf_train_job *c = &t->job;
+    mf_world *w = t->world;
+    mf_store *store = t->job.model->store;
     const int ranks = mf_world_ranks(w);
-    int rc = mf_partition_new(store, &c->train, ranks, mf_config_bucket(&c->parallel), t->optim,
+    int rc = mf_partition_new(store, c->train, ranks, mf_config_bucket(c->parallel), t->optim,
                               &t->partition);
     if (rc == MF_OK)
-        rc = mf_gradient_exchange_new(w, (mf_members){0, 1, ranks}, store, c->train.accumulate,
+        rc = mf_gradient_exchange_new(w, (mf_members){0, 1, ranks}, store, c->train->accumulate,
                                       t->sum, &t->partition, t->stride > 1, &t->exchange);
     if (rc == MF_OK) rc = new_expert_exchange(t);
-    if (rc != MF_OK || c->parallel.optimizer == MF_PARALLEL_WHOLE) return rc;
+    if (rc != MF_OK || c->parallel->optimizer == MF_PARALLEL_WHOLE) return rc;
     rc = mf_partition_shard(&t->partition, store, mf_world_rank(w));
     return rc == MF_OK ? mf_gradient_norm_new(w, store, t->optim, &t->partition, &t->norm) : rc;
 }
@@ -50,8 +50,8 @@ static int new_exchange(mf_trainer *t)
  * at the same time are neighbours in the tree: a group adds gradients of experts at once. */
 static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
 {
-    const mf_session *s = t->session;
-    const int64_t leaves = s->config->train.accumulate;
+    const mf_train_job *s = &t->job;
+    const int64_t leaves = s->train->accumulate;
     mf_sum_plan experts;
     mf_turns(leaves, rank, ranks, s->model->expert_ranks.ranks, plan->rounds, plan, &experts);
     if ((leaves + ranks - 1) / ranks >= MF_TREE_PIECES)
@@ -67,13 +67,13 @@ static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
 
 int mf_trainer_ranks_new(mf_trainer *t)
 {
-    const mf_session *s = t->session;
-    const int rank = mf_world_rank(t->options.world), ranks = mf_world_ranks(t->options.world);
-    const int64_t leaves = s->config->train.accumulate;
+    const mf_train_job *s = &t->job;
+    const int rank = mf_world_rank(t->world), ranks = mf_world_ranks(t->world);
+    const int64_t leaves = s->train->accumulate;
     t->share = mf_tree_share(leaves, rank, ranks);
     t->stride = 1;
     mf_sum_plan plan = {
-        .rounds = mf_sum_rounds_of(&s->config->parallel),
+        .rounds = mf_sum_rounds_of(s->parallel),
         .leaves = leaves,
         .share = t->share,
         .stride = 1,
@@ -101,26 +101,25 @@ void mf_trainer_ranks_free(mf_trainer *t)
 /* What this rank has to say after its micro-batches. */
 static mf_mark own_mark(mf_trainer *t, int rc)
 {
-    const mf_trainer_options *o = &t->options;
-    const double limit = t->session->config->train.time_limit;
+    const mf_trainer_owner *o = &t->owner;
+    const double limit = t->job.train->time_limit;
     return (mf_mark){.code = rc,
-                     .stop = o->should_stop ? o->should_stop(o->arg) : 0,
-                     .save = o->should_save && o->should_save(o->arg),
+                     .stop = o->should_stop ? o->should_stop(o->self) : 0,
+                     .save = o->should_save && o->should_save(o->self),
                      .late = limit > 0 && mf_trainer_elapsed(t) >= limit};
 }
 
 /* The numbers of a rank's micro-batches. */
 static mf_comm_piece numbers_of(mf_trainer *t, int peer, int rank)
 {
-    const mf_piece s = mf_tree_share(t->session->config->train.accumulate, rank,
-                                     mf_world_ranks(t->options.world));
+    const mf_piece s = mf_tree_share(t->job.train->accumulate, rank, mf_world_ranks(t->world));
     return (mf_comm_piece){peer, t->numbers + s.first * t->n_numbers,
                            (s.end - s.first) * t->n_numbers * (int64_t)sizeof(double)};
 }
 
 int mf_trainer_meet(mf_trainer *t, int rc)
 {
-    mf_world *w = t->options.world;
+    mf_world *w = t->world;
     const int rank = mf_world_rank(w), ranks = mf_world_ranks(w);
     mf_comm_piece *send = t->pieces, *recv = t->pieces + 2 * ranks;
     char what[64];
@@ -150,7 +149,7 @@ int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s)
 {
     int rc = MF_OK;
     /* Observers read the gradients of heads that can be switched off. */
-    if (!t->norm || t->session->model->head_switches)
+    if (!t->norm || t->job.model->head_switches)
         rc = mf_gradient_exchange_give_sums(t->exchange);
     if (rc == MF_OK)
         rc = t->norm ? mf_gradient_norm_measure(t->norm) : mf_optim_measure(t->optim);
@@ -163,21 +162,21 @@ int mf_trainer_update_shared(mf_trainer *t, const mf_optim_step *s)
 
 int mf_trainer_asked_stop(mf_trainer *t)
 {
-    const mf_trainer_options *o = &t->options;
+    const mf_trainer_owner *o = &t->owner;
     if (t->exchange) return t->asked.stop;
-    return o->should_stop ? o->should_stop(o->arg) : 0;
+    return o->should_stop ? o->should_stop(o->self) : 0;
 }
 
 bool mf_trainer_asked_save(mf_trainer *t)
 {
-    const mf_trainer_options *o = &t->options;
+    const mf_trainer_owner *o = &t->owner;
     if (t->exchange) return t->asked.save;
-    return o->should_save && o->should_save(o->arg);
+    return o->should_save && o->should_save(o->self);
 }
 
 bool mf_trainer_late(mf_trainer *t)
 {
-    const double limit = t->session->config->train.time_limit;
+    const double limit = t->job.train->time_limit;
     if (t->exchange) return t->asked.late;
     return limit > 0 && mf_trainer_elapsed(t) >= limit;
 }
@@ -206,21 +205,20 @@ static int ask(mf_world *w, int owner, wish x, float *to)
 
 static int read_own(const mf_store *store, int which, int64_t at, int64_t count, float *to)
 {
-    if (which != MF_CKPT_VALUES) return mf_store_read_moments(store, which, at, count, to);
+    if (which != MF_TRAINER_VALUES) return mf_store_read_moments(store, which, at, count, to);
     return mf_store_read(store, MF_BLOCK_VALUES, to, (size_t)at * sizeof *to,
                          (size_t)count * sizeof *to);
 }
 
-/* mf_ckpt_moments.read: the parts that the slices have of moments at .. at+count-1. */
-static int read_moments(void *arg, int which, int64_t at, int64_t count, float *to)
+int mf_trainer_read_moments(void *arg, int which, int64_t at, int64_t count, float *to)
 {
     const mf_trainer *t = arg;
-    const mf_store *store = t->session->model->store;
+    const mf_store *store = t->job.model->store;
     const mf_partition *p = &t->partition;
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < p->n_slices; i++) {
         const mf_owned *s = &p->slices[i];
-        const bool values = which == MF_CKPT_VALUES;
+        const bool values = which == MF_TRAINER_VALUES;
         const int64_t first = values ? s->first : mf_store_moment_at(store, which, s->first),
                       last = values ? s->end : mf_store_moment_at(store, which, s->end),
                       from = first > at ? first : at,
@@ -229,27 +227,26 @@ static int read_moments(void *arg, int which, int64_t at, int64_t count, float *
         if (s->owner == 0)
             rc = read_own(store, which, from, end - from, to + (from - at));
         else
-            rc = ask(t->options.world, s->owner, (wish){which, from, end - from},
-                     to + (from - at));
+            rc = ask(t->world, s->owner, (wish){which, from, end - from}, to + (from - at));
     }
     return rc;
 }
 
-mf_ckpt_moments mf_trainer_moments(mf_trainer *t)
+bool mf_trainer_shares_moments(const mf_trainer *t)
 {
-    return (mf_ckpt_moments){.read = read_moments, .arg = t};
+    return t->norm != NULL;
 }
 
 int mf_trainer_serve_moments(mf_trainer *t)
 {
-    const mf_store *store = t->session->model->store;
+    const mf_store *store = t->job.model->store;
     float *room = NULL;
     int64_t size = 0;
     int rc = MF_OK;
     while (t->norm && rc == MF_OK) {
         wish x;
         const mf_comm_piece question = {0, &x, sizeof x};
-        rc = mf_world_exchange(t->options.world, wishes, 0, NULL, 1, &question);
+        rc = mf_world_exchange(t->world, wishes, 0, NULL, 1, &question);
         if (rc != MF_OK || x.which == ENOUGH) break;
         if (x.count > size) {
             mf_free(room);
@@ -259,7 +256,7 @@ int mf_trainer_serve_moments(mf_trainer *t)
         }
         const mf_comm_piece answer = {0, room, x.count * (int64_t)sizeof *room};
         if (rc == MF_OK) rc = read_own(store, (int)x.which, x.at, x.count, room);
-        if (rc == MF_OK) rc = mf_world_exchange(t->options.world, moments, 1, &answer, 0, NULL);
+        if (rc == MF_OK) rc = mf_world_exchange(t->world, moments, 1, &answer, 0, NULL);
     }
     mf_free(room);
     return rc;
@@ -269,9 +266,9 @@ int mf_trainer_end_moments(mf_trainer *t)
 {
     wish enough = {.which = ENOUGH};
     int n = 0;
-    for (int r = 1; t->norm && r < mf_world_ranks(t->options.world); r++)
+    for (int r = 1; t->norm && r < mf_world_ranks(t->world); r++)
         t->pieces[n++] = (mf_comm_piece){r, &enough, sizeof enough};
-    return mf_world_exchange(t->options.world, wishes, n, t->pieces, 0, NULL);
+    return mf_world_exchange(t->world, wishes, n, t->pieces, 0, NULL);
 }
 
 /* ---- what must be the same on all ranks ---- */
@@ -314,8 +311,8 @@ static int compare(mf_world *w, const mf_store *store, const digest *all)
 
 int mf_trainer_judge_equal(mf_trainer *t)
 {
-    mf_world *w = t->options.world;
-    const mf_store *store = t->session->model->store;
+    mf_world *w = t->world;
+    const mf_store *store = t->job.model->store;
     const size_t n = (size_t)mf_store_count(store), ranks = (size_t)mf_world_ranks(w);
     if (ranks == 1) return MF_OK;
     digest *mine = mf_alloc(n, sizeof *mine), *all = mf_alloc(n * ranks, sizeof *all);
@@ -332,13 +329,13 @@ int mf_trainer_judge_equal(mf_trainer *t)
     mf_free(mine);
     mf_free(all);
     rc = rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
-    if (rc != MF_OK || !t->session->train) return rc;
+    if (rc != MF_OK || !t->job.source.fill) return rc;
     /* The last micro-batch of the step, which observers may still look at. */
-    const int64_t micro = t->session->config->train.accumulate,
+    const int64_t micro = t->job.train->accumulate,
                   leaf = t->step > 0 ? t->step * micro - 1 : 0;
     mf_shares_measure(t->shares, t->buckets, leaf / micro, NULL);
     mf_shares_use(t->shares, leaf % micro);
-    rc = mf_repeat_judge(w, t->session, t->buckets, leaf);
+    rc = mf_repeat_judge(w, &t->job, t->buckets, leaf);
     mf_shares_rest(t->shares);
     return rc;
 }

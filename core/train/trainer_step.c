@@ -21,8 +21,7 @@ static double *numbers_of(mf_trainer *t, int64_t j)
 {
     int64_t place = j;
     if (t->stride > 1) /* those of a rank lie together */
-        place = mf_tree_share(t->session->config->train.accumulate, (int)(j % t->stride),
-                              (int)t->stride)
+        place = mf_tree_share(t->job.train->accumulate, (int)(j % t->stride), (int)t->stride)
                     .first +
                 j / t->stride;
     return t->numbers + place * t->n_numbers;
@@ -31,18 +30,18 @@ static double *numbers_of(mf_trainer *t, int64_t j)
 /* Copies micro-batch j of the present step into the graph of its length. */
 static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
-    const int64_t micro = t->session->config->train.accumulate;
+    const int64_t micro = t->job.train->accumulate;
     mf_step_result *r = &t->now;
     if (own) return mf_length_buckets_feed(t->buckets, own[j], &r->batch, &r->graph);
-    return mf_length_buckets_take(t->buckets, t->session->train, t->step * micro + j, &r->batch,
+    return mf_length_buckets_take(t->buckets, t->job.source, t->step * micro + j, &r->batch,
                                   &r->graph);
 }
 
 static mf_optim_step optimizer_step(const mf_trainer *t)
 {
-    const mf_train_config *c = &t->session->config->train;
+    const mf_train_config *c = t->job.train;
     return (mf_optim_step){.step = t->step,
-                           .lr = mf_schedule_lr(c, t->lr, t->step, t->session->steps),
+                           .lr = mf_schedule_lr(c, t->lr, t->step, t->job.steps),
                            .weight_decay = t->weight_decay,
                            .clip = t->clip,
                            .grad_scale = 1.0 / (double)c->accumulate};
@@ -63,7 +62,7 @@ static void exchange(mf_trainer *t)
  * neither is their sum, and the kernel skips the optimizer step. */
 static void sum_losses(mf_trainer *t, int64_t j)
 {
-    mf_device *d = mf_store_device(t->session->model->store);
+    mf_device *d = mf_store_device(t->job.model->store);
     const mf_kernels *k = mf_device_kernels(d, NULL);
     const mf_kctx x = mf_device_context(d);
     const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
@@ -79,7 +78,7 @@ static void sum_losses(mf_trainer *t, int64_t j)
  * last, and no other process has gradients. */
 static bool joins_update(const mf_trainer *t, int64_t j)
 {
-    return j == t->session->config->train.accumulate - 1 && t->share.first == 0;
+    return j == t->job.train->accumulate - 1 && t->share.first == 0;
 }
 
 /* What tells the launches of micro-batch j from those of others: its graph, the nodes that run,
@@ -100,18 +99,18 @@ static void begin_exchange(mf_trainer *t, const mf_graph *g)
 /* The leaf of the tree of expert gradients to which micro-batch j belongs (mf_turns). */
 static int64_t expert_leaf(const mf_trainer *t, int64_t j)
 {
-    return j / t->session->model->expert_ranks.ranks;
+    return j / t->job.model->expert_ranks.ranks;
 }
 
 /* Queues micro-batch j. Its results are read by collect, at the end of the step. */
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
-    const int64_t micro = t->session->config->train.accumulate;
+    const int64_t micro = t->job.train->accumulate;
     /* Gradients leave while the last backward pass of this process runs. */
     const bool sends = t->exchange && j == t->share.end - 1 && !t->runs_on;
     mf_step_result *r = &t->now;
     mf_stretch stretch;
-    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+    const mf_run run = {.seed = (uint64_t)t->job.train->seed,
                         .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
                         .metrics = r->wanted != 0,
                         .queued = true,
@@ -142,8 +141,8 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
  * micro-batch. Own gradients leave meanwhile; what it computes of its own batch is ignored. */
 static int run_for_others(mf_trainer *t)
 {
-    bool *silent = &t->session->model->expert_ranks.silent;
-    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+    bool *silent = &t->job.model->expert_ranks.silent;
+    const mf_run run = {.seed = (uint64_t)t->job.train->seed,
                         .metrics = t->now.wanted != 0,
                         .queued = true,
                         .after_node = mf_gradient_exchange_after,
@@ -179,7 +178,7 @@ static int room_for_numbers(mf_trainer *t)
     for (int i = 0; i < t->n_observers; i++)
         if (t->observers[i].ops->numbers)
             t->n_numbers += t->observers[i].ops->numbers(t->observers[i].self, t, &t->now);
-    const int64_t n = t->n_numbers * t->session->config->train.accumulate;
+    const int64_t n = t->n_numbers * t->job.train->accumulate;
     if (n <= t->numbers_room) return MF_OK;
     mf_free(t->numbers);
     t->numbers = mf_alloc((size_t)n, sizeof *t->numbers);
@@ -255,7 +254,7 @@ static int collect(mf_trainer *t)
 /* Adds what was measured of all micro-batches, in their order. */
 static int fold(mf_trainer *t)
 {
-    const int64_t micro = t->session->config->train.accumulate;
+    const int64_t micro = t->job.train->accumulate;
     mf_step_result *r = &t->now;
     int rc = MF_OK;
     for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
@@ -277,11 +276,10 @@ static int fold(mf_trainer *t)
 /* Repeats the micro-batches of this process with a check of every value. */
 static int repeat_checked(mf_trainer *t, const mf_batch *const *own)
 {
-    const mf_config *c = t->session->config;
+    const mf_train_config *c = t->job.train;
     for (int64_t j = t->share.first; j < t->share.end; j++) {
-        const mf_run run = {.seed = (uint64_t)c->train.seed,
-                            .step =
-                                (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
+        const mf_run run = {.seed = (uint64_t)c->seed,
+                            .step = (uint64_t)t->step * (uint64_t)c->accumulate + (uint64_t)j,
                             .check_finite = true};
         int rc = feed(t, own, j);
         mf_shares_use(t->shares, j);
@@ -297,10 +295,10 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 {
     /* A rank that finds it in the middle of a graph would leave the others waiting for rows. */
     int rc = t->expert_sum ? MF_OK : repeat_checked(t, own);
-    rc = mf_world_agree(t->options.world, rc);
+    rc = mf_world_agree(t->world, rc);
     if (rc == MF_OK)
         rc = mf_world_agree(
-            t->options.world,
+            t->world,
             mf_fail(MF_ENONFINITE,
                     "step %lld: loss %g, gradient norm %g: %s; a smaller train.lr or "
                     "train.clip may help",
@@ -315,7 +313,7 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
  * the optimizer looks for one that is not finite. */
 static int join_ranks(mf_trainer *t, int rc)
 {
-    const int64_t micro = t->session->config->train.accumulate;
+    const int64_t micro = t->job.train->accumulate;
     float sum = 0;
     /* Where ranks share the experts, others wait within a graph for this one: all must end. */
     if (rc != MF_OK && t->expert_sum) return rc;
@@ -338,7 +336,7 @@ static int join_ranks(mf_trainer *t, int rc)
     for (int64_t j = 0; rc == MF_OK && j < micro; j++)
         sum += (float)numbers_of(t, j)[LOSS];
     if (rc == MF_OK)
-        rc = mf_device_write_now(mf_store_device(t->session->model->store), t->loss_sum, &sum,
+        rc = mf_device_write_now(mf_store_device(t->job.model->store), t->loss_sum, &sum,
                                  sizeof sum);
     return rc;
 }
@@ -347,11 +345,11 @@ static int join_ranks(mf_trainer *t, int rc)
  * of heads that can be switched off run it again. */
 static int show_last_batch(mf_trainer *t, const mf_batch *const *own)
 {
-    const int64_t micro = t->session->config->train.accumulate;
+    const int64_t micro = t->job.train->accumulate;
     mf_model_graph *graph;
-    if (!t->exchange || own || !t->session->model->head_switches || t->share.end == micro)
+    if (!t->exchange || own || !t->job.model->head_switches || t->share.end == micro)
         return MF_OK;
-    return mf_length_buckets_take(t->buckets, t->session->train, t->step * micro + micro - 1,
+    return mf_length_buckets_take(t->buckets, t->job.source, t->step * micro + micro - 1,
                                   &t->now.batch, &graph);
 }
 
@@ -372,7 +370,7 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
 {
     int rc = MF_OK;
     if (mf_recorder_replays(t->recorder))
-        mf_store_changed(t->session->model->store);
+        mf_store_changed(t->job.model->store);
     else if (t->exchange)
         rc = mf_trainer_update_shared(t, s);
     else {
@@ -387,7 +385,7 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
  * of the search for the value, as of memory or of the device, always ends the run. */
 int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
 {
-    const mf_train_config *c = &t->session->config->train;
+    const mf_train_config *c = t->job.train;
     mf_optim_step s = optimizer_step(t);
     s.loss = t->loss_sum;
     t->now.lr = s.lr;
@@ -408,6 +406,6 @@ int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
     mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
            (int)t->skipped);
     mf_error_clear();
-    mf_world_forget(t->options.world);
+    mf_world_forget(t->world);
     return MF_OK;
 }

@@ -14,7 +14,7 @@
 #include "generate/generator.h"
 #include "generate/generation.h"
 #include "run/evaluate.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 typedef enum mf_run_state {
     MF_RUN_NEW,

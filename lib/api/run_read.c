@@ -166,7 +166,7 @@ static int evaluate_split(moefw_run *run, mf_split split, int64_t batches)
             return mf_fail(MF_EUSAGE,
                            "evaluate: expected split val while a run trains, found %s",
                            mf_split_name(split));
-        return mf_trainer_evaluate(run->trainer, batches, &run->record);
+        return mf_training_evaluate(run->trainer, batches, &run->record);
     }
     rc = evaluator_for(run, split);
     return rc == MF_OK ? mf_evaluator_run(run->evaluator, run->step, batches, &run->record)
@@ -217,7 +217,7 @@ static int evaluate_batch(moefw_run *run, const moefw_batch *b, double *ret_loss
     if (rc == MF_OK) {
         const mf_run plain = {.forward_only = true};
         mf_run_copy_batch(copy, b);
-        mf_session_feed(copy, run->own);
+        mf_batch_feed(copy, run->own);
         rc = mf_graph_run(run->own->g, &plain);
     }
     float loss = 0;

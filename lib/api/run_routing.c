@@ -119,7 +119,7 @@ static int run_tokens(moefw_run *run, const int32_t *tokens, size_t n, mf_model_
         const moefw_batch from = {sizeof from, 1, (int32_t)n, tokens, tokens, NULL};
         int32_t *last = (*ret)->last ? mf_tensor_input((*ret)->last) : NULL;
         mf_run_copy_batch(b, &from);
-        mf_session_feed(b, *ret);
+        mf_batch_feed(b, *ret);
         if (last) *last = (int32_t)n - 1;
         rc = mf_graph_run((*ret)->g, &plain);
     }

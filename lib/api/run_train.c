@@ -101,16 +101,16 @@ static bool writes(const moefw_run *run)
 
 static int open_trainer(moefw_run *run, bool resume)
 {
-    const mf_trainer_options o = {.dir = run->dir,
-                                  .resume = resume,
-                                  .world = run->world,
-                                  .keeps = run->keeps,
-                                  .arg = run,
-                                  .should_stop = should_stop,
-                                  .should_save = should_save};
+    const mf_training_options o = {.dir = run->dir,
+                                   .resume = resume,
+                                   .world = run->world,
+                                   .keeps = run->keeps,
+                                   .arg = run,
+                                   .should_stop = should_stop,
+                                   .should_save = should_save};
     int rc = MF_OK;
     if (run->dir && !(run->directory = mf_strdup(run->dir->path))) rc = MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_trainer_new(run->session, &o, &run->trainer);
+    if (rc == MF_OK) rc = mf_training_new(run->session, &o, &run->trainer);
     if (!mf_world_agreed(run->world)) rc = mf_world_agree(run->world, rc);
     if (rc == MF_OK) rc = mf_trainer_observe(run->trainer, &observer, run);
     if (rc == MF_OK) run->state = MF_RUN_TRAINING;
@@ -404,6 +404,6 @@ int moefw_run_save(moefw_run *run)
     mf_run_scope scope;
     MF_RUN_ENTER(run, &scope, code_);
     int rc = mf_run_expect(run, "save", MF_RUN_IS(MF_RUN_TRAINING));
-    if (rc == MF_OK) rc = mf_trainer_save(run->trainer);
+    if (rc == MF_OK) rc = mf_training_save(run->trainer);
     return mf_run_leave(run, &scope, rc);
 }

@@ -330,52 +330,6 @@ int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret)
     return mf_corpus_floor(b->c, s->split, MF_FLOOR_WINDOW, n + 1, s->seq, s->context, ret);
 }
 
-int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
-{
-    *ret = NULL;
-    if (rows < 1 || seq < 1 || (int64_t)rows * seq > INT32_MAX)
-        return mf_fail(MF_EINVAL, "a batch of %d rows of %d tokens", (int)rows, (int)seq);
-    /* Each array of rows * seq elements begins on a cache line. */
-    size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
-    size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
-    char *block = mf_alloc(head + n * 8 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
-    if (!block) return MF_ENOMEM;
-    mf_batch *b = (mf_batch *)(void *)block;
-    int32_t *at = (int32_t *)(void *)(block + head);
-    *b = (mf_batch){.rows = rows, .seq = seq};
-    b->tokens = at;
-    b->targets = at + n;
-    b->positions = at + 2 * n;
-    b->sequence = at + 3 * n;
-    b->labels = at + 4 * n;
-    b->mask = (float *)(void *)(at + 5 * n);
-    b->segments = at + 6 * n;
-    b->since = at + 7 * n;
-    at += 8 * n;
-    b->classes = at;
-    b->values = (float *)(void *)(at += rows);
-    for (int k = 0; k < MF_TASKS_MAX; k++) {
-        b->more_classes[k] = at += rows;
-        b->more_values[k] = (float *)(void *)(at += rows);
-    }
-    *ret = b;
-    return MF_OK;
-}
-
-void mf_batch_free(mf_batch *b)
-{
-    mf_free(b);
-}
-
-void mf_batch_segments(mf_batch *b, int32_t separator)
-{
-    for (int64_t i = 0; i < (int64_t)b->rows * b->seq; i++) {
-        const bool first = i % b->seq == 0, real = b->mask[i] != 0;
-        const bool ended = !first && separator >= 0 && b->tokens[i - 1] == separator;
-        b->segments[i] = first || !real ? 0 : b->segments[i - 1] + ended;
-    }
-}
-
 /* ---- filling ---- */
 
 static void put_token(const mf_batcher *b, mf_batch *out, int64_t at, int64_t token)
@@ -688,4 +642,19 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
     }
     mf_batch_segments(out, b->sep);
     release(b, out);
+}
+
+static void fill(void *self, int64_t number, mf_batch *out)
+{
+    mf_batcher_fill(self, number, out);
+}
+
+static int32_t longest(void *self, int64_t number)
+{
+    return mf_batcher_longest(self, number);
+}
+
+mf_batch_source mf_batcher_source(mf_batcher *b)
+{
+    return b ? (mf_batch_source){b, fill, longest} : (mf_batch_source){0};
 }

@@ -41,31 +41,7 @@
 #define MF_DATA_BATCH_H
 
 #include "data/corpus.h"
-
-/* All arrays are in one block. N = rows * seq. At padding the token is the tokenizer's <pad> or
- * 0, the target is -1, the mask 0 (with pad_counts 1 in examples with a document). */
-typedef struct mf_batch {
-    int32_t rows, seq;                   /* B examples of T positions */
-    int32_t *tokens;                     /* [N] */
-    int32_t *targets;                    /* [N], -1: no target at this position */
-    float *mask;                         /* [N] 1: a real token, 0: padding */
-    int32_t *positions;                  /* [N] position within the sequence, from 0 */
-    int32_t *sequence;                   /* [N] index of the example in the batch */
-    int32_t *segments;                   /* [N] from mf_batch_segments; else 0 */
-    int32_t *since;                      /* [N] where its document begins in the example: 0, or
-                                          * with several documents in one, their positions */
-    int32_t *labels;                     /* [N] topic of the input token; -1 unknown */
-    int32_t *classes;                    /* [B] class of the example; -1: none, or padding */
-    float *values;                       /* [B] number of the example; NaN: none */
-    int32_t *more_classes[MF_TASKS_MAX]; /* classes of further label columns (corpus.h) */
-    float *more_values[MF_TASKS_MAX];
-    /* number of targets >= 0; for classify and regress: examples with a document */
-    int64_t n_targets;
-    int64_t n_tokens; /* tokens without padding */
-    /* bytes of text that the targets stand for; 0: the tokenizer does not tell; -1: a target
-     * is <unk>, so they are unknown */
-    int64_t n_bytes;
-} mf_batch;
+#include "train/batch.h"
 
 typedef enum mf_batch_order { MF_ORDER_RANDOM, MF_ORDER_SEQUENTIAL } mf_batch_order;
 
@@ -117,11 +93,7 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
 /* Tokens of the longest example of this batch, 1 to seq; for a stream, seq. */
 int32_t mf_batcher_longest(mf_batcher *b, int64_t step);
 
-int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret);
-void mf_batch_free(mf_batch *b);
-/* Sets `segments`: the number of separators before each real token in its example, so that a
- * separator belongs to the segment that it ends; 0 at padding, and everywhere if separator
- * < 0. */
-void mf_batch_segments(mf_batch *b, int32_t separator);
+/* The batches of a batcher, as the training loop takes them; {0} for NULL. */
+mf_batch_source mf_batcher_source(mf_batcher *b);
 
 #endif

@@ -146,8 +146,7 @@ int mf_tokens_read(const char *path, const mf_session *s, mf_tokens *ret)
     if (rc == MF_OK) rc = read_mask(f, ret);
     if (rc == MF_OK) rc = read_segments(f, s, ret);
     if (rc == MF_OK && s->config->model.task == MF_TASK_LM) rc = read_labels(f, s, ret);
-    if (rc == MF_OK && s->config->model.task == MF_TASK_CLASSIFY)
-        rc = read_classes(f, s, ret);
+    if (rc == MF_OK && s->config->model.task == MF_TASK_CLASSIFY) rc = read_classes(f, s, ret);
     mf_st_close(f);
     if (rc != MF_OK) mf_tokens_free(ret);
     return rc;
@@ -363,8 +362,7 @@ static int collect(output *o, const mf_session *s, const mf_tokens *t, const mf_
     if (rc != MF_OK) return rc;
     if (mg->by_row) {
         const int64_t out[] = {t->rows, mg->logits ? mg->logits->shape.dim[1] : 0};
-        if (mg->logits)
-            rc = add(o, "logits", MF_ST_F32, 2, out, mf_tensor_host(mg->logits));
+        if (mg->logits) rc = add(o, "logits", MF_ST_F32, 2, out, mf_tensor_host(mg->logits));
     } else {
         rc = add(o, "logits", MF_ST_F32, 3, logits, mf_tensor_host(mg->logits));
     }
@@ -400,7 +398,7 @@ int mf_tokens_save(mf_session *s, const mf_tokens *t, const char *path, double *
     output o = {0};
     int rc = mf_model_graph_new(s->model, &shape, &mg);
     if (rc == MF_OK) {
-        mf_session_feed(t->batch, mg);
+        mf_batch_feed(t->batch, mg);
         rc = mf_graph_run(mg->g, &plain);
     }
     if (rc == MF_OK) rc = open_output(&o, 5 + 3 * (size_t)s->model->n_moe);
@@ -450,10 +448,8 @@ static int collect_gradients(output *o, const mf_session *s, const mf_record *re
 /* Runs forward and backward, without dropout. Weights of regularizers are 0 meanwhile. */
 static int run_back(mf_session *s, const mf_tokens *t, double *ret_loss)
 {
-    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
-                                  .batch = t->rows,
-                                  .seq = t->width,
-                                  .masked = t->masked};
+    const mf_model_shape shape = {
+        .mode = MF_MODE_TRAIN, .batch = t->rows, .seq = t->width, .masked = t->masked};
     const mf_run plain = {.no_dropout = true};
     mf_model_graph *mg = NULL;
     mf_model *m = s->model;
@@ -461,7 +457,7 @@ static int run_back(mf_session *s, const mf_tokens *t, double *ret_loss)
         m->regularizer_weights[i] = 0;
     int rc = mf_model_graph_new(m, &shape, &mg);
     if (rc == MF_OK) {
-        mf_session_feed(t->batch, mg);
+        mf_batch_feed(t->batch, mg);
         rc = mf_graph_run(mg->g, &plain);
     }
     if (rc == MF_OK) rc = read_loss(t, mg, ret_loss);

@@ -193,7 +193,7 @@ static bool number_of(const char *text, double *ret)
  * checkpoint cannot know. */
 static bool keeps_live(const mf_run_change *one, const mf_trainer *t)
 {
-    const mf_plughost *h = mf_trainer_session(t)->model->plugins;
+    const mf_plughost *h = mf_training_session(t)->model->plugins;
     char name[256];
     double now, given;
     if (!one->from || !one->to || !number_of(one->to, &given)) return false;
@@ -278,7 +278,7 @@ int mf_run_changes_keep(mf_run_changes *c, const mf_rundir *dir, const mf_traine
     for (int i = 0; i < c->n; i++) {
         const mf_run_change *one = &c->list[i];
         if (one->none) continue;
-        const bool alike = repeats(one, mf_trainer_session(t)->config);
+        const bool alike = repeats(one, mf_training_session(t)->config);
         tell(one, strcmp(section, one->section) != 0, !alike, mf_trainer_steps(t));
         section = one->section;
         same = same && alike;

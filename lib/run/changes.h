@@ -10,7 +10,7 @@
 
 #include "run/rundir.h"
 #include "run/run_config.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 /* Members of manifest.json: the list of changes, each {step, option, from, to}; the XXH3-128 of
  * manifest.json and config.ini, one behind the other, before the first of them; and the text of

@@ -183,7 +183,7 @@ static void put_changes(mf_jw *w, const mf_run_changes *c, const mf_json *before
 static void put_manifest(mf_jw *w, const mf_json *doc, const mf_run_changes *c,
                          const mf_trainer *t, const char *config, const char hash[MF_RUN_HASH])
 {
-    const mf_session *s = mf_trainer_session(t);
+    const mf_session *s = mf_training_session(t);
     const bool on = !mf_trainer_done(t);
     const mf_json *value;
     const char *key;

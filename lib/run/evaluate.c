@@ -58,7 +58,9 @@ int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of)
     mf_length_buckets_free(e->buckets);
     e->buckets = NULL;
     /* All batches of a trace must have the same shape. */
-    int rc = mf_length_buckets_new(e->session, &shape, e->recorder != NULL, &e->buckets);
+    int rc =
+        mf_length_buckets_new(e->session->model, &shape,
+                              e->recorder || !mf_session_by_length(e->session), &e->buckets);
     if (rc != MF_OK) return rc;
     e->graph = mf_length_buckets_graph(e->buckets);
     return MF_OK;
@@ -257,7 +259,8 @@ void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, in
 static int run_for_others(mf_evaluator *e, const mf_run *run)
 {
     bool *silent = &e->session->model->expert_ranks.silent;
-    int rc = mf_length_buckets_take(e->buckets, e->batcher, 0, &e->batch, &e->graph);
+    int rc = mf_length_buckets_take(e->buckets, mf_batcher_source(e->batcher), 0, &e->batch,
+                                    &e->graph);
     if (rc != MF_OK) return rc;
     *silent = true;
     rc = mf_graph_run(e->graph->g, run);
@@ -275,7 +278,8 @@ static bool meets(const mf_evaluator *e)
 static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
 {
     const mf_model *m = e->session->model;
-    int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
+    int rc = mf_length_buckets_take(e->buckets, mf_batcher_source(e->batcher), b, &e->batch,
+                                    &e->graph);
     out[TARGETS] = rc == MF_OK ? (double)e->batch->n_targets : 0;
     if (rc == MF_OK && e->batch->n_targets == 0 && meets(e)) return run_for_others(e, run);
     if (rc != MF_OK || e->batch->n_targets == 0) return rc;
@@ -290,7 +294,7 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
     out[DROPPED] = out[MOVED] = 0;
     double *at = out + FIRST;
     for (int i = 0; i < mf_model_tasks(m); i++) {
-        *at++ = mf_batch_weight(e->session, e->batch, i);
+        *at++ = mf_batch_weight(e->batch, e->session->model, mf_session_masked(e->session), i);
         *at++ = scalar(e->graph->tasks[i].loss);
     }
     for (int i = 0; i < m->config->n_regularizers; i++)

@@ -69,7 +69,7 @@ static int open_buckets(mf_session *s, mf_mode mode, mf_length_buckets **ret)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
                                   .try_heads = mode == MF_MODE_EVAL};
-    return mf_length_buckets_new(s, &shape, false, ret);
+    return mf_length_buckets_new(s->model, &shape, !mf_session_by_length(s), ret);
 }
 
 static int open_all(measure *m, mf_split split)
@@ -106,11 +106,13 @@ static int add_batch(measure *m, int64_t at, const mf_run *run, int64_t *ret_tar
     probe.step = mf_evaluation_draws(run->step, at);
     back = probe;
     back.forward_only = false;
-    int rc = mf_length_buckets_take(m->probe, m->batcher, at, &batch, &mg);
+    int rc = mf_length_buckets_take(m->probe, mf_batcher_source(m->batcher), at, &batch, &mg);
     *ret_targets = rc == MF_OK ? batch->n_targets : 0;
     if (rc != MF_OK || *ret_targets == 0) return rc;
     rc = mf_heads_try(mg, &probe, m->record, (double)*ret_targets, m->worse);
-    if (rc == MF_OK) rc = mf_length_buckets_take(m->training, m->batcher, at, &batch, &mg);
+    if (rc == MF_OK)
+        rc =
+            mf_length_buckets_take(m->training, mf_batcher_source(m->batcher), at, &batch, &mg);
     if (rc == MF_OK) rc = mf_graph_run(mg->g, &back);
     if (rc == MF_OK) add_norms(m);
     return rc;

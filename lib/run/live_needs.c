@@ -3,9 +3,8 @@
 #include <string.h>
 #include "base/error.h"
 #include "plugin/live.h"
+#include "train/trainer.h"
 #include "run/session.h"
-
-const char *const mf_session_live[] = {"train.lr", "train.weight_decay", "train.clip", NULL};
 
 /* The entry of the section that names the option, or where the section begins; or NULL. */
 static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char *option)
@@ -28,7 +27,7 @@ static const char *switched_off(const mf_config *c, const char *option)
 int mf_session_judge_live(const mf_session *s)
 {
     const char *option, *by;
-    int rc = mf_live_judge(s->model->plugins, mf_session_live, &option, &by);
+    int rc = mf_live_judge(s->model->plugins, mf_trainer_live, &option, &by);
     if (rc != MF_ENOTFOUND) return rc;
     const char *off = switched_off(s->config, option);
     if (off)

@@ -256,7 +256,7 @@ static int run_sample(const mf_sample_take *t, sampler *x, mf_model_graph *mg, c
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
                         .step = (uint64_t)t->step,
                         .forward_only = true};
-    mf_session_feed(x->batch, mg);
+    mf_batch_feed(x->batch, mg);
     int rc = mf_graph_run(mg->g, &run);
     if (rc == MF_OK) rc = describe(x, t);
     if (rc == MF_OK) rc = describe_layers(x, t, mg, last);

@@ -429,35 +429,7 @@ bool mf_session_masked(const mf_session *s)
     return !s->corpus || s->corpus->spans != NULL;
 }
 
-static void copy(mf_tensor *to, const void *from, int64_t n)
+bool mf_session_by_length(const mf_session *s)
 {
-    void *data = to ? mf_tensor_input(to) : NULL;
-    if (data) memcpy(data, from, (size_t)n * 4);
-}
-
-static void feed_numbers(const float *from, int32_t rows, const mf_model_task *t)
-{
-    float *value = mf_tensor_input(t->values), *counted = mf_tensor_input(t->counted);
-    for (int32_t i = 0; value && counted && i < rows; i++) {
-        counted[i] = isnan(from[i]) ? 0.0f : 1.0f;
-        value[i] = isnan(from[i]) ? 0.0f : from[i];
-    }
-}
-
-void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
-{
-    const int64_t n = (int64_t)b->rows * b->seq;
-    copy(mg->tokens, b->tokens, n);
-    copy(mg->positions, b->positions, n);
-    copy(mg->sequence_ids, b->sequence, n);
-    copy(mg->segments, b->segments, n);
-    copy(mg->since, b->since, n);
-    if (!mg->by_row) copy(mg->targets, b->targets, n);
-    for (int i = 0; i < mg->n_tasks; i++) {
-        const mf_model_task *t = &mg->tasks[i];
-        copy(t->targets, i == 0 ? b->classes : b->more_classes[i - 1], b->rows);
-        if (t->values) feed_numbers(i == 0 ? b->values : b->more_values[i - 1], b->rows, t);
-    }
-    copy(mg->mask, b->mask, n);
-    copy(mg->labels, b->labels, n);
+    return s->config->data.padding != 0 && s->corpus && s->corpus->spans != NULL;
 }

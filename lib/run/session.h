@@ -88,8 +88,6 @@ void mf_session_model_options(const mf_config *config, bool training, mf_model_o
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
 
-/* Names of the live options that a trainer registers, NULL-terminated, in its order. */
-extern const char *const mf_session_live[];
 /* Checks that the live options exist which plugins of the model need. MF_ECONFIG, with the
  * nearest option and the place of the section that needs it. */
 int mf_session_judge_live(const mf_session *s);
@@ -102,7 +100,8 @@ void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *r
 /* Whether batches may have padding. */
 bool mf_session_masked(const mf_session *s);
 
-/* Copies a batch into the inputs of a graph of the same shape. */
-void mf_session_feed(const mf_batch *batch, mf_model_graph *mg);
+/* Whether batches are padded to their longest example (data.padding), so that shorter graphs
+ * run short ones (train/length_buckets.h): only documents and examples are. */
+bool mf_session_by_length(const mf_session *s);
 
 #endif

@@ -34,10 +34,10 @@ mf_session *small_session(mf_config *config, const mf_session_options *options)
     return s;
 }
 
-mf_trainer *small_trainer(mf_session *s, const mf_trainer_options *options)
+mf_trainer *small_trainer(mf_session *s, const mf_training_options *options)
 {
     mf_trainer *t = NULL;
-    must(mf_trainer_new(s, options, &t));
+    must(mf_training_new(s, options, &t));
     return t;
 }
 

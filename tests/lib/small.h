@@ -2,7 +2,7 @@
 #ifndef MF_TESTS_SMALL_H
 #define MF_TESTS_SMALL_H
 
-#include "train/trainer.h"
+#include "run/training.h"
 
 /* The preset `default` with n_base settings ("model.dim=8"), then n more. Settings that are
  * refused fail the test, here and below. */
@@ -10,7 +10,7 @@ mf_config *small_config(int n_base, const char *const *base, int n, const char *
 /* A session of a configuration, which it takes over. options NULL: for training. */
 mf_session *small_session(mf_config *config, const mf_session_options *options);
 /* options may be NULL. */
-mf_trainer *small_trainer(mf_session *s, const mf_trainer_options *options);
+mf_trainer *small_trainer(mf_session *s, const mf_training_options *options);
 /* A new run folder of this name in the scratch folder. */
 mf_rundir *small_rundir(const char *name);
 

@@ -22,7 +22,7 @@ typedef struct outcome {
 
 typedef struct repeat {
     mf_world *world;
-    mf_session *session;
+    const mf_train_job *job;
     mf_store *store;
     mf_model_graph *graph;
     int nodes;
@@ -78,9 +78,7 @@ static int run_once(repeat *r, const mf_run *run, int turn, digest *ret)
     for (int i = 0; i < mf_store_count(r->store); i++) {
         const mf_param *p = mf_store_at(r->store, i);
         /* Where ranks share the experts, each has other gradients of them. */
-        const float *v = p->buffer              ? mf_param_host(p)
-                         : p->stored || p->held ? NULL
-                                                : p->grad;
+        const float *v = p->buffer ? mf_param_host(p) : p->stored || p->held ? NULL : p->grad;
         if (v) hash_on(ret, v, (size_t)p->count * sizeof *v);
     }
     return copy_buffers(r, true);
@@ -132,17 +130,17 @@ static int judge_together(const repeat *r, const digest *mine, outcome *all, dig
     rc = mf_world_gather(r->world, "results of ops", r->list[0],
                          r->nodes * (int64_t)sizeof *lists, lists);
     if (rc != MF_OK) return rc;
-    snprintf(text, sizeof text,
-             "has other values on rank %d (%s) than on rank 0 for the same micro-batch: "
-             REASON,
-             other, host);
+    snprintf(
+        text, sizeof text,
+        "has other values on rank %d (%s) than on rank 0 for the same micro-batch: " REASON,
+        other, host);
     return blame(r, first_of(lists, lists + (size_t)other * (size_t)r->nodes, r->nodes), text);
 }
 
 static int judge(repeat *r, int64_t leaf)
 {
     const size_t ranks = (size_t)mf_world_ranks(r->world), n = (size_t)r->nodes;
-    const mf_run run = {.seed = (uint64_t)r->session->config->train.seed,
+    const mf_run run = {.seed = (uint64_t)r->job->train->seed,
                         .step = (uint64_t)leaf,
                         .after_node = note,
                         .after_arg = r};
@@ -167,11 +165,12 @@ static int judge(repeat *r, int64_t leaf)
     return rc;
 }
 
-int mf_repeat_judge(mf_world *w, mf_session *s, mf_length_buckets *buckets, int64_t leaf)
+int mf_repeat_judge(mf_world *w, const mf_train_job *job, mf_length_buckets *buckets,
+                    int64_t leaf)
 {
-    repeat r = {.world = w, .session = s, .store = s->model->store};
+    repeat r = {.world = w, .job = job, .store = job->model->store};
     const mf_batch *batch;
-    int rc = mf_length_buckets_take(buckets, s->train, leaf, &batch, &r.graph);
+    int rc = mf_length_buckets_take(buckets, job->source, leaf, &batch, &r.graph);
     rc = mf_world_agree(w, rc);
     if (rc != MF_OK) return rc;
     r.nodes = mf_graph_nodes(r.graph->g);

@@ -8,11 +8,13 @@
 #define MF_TRAIN_REPEAT_H
 
 #include "comm/world.h"
+#include "train/job.h"
 #include "train/length_buckets.h"
 
-/* Runs micro-batch `leaf` of the session's training data twice on every rank. Overwrites
+/* Runs micro-batch `leaf` of the source twice on every rank. Overwrites
  * gradients, and leaves buffers as they were. MF_EPLUGIN, which is agreed: the results differ;
  * the message names the first op whose values do. All ranks must call this. */
-int mf_repeat_judge(mf_world *w, mf_session *s, mf_length_buckets *buckets, int64_t leaf);
+int mf_repeat_judge(mf_world *w, const mf_train_job *job, mf_length_buckets *buckets,
+                    int64_t leaf);
 
 #endif

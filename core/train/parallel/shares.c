@@ -1,24 +1,15 @@
 /* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a
  * function of the step, so each rank counts those of others, too; nothing is exchanged. */
 #include "train/parallel/shares.h"
-#include <math.h>
 #include "base/mem.h"
 
 struct mf_shares {
-    mf_session *session;
+    const mf_train_job *job;
     int64_t micro;
     int n;           /* shares of a micro-batch: of each task, or of the one loss; of tokens */
     double *weights; /* [micro][n] */
     double *sums;    /* [n] */
 };
-
-static double weight_of_positions(const mf_batch *b, bool masked)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < (int64_t)b->rows * b->seq; i++)
-        if (b->targets[i] >= 0) sum += masked ? (double)b->mask[i] : 1;
-    return sum;
-}
 
 /* What statistics of routing count: tokens, and padding only where the mask has it. */
 static double weight_of_tokens(const mf_batch *b, bool masked)
@@ -30,31 +21,15 @@ static double weight_of_tokens(const mf_batch *b, bool masked)
     return sum;
 }
 
-static double weight_of_examples(const mf_batch *b, int task, bool classify)
+int mf_shares_new(const mf_train_job *job, mf_shares **ret)
 {
-    const int32_t *class = task == 0 ? b->classes : b->more_classes[task - 1];
-    const float *value = task == 0 ? b->values : b->more_values[task - 1];
-    double n = 0;
-    for (int32_t i = 0; i < b->rows; i++)
-        n += classify ? class[i] >= 0 : !isnan(value[i]);
-    return n;
-}
-
-double mf_batch_weight(const mf_session *s, const mf_batch *b, int task)
-{
-    if (mf_model_tasks(s->model) == 0) return weight_of_positions(b, mf_session_masked(s));
-    return weight_of_examples(b, task, mf_model_task_kind(s->model, task) == MF_TASK_CLASSIFY);
-}
-
-int mf_shares_new(mf_session *session, mf_shares **ret)
-{
-    const int64_t micro = session->config->train.accumulate;
-    const int tasks = mf_model_tasks(session->model);
+    const int64_t micro = job->train->accumulate;
+    const int tasks = mf_model_tasks(job->model);
     *ret = NULL;
     if (micro == 1) return MF_OK;
     mf_shares *s = mf_alloc(1, sizeof *s);
     if (!s) return MF_ENOMEM;
-    s->session = session;
+    s->job = job;
     s->micro = micro;
     s->n = (tasks > 0 ? tasks : 1) + 1;
     s->weights = mf_alloc((size_t)(micro * s->n), sizeof *s->weights);
@@ -82,12 +57,11 @@ void mf_shares_measure(mf_shares *s, mf_length_buckets *buckets, int64_t step,
         s->sums[i] = 0;
     for (int64_t j = 0; s && j < s->micro; j++) {
         const mf_batch *b =
-            own ? own[j]
-                : mf_length_buckets_look(buckets, s->session->train, step * s->micro + j);
+            own ? own[j] : mf_length_buckets_look(buckets, s->job->source, step * s->micro + j);
         double *to = s->weights + j * s->n;
         for (int i = 0; i < s->n - 1; i++)
-            to[i] = mf_batch_weight(s->session, b, i);
-        to[s->n - 1] = weight_of_tokens(b, mf_session_masked(s->session));
+            to[i] = mf_batch_weight(b, s->job->model, s->job->masked, i);
+        to[s->n - 1] = weight_of_tokens(b, s->job->masked);
         for (int i = 0; i < s->n; i++)
             s->sums[i] += to[i];
     }
@@ -102,7 +76,7 @@ static double share(const mf_shares *s, int64_t j, int i)
 void mf_shares_use(const mf_shares *s, int64_t j)
 {
     if (!s) return;
-    mf_model *m = s->session->model;
+    mf_model *m = s->job->model;
     for (int i = 0; i < s->n - 1; i++)
         m->task_shares[i] = share(s, j, i);
     m->token_share = share(s, j, s->n - 1);
@@ -110,7 +84,7 @@ void mf_shares_use(const mf_shares *s, int64_t j)
 
 void mf_shares_rest(const mf_shares *s)
 {
-    if (s) mf_model_whole(s->session->model);
+    if (s) mf_model_whole(s->job->model);
 }
 
 double mf_shares_of_tokens(const mf_shares *s, int64_t j)

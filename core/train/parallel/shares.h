@@ -12,20 +12,17 @@
 #ifndef MF_TRAIN_PARALLEL_SHARES_H
 #define MF_TRAIN_PARALLEL_SHARES_H
 
+#include "train/job.h"
 #include "train/length_buckets.h"
 
 typedef struct mf_shares mf_shares;
 
-/* The number of what task i of the model counts in a batch: the sum of the mask over positions
- * with a target, or the number of examples that have a label. */
-double mf_batch_weight(const mf_session *s, const mf_batch *b, int task);
-
 /* *ret is NULL, which the other functions take, if a step has one micro-batch. MF_ENOMEM. The
- * session must outlive it. */
-int mf_shares_new(mf_session *s, mf_shares **ret);
+ * job must outlive it. */
+int mf_shares_new(const mf_train_job *job, mf_shares **ret);
 void mf_shares_free(mf_shares *s);
-/* Weighs all micro-batches of a step: `own` [accumulate], or, if NULL, those that the session
- * makes. Uses the batch of the longest bucket. Every rank finds the same. */
+/* Weighs all micro-batches of a step: `own` [accumulate], or, if NULL, those of the
+ * source. Uses the batch of the longest bucket. Every rank finds the same. */
 void mf_shares_measure(mf_shares *s, mf_length_buckets *buckets, int64_t step,
                        const mf_batch *const *own);
 /* Sets the shares of micro-batch j for the next run of its graph. */

@@ -58,7 +58,7 @@ static int run_batch(measure *m, mf_batcher *batcher, int64_t index)
                         .forward_only = true};
     mf_batcher_fill(batcher, index, m->batch);
     for (int i = 0; i < 2; i++) {
-        mf_session_feed(m->batch, m->of[i]);
+        mf_batch_feed(m->batch, m->of[i]);
         const int rc = mf_graph_run(m->of[i]->g, &run);
         const float *loss = rc == MF_OK ? mf_tensor_host(m->of[i]->task_loss) : NULL;
         if (rc != MF_OK || !loss) return rc != MF_OK ? rc : MF_ENOMEM;

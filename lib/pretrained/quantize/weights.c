@@ -127,7 +127,7 @@ static int run_batch(calibration *c, int64_t index)
                         .step = (uint64_t)index,
                         .forward_only = true};
     mf_batcher_fill(c->batcher, index, c->batch);
-    mf_session_feed(c->batch, c->mg);
+    mf_batch_feed(c->batch, c->mg);
     int rc = mf_graph_run(c->mg->g, &run);
     for (int i = 0; rc == MF_OK && i < mf_graph_nodes(c->mg->g); i++) {
         const mf_node *node = mf_graph_node_at(c->mg->g, i);

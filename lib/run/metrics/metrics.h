@@ -12,14 +12,10 @@
 #ifndef MF_RUN_METRICS_H
 #define MF_RUN_METRICS_H
 
+#include "base/named_value.h"
 #include "base/text/json.h"
 #include "plugin/instance.h"
 #include "run/metrics/step_file.h"
-
-typedef struct mf_named_value {
-    const char *name; /* NULL: not written */
-    double value;     /* NaN becomes null */
-} mf_named_value;
 
 /* The latest values that one controller gave to options: "controllers": {NAME: {option: value,
  * ...}}. */

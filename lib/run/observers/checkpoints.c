@@ -66,7 +66,7 @@ static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_r
 /* Whether training ends because validations get no better. */
 static bool is_spent(const checkpoints *o, const mf_trainer *t)
 {
-    const int64_t patience = mf_trainer_session(t)->config->train.patience;
+    const int64_t patience = mf_training_session(t)->config->train.patience;
     return patience > 0 && o->since >= patience;
 }
 
@@ -75,7 +75,7 @@ static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     checkpoints *o = self;
     /* A run that has ended is judged no more, whatever is evaluated afterwards. */
     if (is_spent(o, t)) return MF_OK;
-    o->fresh = is_best(o, &mf_trainer_session(t)->config->train, r);
+    o->fresh = is_best(o, &mf_training_session(t)->config->train, r);
     if (o->fresh) {
         o->at = mf_trainer_steps(t);
         o->since = 0;
@@ -89,19 +89,19 @@ static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 /* Saves the best when all observers know of its validation, which its state contains. */
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
-    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    const mf_train_config *c = &mf_training_session(t)->config->train;
     checkpoints *o = self;
     (void)r;
-    const bool saves = o->fresh && mf_trainer_keeps(t) && (c->keep_best || c->patience > 0);
+    const bool saves = o->fresh && mf_training_keeps(t) && (c->keep_best || c->patience > 0);
     o->fresh = false;
-    return saves ? mf_trainer_save_best(t) : MF_OK;
+    return saves ? mf_training_save_best(t) : MF_OK;
 }
 
 /* ---- RUN/ended.txt ---- */
 
 static char *ended_path(const mf_trainer *t)
 {
-    return mf_path_join(mf_trainer_dir(t)->path, MF_RUN_ENDED);
+    return mf_path_join(mf_training_dir(t)->path, MF_RUN_ENDED);
 }
 
 /* A run that goes on has not ended. */
@@ -109,7 +109,7 @@ static int begin(void *self, mf_trainer *t)
 {
     checkpoints *o = self;
     if (is_spent(o, t)) mf_trainer_end_here(t);
-    if (!mf_trainer_dir(t) || !mf_trainer_resumed(t) || mf_trainer_done(t)) return MF_OK;
+    if (!mf_training_dir(t) || !mf_training_resumed(t) || mf_trainer_done(t)) return MF_OK;
     char *path = ended_path(t);
     if (!path) return MF_ENOMEM;
     const bool gone = mf_io()->unlink(path) == 0 || errno == ENOENT;
@@ -123,9 +123,9 @@ static int end(void *self, mf_trainer *t)
     static const char *const words[] = {"loss", "accuracy", "macro_f1",
                                         "mse",  "pearson",  "spearman"};
     const checkpoints *o = self;
-    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    const mf_train_config *c = &mf_training_session(t)->config->train;
     char text[256];
-    const int64_t steps = mf_trainer_session(t)->steps;
+    const int64_t steps = mf_training_session(t)->steps;
     if (!is_spent(o, t) || (steps > 0 && mf_trainer_steps(t) >= steps)) return MF_OK;
     snprintf(text, sizeof text,
              "training ended at step %lld: no better validation in %lld (train.patience); the "
@@ -133,7 +133,7 @@ static int end(void *self, mf_trainer *t)
              (long long)mf_trainer_steps(t), (long long)o->since, words[c->best_by], o->best,
              (long long)o->at);
     mf_log(MF_LOG_INFO, "%.*s", (int)strlen(text) - 1, text);
-    if (!mf_trainer_dir(t)) return MF_OK;
+    if (!mf_training_dir(t)) return MF_OK;
     char *path = ended_path(t);
     const int rc = path ? mf_write_file_atomic(path, text, strlen(text)) : MF_ENOMEM;
     mf_free(path);
@@ -144,11 +144,11 @@ static int end(void *self, mf_trainer *t)
 
 static int between(void *self, mf_trainer *t)
 {
-    const int64_t every = mf_trainer_session(t)->config->train.save_every;
+    const int64_t every = mf_training_session(t)->config->train.save_every;
     const bool due = mf_trainer_done(t) || (every > 0 && mf_trainer_steps(t) % every == 0);
     (void)self;
-    if (!mf_trainer_keeps(t)) return MF_OK;
-    return due || mf_trainer_asked_save(t) ? mf_trainer_save(t) : MF_OK;
+    if (!mf_training_keeps(t)) return MF_OK;
+    return due || mf_trainer_asked_save(t) ? mf_training_save(t) : MF_OK;
 }
 
 /* ---- state in checkpoints ---- */
@@ -157,14 +157,14 @@ static const char *best_name(const mf_trainer *t)
 {
     static const char *const names[] = {"best_loss", "best/accuracy", "best/macro_f1",
                                         "best/mse",  "best/pearson",  "best/spearman"};
-    return names[mf_trainer_session(t)->config->train.best_by];
+    return names[mf_training_session(t)->config->train.best_by];
 }
 
 static int save(void *self, mf_trainer *t, mf_state *s)
 {
     const checkpoints *o = self;
     int rc = mf_state_set_real(s, best_name(t), o->best);
-    if (mf_trainer_session(t)->config->train.patience == 0) return rc;
+    if (mf_training_session(t)->config->train.patience == 0) return rc;
     if (rc == MF_OK) rc = mf_state_set_int(s, "best/at", o->at);
     return rc == MF_OK ? mf_state_set_int(s, "best/since", o->since) : rc;
 }

@@ -159,8 +159,7 @@ static int call_layers(const mf_model *m, const mf_step *s, const mf_layer_stats
     for (int32_t i = 0; rc == MF_OK && i < (shared ? 1 : m->n_moe); i++) {
         rc = mf_instance_after_step(m->moe[i].router, s);
         if (rc == MF_OK) rc = mf_instance_after_step(m->moe[i].expert, s);
-        if (rc == MF_OK && m->moe[i].shared)
-            rc = mf_instance_after_step(m->moe[i].shared, s);
+        if (rc == MF_OK && m->moe[i].shared) rc = mf_instance_after_step(m->moe[i].shared, s);
     }
     return rc;
 }
@@ -191,7 +190,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .task_loss = r->task_loss,
                        .lr = r->lr,
                        .grad_norm = r->grad_norm,
-                       .val_loss = mf_trainer_val_loss(t),
+                       .val_loss = mf_training_val_loss(t),
                        .tokens = mf_trainer_tokens(t),
                        .layers = r->layers,
                        .heads = r->heads ? r->heads->stats : NULL,
@@ -228,7 +227,7 @@ int mf_observe_controllers(mf_trainer *t)
                                     .free = free_controllers};
     controllers *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
-    o->session = mf_trainer_session(t);
+    o->session = mf_training_session(t);
     o->records = mf_alloc((size_t)o->session->config->n_controllers + 1, sizeof *o->records);
     if (!o->records) {
         free_controllers(o);

@@ -32,7 +32,7 @@ struct mf_evaluation {
 int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
                         bool *ret_measured)
 {
-    const int64_t asked = mf_trainer_session(t)->config->train.eval_batches;
+    const int64_t asked = mf_training_session(t)->config->train.eval_batches;
     *ret_measured = false;
     e->train_loss = e->train_accuracy = (double)NAN;
     if (!e->on_train) return MF_OK;
@@ -49,7 +49,7 @@ int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
 
 int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metrics_record *r)
 {
-    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    const mf_train_config *c = &mf_training_session(t)->config->train;
     const double before = mf_clock();
     int rc = mf_evaluator_run(e->val, mf_trainer_steps(t), batches, r);
     if (rc != MF_OK) return rc;
@@ -77,7 +77,7 @@ int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
 {
     r->final = true;
     if (mf_evaluator_batches(e->val, batches) == mf_evaluation_last(e, t)) return MF_OK;
-    return mf_evaluation_val(e, t, mf_trainer_session(t)->config->train.final_batches, r);
+    return mf_evaluation_val(e, t, mf_training_session(t)->config->train.final_batches, r);
 }
 
 double mf_evaluation_loss(const mf_evaluation *e)
@@ -123,12 +123,12 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
 static int between(void *self, mf_trainer *t)
 {
     const mf_evaluation *e = self;
-    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    const mf_train_config *c = &mf_training_session(t)->config->train;
     const int64_t every = c->eval_every;
     const bool last = mf_trainer_done(t);
     const bool due = last || (every > 0 && mf_trainer_steps(t) % every == 0);
     if (!e->val || !due) return MF_OK;
-    return mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
+    return mf_training_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
 }
 
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
@@ -143,7 +143,9 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 static int after_batch(void *arg, int64_t done, int64_t total)
 {
     mf_trainer *t = arg;
-    return mf_trainer_tell_batch(t, done, total);
+    int rc = MF_OK;
+    MF_TELL(t, rc, after_eval_batch, t, done, total);
+    return rc;
 }
 
 /* Tells that a part of the split is not evaluated. */
@@ -160,7 +162,7 @@ static void judge_last(const mf_evaluation *e, const mf_trainer *t)
 int64_t mf_evaluation_last(const mf_evaluation *e, const mf_trainer *t)
 {
     return e->val ? mf_evaluator_batches(e->val,
-                                         mf_trainer_session(t)->config->train.final_batches)
+                                         mf_training_session(t)->config->train.final_batches)
                   : 0;
 }
 
@@ -182,13 +184,13 @@ static int after_rebuild(void *self, mf_trainer *t)
 static int end(void *self, mf_trainer *t)
 {
     mf_evaluation *e = self;
-    const int32_t n = mf_trainer_session(t)->model->n_moe;
+    const int32_t n = mf_training_session(t)->model->n_moe;
     int rc = MF_OK;
     if (e->val && e->at != mf_trainer_steps(t)) {
         /* If a run that was complete is resumed, it takes no step, so it evaluates here. */
         mf_metrics_record r;
         rc = mf_evaluator_run(e->val, mf_trainer_steps(t),
-                              mf_trainer_session(t)->config->train.final_batches, &r);
+                              mf_training_session(t)->config->train.final_batches, &r);
         if (rc == MF_OK) {
             e->val_loss = r.task_loss;
             e->floor = r.floor;
@@ -220,7 +222,7 @@ static int load(void *self, mf_trainer *t, const mf_state *s)
     mf_evaluation *e = self;
     if (!mf_state_real(s, "val_loss", &e->val_loss))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the last validation loss",
-                       mf_trainer_dir(t)->path);
+                       mf_training_dir(t)->path);
     mf_state_real(s, "since/steps", &e->steps); /* an older checkpoint lacks these */
     mf_state_real(s, "since/loss", &e->loss);
     mf_state_real(s, "since/rows", &e->examples);
@@ -240,7 +242,7 @@ static void free_evaluation(void *self)
 
 static int open_evaluators(mf_evaluation *e, mf_trainer *t)
 {
-    mf_session *s = mf_trainer_session(t);
+    mf_session *s = mf_training_session(t);
     const mf_train_config *c = &s->config->train;
     const mf_graph *g = mf_trainer_graph(t)->g;
     const size_t n = (size_t)s->model->n_moe + 1;
@@ -252,7 +254,7 @@ static int open_evaluators(mf_evaluation *e, mf_trainer *t)
     int rc = mf_evaluator_new(s, MF_SPLIT_VAL, g, &e->val);
     if (rc == MF_OK) mf_evaluator_watch(e->val, after_batch, t);
     if (rc == MF_OK && c->eval_every > 0) mf_evaluator_mark(e->val, c->eval_batches);
-    mf_world *world = mf_trainer_settings(t)->world;
+    mf_world *world = mf_trainer_world(t);
     if (rc == MF_OK) rc = mf_evaluator_share(e->val, world);
     if (rc == MF_OK && c->eval_train) rc = mf_evaluator_new(s, MF_SPLIT_TRAIN, g, &e->on_train);
     return rc == MF_OK && e->on_train ? mf_evaluator_share(e->on_train, world) : rc;

@@ -64,7 +64,7 @@ static void tell(const watch *w, const mf_store *s)
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
 {
     watch *w = self;
-    const mf_session *session = mf_trainer_session(t);
+    const mf_session *session = mf_training_session(t);
     const mf_store *s = session->model->store;
     int rc = MF_OK;
     if (w->steps >= WATCHED || r->skipped) return MF_OK;
@@ -78,7 +78,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
             rc = look(w, s, mf_store_at(s, i), &w->seen[i]);
     const bool last = r->step == session->steps && w->steps >= FEWEST;
     if (rc != MF_OK || (w->steps < WATCHED && !last)) return rc;
-    if (mf_world_rank(mf_trainer_settings(t)->world) == 0) tell(w, s);
+    if (mf_world_rank(mf_trainer_world(t)) == 0) tell(w, s);
     return MF_OK;
 }
 
@@ -95,8 +95,8 @@ int mf_observe_gradients(mf_trainer *t)
         .name = "gradients", .after_step = after_step, .free = free_watch};
     watch *w = mf_alloc(1, sizeof *w);
     if (!w) return MF_ENOMEM;
-    w->count = mf_store_count(mf_trainer_session(t)->model->store);
-    w->first = mf_device_is_host(mf_trainer_session(t)->model->options.device);
+    w->count = mf_store_count(mf_training_session(t)->model->store);
+    w->first = mf_device_is_host(mf_training_session(t)->model->options.device);
     w->before = w->first ? 0 : WATCHED - 1;
     w->seen = mf_alloc((size_t)w->count, sizeof *w->seen);
     if (!w->seen) {

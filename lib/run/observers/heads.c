@@ -50,7 +50,7 @@ static int try_heads(heads *o)
                         .step = (uint64_t)o->now->step,
                         .forward_only = true};
     memset(o->worse, 0, (size_t)r->layers * (size_t)r->heads * sizeof *o->worse);
-    mf_session_feed(o->now->batch, o->probe);
+    mf_batch_feed(o->now->batch, o->probe);
     int rc = mf_heads_try(o->probe, &run, r, 1, o->worse);
     if (rc == MF_OK) mf_heads_importance(r, o->worse);
     return rc;
@@ -164,7 +164,7 @@ int mf_observe_heads(mf_trainer *t)
                                     .free = free_heads};
     heads *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
-    o->session = mf_trainer_session(t);
+    o->session = mf_training_session(t);
     mf_plughost_set_importance(o->session->model->plugins, o, importance);
     int rc = mf_head_tally_new(o->session->model, &o->tally);
     if (rc == MF_OK) rc = mf_head_tally_new(o->session->model, &o->one);

@@ -19,7 +19,7 @@ static bool counts(const mf_session *s, const mf_metrics_record *r)
 
 static int add(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
-    return counts(mf_trainer_session(t), r) ? mf_history_add(self, r) : MF_OK;
+    return counts(mf_training_session(t), r) ? mf_history_add(self, r) : MF_OK;
 }
 
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
@@ -42,6 +42,6 @@ int mf_observe_history(mf_trainer *t)
     mf_history *past = NULL;
     const int rc = mf_history_new(&past);
     if (rc != MF_OK) return rc;
-    mf_plughost_set_history(mf_trainer_session(t)->model->plugins, past, mf_history_get);
+    mf_plughost_set_history(mf_training_session(t)->model->plugins, past, mf_history_get);
     return mf_trainer_observe(t, &ops, past);
 }

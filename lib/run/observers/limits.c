@@ -1,5 +1,5 @@
 /* run/observers/limits.c: ends training early: after train.time_limit, or on request of the
- * caller (mf_trainer_options.should_stop). It only makes the request; the trainer ends after
+ * caller (mf_training_options.should_stop). It only makes the request; the trainer ends after
  * all observers of the step have been called. */
 #include <signal.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 static int between(void *self, mf_trainer *t)
 {
-    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    const mf_train_config *c = &mf_training_session(t)->config->train;
     const int number = mf_trainer_asked_stop(t);
     char why[64];
     (void)self;

@@ -12,8 +12,8 @@ typedef struct memory_log {
 static int begin(void *self, mf_trainer *t)
 {
     memory_log *o = self;
-    return mf_step_file_open(mf_trainer_dir(t)->memory,
-                             mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1, &o->file);
+    return mf_step_file_open(mf_training_dir(t)->memory,
+                             mf_training_resumed(t) ? mf_trainer_steps(t) : -1, &o->file);
 }
 
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
@@ -50,7 +50,7 @@ int mf_observe_memory_log(mf_trainer *t)
                                     .end = end,
                                     .save = save,
                                     .free = free_log};
-    if (!mf_trainer_dir(t)) return MF_OK;
+    if (!mf_training_dir(t)) return MF_OK;
     memory_log *o = mf_alloc(1, sizeof *o);
     return o ? mf_trainer_observe(t, &ops, o) : MF_ENOMEM;
 }

@@ -56,7 +56,7 @@ static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
 
 static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
 {
-    const mf_plughost *h = mf_trainer_session(t)->model->plugins;
+    const mf_plughost *h = mf_training_session(t)->model->plugins;
     mf_tensor *value;
     (void)self;
     for (int i = 0; r->wanted & MF_WANT_METRICS && i < MAX_PLUGIN_METRICS; i++)
@@ -86,12 +86,12 @@ static void heads(const mf_model *m, const mf_step_result *s, bool whole, mf_met
 /* whole: statistics of layers and heads were wanted in this step and are included. */
 static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool whole)
 {
-    const mf_model *m = mf_trainer_session(t)->model;
+    const mf_model *m = mf_training_session(t)->model;
     mf_metrics_record *r = &o->record;
     mf_metrics_record_init(r);
     r->step = s->step;
     r->split = "train";
-    r->dtype = mf_dtype_text(mf_trainer_session(t)->config->train.dtype);
+    r->dtype = mf_dtype_text(mf_training_session(t)->config->train.dtype);
     r->loss = s->loss;
     r->task_loss = s->task_loss;
     r->lr = s->lr;
@@ -121,7 +121,7 @@ static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool wh
 
 static bool scheduled(const mf_trainer *t, int64_t step)
 {
-    const mf_session *s = mf_trainer_session(t);
+    const mf_session *s = mf_training_session(t);
     const int64_t every = s->config->train.log_every;
     return step == 1 || step == s->steps || (every > 0 && step % every == 0);
 }
@@ -139,7 +139,7 @@ static int put(metrics_log *o, const mf_trainer *t, const mf_metrics_record *r)
     if (!o->file) return MF_OK;
     const int rc = mf_metrics_put(o->file, r);
     if (rc != MF_OK && rc != MF_ERUN) return rc;
-    const int judged = mf_rundir_judge(mf_trainer_dir(t));
+    const int judged = mf_rundir_judge(mf_training_dir(t));
     return judged != MF_OK ? judged : rc;
 }
 
@@ -158,7 +158,7 @@ static void begin_lap(metrics_log *o, const mf_trainer *t)
 static int after_step(void *self, mf_trainer *t, mf_step_result *s)
 {
     metrics_log *o = self;
-    mf_plughost *plugins = mf_trainer_session(t)->model->plugins;
+    mf_plughost *plugins = mf_training_session(t)->model->plugins;
     const mf_change *changes;
     const bool changed = mf_changes(plugins, &changes) > 0, logged = scheduled(t, s->step);
     o->tokens += (double)s->tokens;
@@ -189,9 +189,9 @@ static int begin(void *self, mf_trainer *t)
 {
     metrics_log *o = self;
     begin_lap(o, t);
-    if (!mf_trainer_dir(t)) return MF_OK;
-    const char *path = mf_trainer_dir(t)->metrics;
-    const int64_t keep = mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1;
+    if (!mf_training_dir(t)) return MF_OK;
+    const char *path = mf_training_dir(t)->metrics;
+    const int64_t keep = mf_training_resumed(t) ? mf_trainer_steps(t) : -1;
     const int rc = mf_step_file_open(path, keep, &o->file);
     const int64_t found = rc == MF_OK ? mf_step_file_lines(o->file) : o->lines;
     /* A last line with a damaged step looks as if it were behind the checkpoint. */

@@ -101,7 +101,7 @@ static int describe(void *arg, const char *name, const char *text)
 static int begin(void *self, mf_trainer *t)
 {
     mlflow *o = self;
-    const mf_rundir *dir = mf_trainer_dir(t);
+    const mf_rundir *dir = mf_training_dir(t);
     int rc = MF_OK;
     o->t = t;
     settle(o, t);
@@ -137,14 +137,14 @@ static void free_mlflow(void *self)
 
 static int open_tracking(mlflow *o, mf_trainer *t)
 {
-    const mf_rundir *dir = mf_trainer_dir(t);
-    const mf_log_config *c = &mf_trainer_session(t)->config->log;
+    const mf_rundir *dir = mf_training_dir(t);
+    const mf_log_config *c = &mf_training_session(t)->config->log;
     char name[128], *state = mf_path_join(dir->path, MF_RUN_MLFLOW);
     const mf_tracking_options options = {.server = c->mlflow,
                                          .experiment = c->mlflow_experiment,
                                          .name = mf_describe_name(dir->path, name),
                                          .state = state,
-                                         .resumed = mf_trainer_resumed(t)};
+                                         .resumed = mf_training_resumed(t)};
     const int rc = state ? mf_tracking_new(&options, &o->to) : MF_ENOMEM;
     mf_free(state);
     return rc;
@@ -159,7 +159,7 @@ int mf_observe_mlflow(mf_trainer *t)
                                     .end = end,
                                     .recall = recall,
                                     .free = free_mlflow};
-    if (!mf_trainer_dir(t) || !mf_trainer_session(t)->config->log.mlflow[0]) return MF_OK;
+    if (!mf_training_dir(t) || !mf_training_session(t)->config->log.mlflow[0]) return MF_OK;
     mlflow *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
     const int rc = open_tracking(o, t);

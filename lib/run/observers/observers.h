@@ -1,11 +1,11 @@
 /* run/observers/observers.h: the observers that every run has, one per file.
  *
  * Each function makes an observer and adds it to the trainer, which then owns it. Some add none
- * if this run does not need it. trainer.c determines the order of the observers. */
+ * if this run does not need it. run/training.c determines the order of the observers. */
 #ifndef MF_RUN_OBSERVERS_H
 #define MF_RUN_OBSERVERS_H
 
-#include "train/trainer.h"
+#include "run/training.h"
 
 int mf_observe_routing(mf_trainer *t);     /* statistics of layers, assignments over capacity */
 int mf_observe_heads(mf_trainer *t);       /* gates, entropy, gradients, importance of heads */
@@ -23,8 +23,8 @@ int mf_observe_mlflow(mf_trainer *t);      /* log.mlflow: records for a server *
 int mf_observe_history(mf_trainer *t);     /* metric history, for controllers */
 int mf_observe_checkpoints(mf_trainer *t); /* RUN/ckpt and RUN/best */
 int mf_observe_samples(mf_trainer *t);     /* routing of a text, for pictures */
-int mf_observe_gradients(mf_trainer *t); /* names parameters that get no gradient */
-int mf_observe_limits(mf_trainer *t); /* train.time_limit, mf_trainer_options.should_stop */
+int mf_observe_gradients(mf_trainer *t);   /* names parameters that get no gradient */
+int mf_observe_limits(mf_trainer *t); /* train.time_limit, mf_training_options.should_stop */
 
 /* ---- evaluation: by train.eval_every, at the end, and on request of the caller ---- */
 

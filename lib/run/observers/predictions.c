@@ -11,7 +11,7 @@ static int before_step(void *self, mf_trainer *t, mf_step_result *r)
 
 static int64_t rows_of(const mf_trainer *t)
 {
-    return mf_trainer_session(t)->config->train.batch;
+    return mf_training_session(t)->config->train.batch;
 }
 
 static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
@@ -56,7 +56,7 @@ int mf_observe_predictions(mf_trainer *t)
                                     .fold = fold,
                                     .after_step = after_step,
                                     .free = free_predictions};
-    const mf_session *s = mf_trainer_session(t);
+    const mf_session *s = mf_training_session(t);
     mf_predictions *p = NULL;
     const int rc =
         mf_predictions_new(s->model, s->config->train.batch * s->config->train.accumulate, &p);

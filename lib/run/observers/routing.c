@@ -128,7 +128,7 @@ int mf_observe_routing(mf_trainer *t)
                                     .free = free_routing};
     routing *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
-    const int rc = allocate(o, mf_trainer_session(t)->model);
+    const int rc = allocate(o, mf_training_session(t)->model);
     if (rc != MF_OK) {
         free_routing(o);
         return rc;

@@ -41,14 +41,14 @@ int mf_run_files_write(mf_session *s, const mf_rundir *dir)
 static int begin(void *self, mf_trainer *t)
 {
     (void)self;
-    if (mf_trainer_resumed(t)) return MF_OK;
-    const int rc = mf_run_files_write(mf_trainer_session(t), mf_trainer_dir(t));
-    if (rc == MF_OK) mf_rundir_expect(mf_trainer_settings(t)->dir);
+    if (mf_training_resumed(t)) return MF_OK;
+    const int rc = mf_run_files_write(mf_training_session(t), mf_training_dir(t));
+    if (rc == MF_OK) mf_rundir_expect(mf_training_dir(t));
     return rc;
 }
 
 int mf_observe_run_files(mf_trainer *t)
 {
     static const mf_observer ops = {.name = "run files", .begin = begin};
-    return mf_trainer_dir(t) ? mf_trainer_observe(t, &ops, NULL) : MF_OK;
+    return mf_training_dir(t) ? mf_trainer_observe(t, &ops, NULL) : MF_OK;
 }

@@ -12,9 +12,9 @@
 
 static int take(mf_trainer *t, const char *path, bool last)
 {
-    const mf_train_result *r = mf_trainer_result(t);
-    const mf_sample_take s = {.session = mf_trainer_session(t),
-                              .evaluator = mf_trainer_evaluator(t),
+    const mf_train_result *r = mf_training_result(t);
+    const mf_sample_take s = {.session = mf_training_session(t),
+                              .evaluator = mf_training_evaluator(t),
                               .arena_of = mf_trainer_graph(t)->g,
                               .step = mf_trainer_steps(t),
                               .nmi = last ? r->nmi : NULL,
@@ -25,8 +25,8 @@ static int take(mf_trainer *t, const char *path, bool last)
 
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
-    const mf_session *s = mf_trainer_session(t);
-    const mf_rundir *dir = mf_trainer_dir(t);
+    const mf_session *s = mf_training_session(t);
+    const mf_rundir *dir = mf_training_dir(t);
     const int64_t every = s->config->train.eval_every, step = mf_trainer_steps(t);
     (void)self;
     if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0) return MF_OK;
@@ -44,15 +44,15 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 static int end(void *self, mf_trainer *t)
 {
     (void)self;
-    return take(t, mf_trainer_dir(t)->sample, true);
+    return take(t, mf_training_dir(t)->sample, true);
 }
 
 static int begin(void *self, mf_trainer *t)
 {
-    const char *folder = mf_trainer_dir(t)->samples;
+    const char *folder = mf_training_dir(t)->samples;
     int64_t *steps;
     (void)self;
-    if (!mf_trainer_resumed(t)) return MF_OK;
+    if (!mf_training_resumed(t)) return MF_OK;
     int n, rc = mf_sample_list(folder, &steps, &n);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         if (steps[i] <= mf_trainer_steps(t)) continue;
@@ -69,7 +69,7 @@ int mf_observe_samples(mf_trainer *t)
     static const mf_observer ops = {
         .name = "samples", .begin = begin, .after_eval = after_eval, .end = end};
     /* Rank 0 alone takes them, so it must have all experts. */
-    const bool possible = mf_trainer_dir(t) && mf_trainer_evaluator(t) &&
-                          !mf_experts_shared(&mf_trainer_session(t)->model->expert_ranks);
+    const bool possible = mf_training_dir(t) && mf_training_evaluator(t) &&
+                          !mf_experts_shared(&mf_training_session(t)->model->expert_ranks);
     return possible ? mf_trainer_observe(t, &ops, NULL) : MF_OK;
 }

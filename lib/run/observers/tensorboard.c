@@ -123,9 +123,9 @@ static int put_config(tensorboard *o, const char *path)
 static int begin(void *self, mf_trainer *t)
 {
     tensorboard *o = self;
-    o->resumed_at = mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1;
+    o->resumed_at = mf_training_resumed(t) ? mf_trainer_steps(t) : -1;
     int rc = mf_mkdir(o->folder);
-    if (rc == MF_OK) rc = put_config(o, mf_trainer_dir(t)->config);
+    if (rc == MF_OK) rc = put_config(o, mf_training_dir(t)->config);
     return rc == MF_OK ? MF_OK : failed(o);
 }
 
@@ -145,9 +145,9 @@ int mf_observe_tensorboard(mf_trainer *t)
                                     .after_step = after_step,
                                     .after_eval = after_eval,
                                     .free = free_tensorboard};
-    if (!mf_trainer_dir(t) || !mf_trainer_session(t)->config->log.tensorboard) return MF_OK;
+    if (!mf_training_dir(t) || !mf_training_session(t)->config->log.tensorboard) return MF_OK;
     tensorboard *o = mf_alloc(1, sizeof *o);
-    if (!o || !(o->folder = mf_path_join(mf_trainer_dir(t)->path, "tensorboard"))) {
+    if (!o || !(o->folder = mf_path_join(mf_training_dir(t)->path, "tensorboard"))) {
         mf_free(o);
         return MF_ENOMEM;
     }

@@ -9,10 +9,10 @@
 /* Other ranks have a recorder so that all evaluate with the same graphs. */
 static int write_trace(mf_trace_recorder *recorder, const mf_trainer *t)
 {
-    if (!mf_trainer_dir(t)) return MF_OK;
-    char *path = mf_strf("%s/step-%lld.safetensors", mf_trainer_dir(t)->trace,
+    if (!mf_training_dir(t)) return MF_OK;
+    char *path = mf_strf("%s/step-%lld.safetensors", mf_training_dir(t)->trace,
                          (long long)mf_trainer_steps(t));
-    int rc = path ? mf_mkdir(mf_trainer_dir(t)->trace) : MF_ENOMEM;
+    int rc = path ? mf_mkdir(mf_training_dir(t)->trace) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_trace_recorder_write(recorder, path, mf_trainer_steps(t));
     mf_free(path);
     return rc;
@@ -39,12 +39,12 @@ int mf_observe_traces(mf_trainer *t)
 {
     static const mf_observer ops = {
         .name = "traces", .after_eval = after_eval, .end = end, .free = free_traces};
-    const mf_session *s = mf_trainer_session(t);
-    mf_evaluator *val = mf_trainer_evaluator(t);
+    const mf_session *s = mf_training_session(t);
+    mf_evaluator *val = mf_training_evaluator(t);
     const int64_t every = s->config->trace.every;
     mf_trace_recorder *recorder = NULL;
-    if (every <= 0 || !val || !mf_trainer_keeps(t) || s->model->n_moe == 0) return MF_OK;
-    const mf_rundir *dir = mf_trainer_dir(t);
+    if (every <= 0 || !val || !mf_training_keeps(t) || s->model->n_moe == 0) return MF_OK;
+    const mf_rundir *dir = mf_training_dir(t);
     const mf_trace_about about = {.run = dir ? dir->path : "",
                                   .split = mf_split_name(MF_SPLIT_VAL)};
     int rc = mf_trace_recorder_new(s, &about, &recorder);

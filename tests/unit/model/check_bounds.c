@@ -9,7 +9,7 @@
 #include "base/thread/parallel.h"
 #include "tests/lib/program.h"
 #include "run/cost.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -87,10 +87,10 @@ static int train(mf_config *config)
     mf_session *s = NULL;
     mf_trainer *t = NULL;
     int rc = mf_session_open(config, &o, &s);
-    if (rc == MF_OK) rc = mf_trainer_new(s, NULL, &t);
+    if (rc == MF_OK) rc = mf_training_new(s, NULL, &t);
     if (rc == MF_OK) rc = mf_trainer_step(t, NULL, NULL);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0)
-        rc = mf_trainer_evaluate(t, 1, NULL);
+        rc = mf_training_evaluate(t, 1, NULL);
     mf_trainer_free(t);
     mf_session_close(s);
     return rc;
@@ -171,8 +171,11 @@ END_TEST
 /* Of a bare model nobody may touch the values: pages of equal blocks would become resident. */
 START_TEST(equal_blocks_of_a_bare_model_have_no_values)
 {
-    const char *const set[] = {"data.path=builtin:topics?bytes=4000", "model.layers_alike=yes",
-                               "model.layers=3", "model.dim=1024", "moe.experts=16",
+    const char *const set[] = {"data.path=builtin:topics?bytes=4000",
+                               "model.layers_alike=yes",
+                               "model.layers=3",
+                               "model.dim=1024",
+                               "moe.experts=16",
                                "expert.hidden=2048"};
     const mf_session_options o = {.training = true, .bare = true};
     mf_config *config = NULL;

@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <math.h>
 #include <signal.h>
@@ -325,7 +325,7 @@ static int step(const drawn *d, const mf_model_dims *dims, mf_model_dims *ret_di
     int rc = mf_config_load("default", n, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &o, &s);
     if (rc == MF_OK) rc = move_norms(s);
-    if (rc == MF_OK) rc = mf_trainer_new(s, NULL, &t);
+    if (rc == MF_OK) rc = mf_training_new(s, NULL, &t);
     for (int j = 0; rc == MF_OK && dims && j < config->train.accumulate; j++) {
         own[j] = uneven(config, dims, j);
         if (!own[j]) rc = MF_ENOMEM;

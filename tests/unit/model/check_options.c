@@ -178,7 +178,7 @@ static mf_model_graph *built(mf_session *s, mf_mode mode, int batch)
     for (int i = 0; i < batch; i++)
         b->classes[i] = i % 2;
     mf_batch_segments(b, b->tokens[SEQ / 2]);
-    mf_session_feed(b, mg);
+    mf_batch_feed(b, mg);
     mf_batch_free(b);
     return mg;
 }
@@ -311,7 +311,7 @@ static double of_segment(mf_session *s, int separator_at, int segment)
         b->mask[t] = 1;
     }
     mf_batch_segments(b, 32);
-    mf_session_feed(b, mg);
+    mf_batch_feed(b, mg);
     mf_batch_free(b);
     loss_of(mg, false);
     const float *grad = (const float *)mf_store_host(s->model->store, MF_BLOCK_GRADS);

@@ -38,7 +38,7 @@ static void fill(graph *x, bool masked)
         batch->mask[t] = !masked || (b < B - 1 && at < x->seq - b);
         if (batch->mask[t] == 0) batch->targets[t] = -1;
     }
-    mf_session_feed(batch, x->mg);
+    mf_batch_feed(batch, x->mg);
     x->real = masked ? B - 1 : B;
     mf_batch_free(batch);
 }

@@ -34,7 +34,7 @@ static inline void fill(graph *x, const int *length, int pad)
         batch->labels[t] = -1;
         batch->mask[t] = x->real[t];
     }
-    mf_session_feed(batch, x->mg);
+    mf_batch_feed(batch, x->mg);
     mf_batch_free(batch);
 }
 

@@ -37,7 +37,7 @@ static void open_layer(layer *l, int n_more, const char *const *more)
     layer_open(3, own, n_more, more, &shape, &l->s, &l->mg);
     ck_assert_int_eq(mf_batch_new(B, T, &batch), MF_OK);
     mf_batcher_fill(l->s->train, 0, batch);
-    mf_session_feed(batch, l->mg);
+    mf_batch_feed(batch, l->mg);
     layer_run(l->mg);
     mf_batch_free(batch);
     const mf_moe_out *out = &l->mg->moe[0];

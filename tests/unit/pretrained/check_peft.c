@@ -368,7 +368,7 @@ static void train(mf_session *s, const char *tokens, double loss[STEPS + 1])
         .mode = MF_MODE_TRAIN, .batch = t.rows, .seq = t.width, .masked = t.masked};
     must(mf_model_graph_new(s->model, &shape, &mg));
     must(mf_optim_new(s->model->store, c, &optim));
-    mf_session_feed(t.batch, mg);
+    mf_batch_feed(t.batch, mg);
     for (int i = 0; i <= STEPS; i++) {
         const mf_optim_step step = {
             .step = i, .lr = 5e-3, .weight_decay = 0.01, .grad_scale = 1};
@@ -529,7 +529,7 @@ END_TEST
 START_TEST(saved_by_peft)
 {
     static const char *const names[] = {"all_linear", "lm_head", "latent"},
-                            *const bases[] = {"mixtral/hf", "mixtral/hf", "peft/latent/hf"};
+                             *const bases[] = {"mixtral/hf", "mixtral/hf", "peft/latent/hf"};
     const char *base = scratch_path("saved_base"), *run = scratch_path("saved"),
                *out = scratch_path("saved.safetensors");
     const mf_session_options o = {.no_data = true};

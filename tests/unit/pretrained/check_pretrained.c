@@ -211,7 +211,7 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
     if (isnan(expected) || s->model->n_moe == 0) return;
     ck_assert_int_eq(s->config->n_regularizers, 1);
     must(mf_model_graph_new(s->model, &shape, &mg));
-    mf_session_feed(t->batch, mg);
+    mf_batch_feed(t->batch, mg);
     must(mf_graph_run(mg->g, &plain));
     must(mf_tensor_read(mg->regularizers[0], &value, 0, sizeof value));
     ck_assert_msg(fabs((double)value - expected) <= SMALL_BOUND,

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +71,8 @@ static void train(watch *w, const char *path, const char *more)
     int rc = mf_config_load("default", SMALL + 1, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &training, &s);
     if (rc == MF_OK) rc = mf_rundir_create_at(scratch_path(path), &dir);
-    const mf_trainer_options o = {.dir = dir};
-    if (rc == MF_OK) rc = mf_trainer_new(s, &o, &t);
+    const mf_training_options o = {.dir = dir};
+    if (rc == MF_OK) rc = mf_training_new(s, &o, &t);
     if (rc == MF_OK) rc = mf_trainer_observe(t, &observer, w);
     if (rc == MF_OK) rc = mf_trainer_run(t);
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());

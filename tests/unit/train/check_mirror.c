@@ -13,7 +13,7 @@
 #include "train/parallel/gradient_norm.h"
 #include "run/launch_check.h"
 #include "train/parallel/repeat.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -113,10 +113,10 @@ START_TEST(too_many_micro_batches)
 {
     mf_world *w = join();
     mf_session *s = SESSION(&shared, "train.accumulate=256");
-    const mf_trainer_options o = {.world = w};
+    const mf_training_options o = {.world = w};
     mf_trainer *t = NULL;
     ck_assert_msg(mf_launch_check(w, s) == MF_OK, "%s", mf_error_message());
-    expect_failure(mf_trainer_new(s, &o, &t), MF_ECONFIG,
+    expect_failure(mf_training_new(s, &o, &t), MF_ECONFIG,
                    "parallel.expert: train.accumulate = 256 for 2 ranks: expected at most 127 "
                    "micro-batches of each");
     ck_assert_ptr_null(t);
@@ -178,7 +178,7 @@ START_TEST(results_of_the_other_rank)
     mf_world *w = join();
     mf_session *s = SESSION(&alone, "train.accumulate=2");
     mf_length_buckets *buckets;
-    ck_assert_int_eq(mf_length_buckets_new(s, &shape, true, &buckets), MF_OK);
+    ck_assert_int_eq(mf_length_buckets_new(s->model, &shape, true, &buckets), MF_OK);
     ck_assert_msg(mf_repeat_judge(w, s, buckets, 0) == MF_OK, "%s", mf_error_message());
     mirror(other_graph);
     expect_failure(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,

@@ -61,7 +61,7 @@ static mf_session *session_with(int n, const char *const *more)
 
 static mf_trainer *trainer_of(mf_session *s, mf_rundir *dir)
 {
-    return small_trainer(s, &(mf_trainer_options){.dir = dir});
+    return small_trainer(s, &(mf_training_options){.dir = dir});
 }
 
 /* ---- sessions ---- */
@@ -172,7 +172,7 @@ START_TEST(the_status_of_a_trainer)
     mf_session *s = SESSION("train.steps=3");
     mf_trainer *t = trainer_of(s, NULL);
     ck_assert_int_eq(mf_trainer_observe(t, &ending, NULL), MF_OK);
-    ck_assert_int_eq(mf_trainer_save(t), MF_EUSAGE);
+    ck_assert_int_eq(mf_training_save(t), MF_EUSAGE);
     ck_assert_int_eq(mf_trainer_status(t), MF_OK);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_ENONFINITE);
     ck_assert_int_eq(mf_trainer_status(t), MF_ENONFINITE);
@@ -267,9 +267,9 @@ END_TEST
 static int resume(mf_rundir *dir)
 {
     mf_session *s = SESSION("train.steps=3");
-    const mf_trainer_options o = {.dir = dir, .resume = true};
+    const mf_training_options o = {.dir = dir, .resume = true};
     mf_trainer *t = NULL;
-    int rc = mf_trainer_new(s, &o, &t);
+    int rc = mf_training_new(s, &o, &t);
     if (rc == MF_OK) rc = mf_trainer_begin(t);
     mf_trainer_free(t);
     mf_session_close(s);
@@ -296,7 +296,7 @@ START_TEST(runs_that_cannot_go_on)
     expect_failure(resume(NULL), MF_EUSAGE, "resume: expected a run directory, found none");
     mf_trainer *t = trainer_of(s, dir);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
-    ck_assert_int_eq(mf_trainer_save(t), MF_OK);
+    ck_assert_int_eq(mf_training_save(t), MF_OK);
     /* The folder is the run's own, so a file that is missing was taken away just now. */
     ck_assert_int_eq(mf_trainer_judge(t, MF_OK), MF_OK);
     expect_failure(

@@ -8,7 +8,7 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/small.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/small.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -167,7 +167,7 @@ START_TEST(observers_are_told_in_order)
     s->config->train.eval_every = 2;
     s->config->train.save_every = 2;
     s->steps = 3;
-    const mf_trainer_options o = {.dir = dir};
+    const mf_training_options o = {.dir = dir};
     mf_trainer *t = small_trainer(s, &o);
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &a), MF_OK);
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &b), MF_OK);
@@ -325,7 +325,7 @@ static int count_save(void *self, mf_trainer *t, mf_state *s)
 static int count_load(void *self, mf_trainer *t, const mf_state *s)
 {
     counter *o = self;
-    ck_assert(mf_trainer_resumed(t));
+    ck_assert(mf_training_resumed(t));
     ck_assert(mf_state_int(s, "counter/steps", &o->steps));
     ck_assert(mf_state_real(s, "counter/losses", &o->losses));
     o->loaded = o->steps;
@@ -355,7 +355,7 @@ static int run_counted(const char *name, bool resume, counter *c, uint64_t *ret_
 {
     mf_rundir *dir = resume ? reopen(name) : small_rundir(name);
     mf_session *s = session_of("train.log_every=2");
-    const mf_trainer_options o = {
+    const mf_training_options o = {
         .dir = dir, .resume = resume, .arg = c, .should_stop = stop_asked};
     mf_trainer *t = small_trainer(s, &o);
     ck_assert_int_eq(mf_trainer_observe(t, &counting, c), MF_OK);
@@ -467,7 +467,7 @@ static uint64_t of_a_run(void)
     mf_trainer *t = small_trainer(s, NULL);
     const int rc = mf_trainer_run(t);
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
-    ck_assert(isfinite(mf_trainer_result(t)->val_loss));
+    ck_assert(isfinite(mf_training_result(t)->val_loss));
     const uint64_t h = weights(s);
     mf_trainer_free(t);
     mf_session_close(s);
@@ -500,7 +500,7 @@ static uint64_t of_own_batches(mf_session *s, mf_session *like)
     }
     ck_assert_int_eq(mf_trainer_steps(t), 8);
     ck_assert_int_eq(mf_trainer_finish(t), MF_OK);
-    ck_assert_double_eq(mf_trainer_result(t)->loss, loss);
+    ck_assert_double_eq(mf_training_result(t)->loss, loss);
     const uint64_t h = weights(s);
     mf_batch_free(own[0]);
     mf_batch_free(own[1]);
@@ -529,7 +529,7 @@ START_TEST(own_batches_need_no_data)
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected own batches"));
     mf_error_clear();
-    ck_assert_int_eq(mf_trainer_evaluate(t, 0, NULL), MF_EUSAGE);
+    ck_assert_int_eq(mf_training_evaluate(t, 0, NULL), MF_EUSAGE);
     mf_error_clear();
     mf_trainer_free(t);
     mf_session_close(s);
@@ -548,14 +548,14 @@ START_TEST(without_a_directory_nothing_is_saved)
     mf_trainer *t = small_trainer(s, NULL);
     mf_metrics_record r;
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
-    ck_assert(isnan(mf_trainer_val_loss(t)));
-    ck_assert_int_eq(mf_trainer_evaluate(t, 1, &r), MF_OK);
-    ck_assert_double_eq(r.task_loss, mf_trainer_val_loss(t));
+    ck_assert(isnan(mf_training_val_loss(t)));
+    ck_assert_int_eq(mf_training_evaluate(t, 1, &r), MF_OK);
+    ck_assert_double_eq(r.task_loss, mf_training_val_loss(t));
     ck_assert_str_eq(r.split, "val");
-    ck_assert_int_eq(mf_trainer_save(t), MF_EUSAGE);
+    ck_assert_int_eq(mf_training_save(t), MF_EUSAGE);
     mf_error_clear();
     const char *folder = scratch_path("aside");
-    ck_assert_int_eq(mf_trainer_save_in(t, folder, 1), MF_OK);
+    ck_assert_int_eq(mf_training_save_in(t, folder, 1), MF_OK);
     int64_t *steps, at;
     int n;
     ck_assert_int_eq(mf_ckpt_list(folder, &steps, &n), MF_OK);

@@ -8,7 +8,7 @@
 #include "tests/lib/fault.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -87,9 +87,9 @@ static int work(const char *const *set, int n)
     mf_trainer *t = NULL;
     int rc = mf_config_load("default", n, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &options, &s);
-    if (rc == MF_OK) rc = mf_trainer_new(s, NULL, &t);
+    if (rc == MF_OK) rc = mf_training_new(s, NULL, &t);
     if (rc == MF_OK) rc = mf_trainer_step(t, NULL, &result);
-    if (rc == MF_OK) rc = mf_trainer_evaluate(t, 1, &record);
+    if (rc == MF_OK) rc = mf_training_evaluate(t, 1, &record);
     mf_trainer_free(t);
     mf_session_close(s);
     return rc;

@@ -25,7 +25,7 @@
 #include "run/device_use.h"
 #include "run/rundir.h"
 #include "api/run_internal.h"
-#include "train/trainer.h"
+#include "run/training.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "[CONFIG|PRESET|RUN]", 0, 1, "train; --resume continues RUN"}, MF_CLI_FORM_END};
@@ -85,7 +85,7 @@ static void look_at_device(watcher *w, const mf_session *s, const mf_step_result
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
 {
     watcher *w = self;
-    look_at_device(w, mf_trainer_session(t), r);
+    look_at_device(w, mf_training_session(t), r);
     mf_progress_step(w->progress, r->step, r->loss, r->tokens_per_s);
     return MF_OK;
 }
@@ -98,7 +98,7 @@ static int after_eval_batch(void *self, mf_trainer *t, int64_t done, int64_t tot
     if (done <= 1) w->eval_began = now;
     if (done > 1)
         mf_progress_last(w->progress, (now - w->eval_began) / (double)(done - 1) *
-                                          (double)mf_trainer_last_batches(t));
+                                          (double)mf_training_last_batches(t));
     mf_progress_batch(w->progress, done, total);
     return MF_OK;
 }
@@ -353,7 +353,7 @@ static void weights_text(const moefw_run *run, char *out, size_t size)
 {
     const mf_session *s = run->session;
     const char *from = s->config->train.from;
-    if (mf_trainer_resumed(run->trainer))
+    if (mf_training_resumed(run->trainer))
         snprintf(out, size, "of %s, step %lld", mf_shown(from_here(run->dir->path)),
                  (long long)mf_trainer_steps(run->trainer));
     else if (from[0] == '\0')
@@ -419,7 +419,7 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
     mf_progress_end(w.progress);
     *ret_signal = mf_signals_stop();
     if (rc == MF_OK && !quiet)
-        summarise(run->session, run->dir, mf_trainer_result(run->trainer), &w, run->reported);
+        summarise(run->session, run->dir, mf_training_result(run->trainer), &w, run->reported);
     return rc;
 }
 

@@ -178,7 +178,7 @@ static int train_step(void *arg, double *ret_ms)
                         .recorder = j->recorder,
                         .stretch = &stretch};
     mf_batcher_fill(j->s->train, j->step, j->batch);
-    mf_session_feed(j->batch, j->graph);
+    mf_batch_feed(j->batch, j->graph);
     mf_optim_step o = {.step = j->step++,
                        .lr = c->lr,
                        .weight_decay = c->weight_decay,
@@ -350,10 +350,10 @@ static int infer_batch(void *arg, double *ret_ms)
     (void)ret_ms; /* the whole call is timed */
     int rc = MF_OK;
     if (j->buckets)
-        rc = mf_length_buckets_take(j->buckets, j->batcher, j->at++ % j->n, &j->batch,
-                                    &j->graph);
+        rc = mf_length_buckets_take(j->buckets, mf_batcher_source(j->batcher), j->at++ % j->n,
+                                    &j->batch, &j->graph);
     else
-        mf_session_feed(j->batch, j->graph);
+        mf_batch_feed(j->batch, j->graph);
     if (rc != MF_OK) return rc;
     j->runs++;
     j->tokens += j->batch->n_tokens;
@@ -396,7 +396,8 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
     spec.rows = shape->batch;
     spec.seq = shape->seq;
     int rc = mf_batcher_new(s->corpus, &spec, &j->batcher);
-    if (rc == MF_OK) rc = mf_length_buckets_new(s, shape, false, &j->buckets);
+    if (rc == MF_OK)
+        rc = mf_length_buckets_new(s->model, shape, !mf_session_by_length(s), &j->buckets);
     if (rc != MF_OK) return rc;
     j->n = mf_batcher_count(j->batcher);
     /* No more batches are used than are timed. The last batch may be short, so it is used only

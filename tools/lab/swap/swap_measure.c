@@ -136,7 +136,7 @@ static int run_batch(measure *m, int64_t index, bool whole)
         m->tokens += (double)pair->batch->n_tokens;
         return MF_OK;
     }
-    mf_session_feed(pair->batch, m->now);
+    mf_batch_feed(pair->batch, m->now);
     rc = mf_graph_run(m->now->g, &run);
     return rc == MF_OK ? add_predictions(m) : rc;
 }

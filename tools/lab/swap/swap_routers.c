@@ -60,8 +60,7 @@ static int build(const mf_swap_pair *pair, bool fit, mf_swap_routers *r)
     inputs(pair, r);
     for (int32_t i = 0; i < r->n; i++) {
         mf_router_in in = r->in;
-        r->x[i] = in.x =
-            mf_graph_input(r->g, "x", MF_F32, mf_shape2(T, m->config->model.dim));
+        r->x[i] = in.x = mf_graph_input(r->g, "x", MF_F32, mf_shape2(T, m->config->model.dim));
         in.previous = i > 0 ? &r->out[i - 1].routing : NULL;
         mf_graph_push(r->g, "layers.%d", (int)m->moe[i].layer);
         const int rc = mf_moe_choose(&m->moe[i], &settings, r->g, &in, &r->out[i]);
@@ -135,7 +134,7 @@ int mf_swap_run_old(const mf_swap_pair *pair, mf_swap_routers *r, int64_t step)
     const mf_config *c = pair->before->config;
     const mf_run run = {
         .seed = (uint64_t)c->train.seed, .step = (uint64_t)step, .forward_only = true};
-    mf_session_feed(b, pair->old);
+    mf_batch_feed(b, pair->old);
     int rc = mf_graph_run(pair->old->g, &run);
     if (rc == MF_OK) rc = copy(r->in.mask, b->mask, T);
     if (rc == MF_OK) rc = copy(r->in.token_ids, b->tokens, T);

@@ -219,7 +219,7 @@ static int run_batches(replay *x, mf_trace_recorder *to)
                             .forward_only = true};
         fill(t, b, x->batch);
         mf_batch_segments(x->batch, words ? words->special[MF_SPECIAL_SEP] : -1);
-        mf_session_feed(x->batch, x->graph);
+        mf_batch_feed(x->batch, x->graph);
         if (x->forced) feed_choices(x, b);
         rc = mf_graph_run(x->graph->g, &run);
         if (rc == MF_OK) rc = mf_trace_recorder_add(to, index, x->batch, x->graph);

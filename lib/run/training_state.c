@@ -1,6 +1,6 @@
-/* run/trainer_state.c: saves the state of training in a checkpoint, and restores it.
+/* run/training_state.c: saves the state of training in a checkpoint, and restores it.
  *
- * The trainer itself saves the position, live options, the kind of each task, and which
+ * The training itself saves the position, live options, the kind of each task, and which
  * parameters are frozen; each observer adds its own state. Names in the state are part of the
  * file format, because runs of earlier versions can be resumed. */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "run/load.h"
 #include "run/provenance.h"
-#include "train/trainer_internal.h"
+#include "run/training_internal.h"
 
 enum { MESSAGE = 2048 };
 
@@ -23,9 +23,10 @@ static void frozen_name(char *out, size_t size, const mf_param *p)
 
 static int collect_position(const mf_trainer *t, mf_state *s)
 {
-    int rc = mf_state_set_int(s, "step", t->step);
-    if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
-    return rc == MF_OK ? mf_state_set_int(s, "skipped", t->skipped) : rc;
+    const mf_trainer_place at = mf_trainer_where(t);
+    int rc = mf_state_set_int(s, "step", at.step);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", at.tokens);
+    return rc == MF_OK ? mf_state_set_int(s, "skipped", at.skipped) : rc;
 }
 
 static int collect_options(const mf_plughost *h, mf_state *s)
@@ -66,39 +67,31 @@ static bool of_files(int rc)
     return rc == MF_EIO || rc == MF_EINPUT || rc == MF_ENOTFOUND || rc == MF_ECHECKPOINT;
 }
 
-int mf_trainer_judge(const mf_trainer *t, int rc)
+int mf_training_judge(void *self, int rc)
 {
+    const mf_training *g = self;
     char why[MESSAGE];
-    if (!t->options.dir || (rc != MF_OK && !of_files(rc))) return rc;
+    if (!g->options.dir || (rc != MF_OK && !of_files(rc))) return rc;
     snprintf(why, sizeof why, "%s", mf_error_message());
-    const int judged = mf_rundir_judge(t->options.dir);
+    const int judged = mf_rundir_judge(g->options.dir);
     if (rc == MF_OK || judged == MF_ERUN) return judged;
     if (rc == MF_EIO) return mf_fail(rc, "%s", why);
     /* The files are the run's own, so no input is bad: somebody removes or changes them now. */
     return mf_fail(MF_ERUN,
                    "%s: a file that the run has just written is missing or damaged: %s",
-                   t->options.dir->path, why);
+                   g->options.dir->path, why);
 }
 
-void mf_trainer_restore(mf_trainer *t)
+int mf_training_save_in(mf_trainer *t, const char *folder, int64_t keep)
 {
-    if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
-    mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
-    mf_error_clear();
-    /* A folder that is out of reach is told once. */
-    mf_guard_end(&t->guard);
-    mf_guard_save(&t->guard);
-}
-
-int mf_trainer_save_in(mf_trainer *t, const char *folder, int64_t keep)
-{
-    const mf_model *m = t->session->model;
-    mf_provenance now = *mf_provenance_of(t->session);
+    mf_session *session = mf_training_session(t);
+    const mf_model *m = session->model;
+    const mf_ckpt_moments moments = {.read = mf_trainer_read_moments, .arg = t};
+    mf_provenance now = *mf_provenance_of(session);
     int rc = mf_trainer_begin(t);
     if (rc == MF_OK) rc = mf_trainer_judge_equal(t);
     if (rc != MF_OK) return rc;
     if (!folder) return mf_trainer_serve_moments(t);
-    const mf_ckpt_moments moments = mf_trainer_moments(t);
     mf_state *s = mf_state_new();
     rc = s ? MF_OK : MF_ENOMEM;
     mf_trainer_restore(t);
@@ -109,27 +102,31 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int64_t keep)
     MF_TELL(t, rc, save, t, s);
     now.wall_s = mf_trainer_wall(t);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(folder, t->step, m->store, t->norm ? &moments : NULL, s, &now, keep);
+        rc = mf_ckpt_save(folder, mf_trainer_steps(t), m->store,
+                          mf_trainer_shares_moments(t) ? &moments : NULL, s, &now, keep);
     const int ended = mf_trainer_end_moments(t);
     if (rc == MF_OK) rc = ended;
     mf_state_free(s);
     rc = mf_trainer_judge(t, rc);
-    return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+    return rc == MF_OK ? rc
+                       : mf_fail_context(rc, "saving step %lld", (long long)mf_trainer_steps(t));
 }
 
-int mf_trainer_save_best(mf_trainer *t)
+int mf_training_save_best(mf_trainer *t)
 {
-    const mf_rundir *dir = mf_trainer_dir(t);
-    return mf_trainer_save_in(t, dir ? dir->best : NULL, 1);
+    const mf_rundir *dir = mf_training_dir(t);
+    return mf_training_save_in(t, dir ? dir->best : NULL, 1);
 }
 
-int mf_trainer_save(mf_trainer *t)
+int mf_training_save(mf_trainer *t)
 {
-    if (!mf_trainer_keeps(t))
+    if (!mf_training_keeps(t))
         return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
-    const mf_rundir *dir = mf_trainer_dir(t);
-    int rc = mf_trainer_save_in(t, dir ? dir->ckpt : NULL, t->session->config->train.keep);
-    if (rc == MF_OK) t->saved = t->step;
+    mf_training *g = mf_trainer_owner_of(t);
+    const mf_rundir *dir = mf_training_dir(t);
+    int rc =
+        mf_training_save_in(t, dir ? dir->ckpt : NULL, mf_trainer_job(t)->train->keep);
+    if (rc == MF_OK) g->saved = mf_trainer_steps(t);
     MF_TELL(t, rc, on_save, t);
     return mf_trainer_note(t, rc);
 }
@@ -137,9 +134,9 @@ int mf_trainer_save(mf_trainer *t)
 /* ---- resume ---- */
 
 /* Restores which parameters are frozen, and rebuilds graphs if this changes any. */
-static int restore_frozen(mf_trainer *t, const mf_state *s)
+static int restore_frozen(mf_training *g, const mf_state *s)
 {
-    const mf_store *store = t->session->model->store;
+    const mf_store *store = g->session->model->store;
     bool changed = false;
     for (int i = 0; i < mf_store_count(store); i++) {
         mf_param *p = mf_store_at(store, i);
@@ -151,74 +148,80 @@ static int restore_frozen(mf_trainer *t, const mf_state *s)
         p->frozen = frozen;
         changed = true;
     }
-    return changed ? mf_trainer_rebuild(t) : MF_OK;
+    return changed ? mf_trainer_rebuild(g->loop) : MF_OK;
 }
 
-static int restore(mf_trainer *t, const mf_state *s)
+static int restore(mf_training *g, const mf_state *s, double wall_s)
 {
-    mf_plughost *h = t->session->model->plugins;
-    if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
-        !mf_state_int(s, "skipped", &t->skipped))
+    mf_plughost *h = g->session->model->plugins;
+    mf_trainer_place at = {.wall_s = wall_s};
+    if (!mf_state_int(s, "step", &at.step) || !mf_state_int(s, "tokens", &at.tokens) ||
+        !mf_state_int(s, "skipped", &at.skipped))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
-                       t->options.dir->path);
-    int rc = mf_load_tasks(t->session->model, s);
+                       g->options.dir->path);
+    mf_trainer_go(g->loop, &at);
+    int rc = mf_load_tasks(g->session->model, s);
     if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
     if (rc != MF_OK) return rc;
     mf_changes_clear(h);
-    return restore_frozen(t, s);
+    return restore_frozen(g, s);
 }
 
 /* Graphs were built before the checkpoint was read. If heads or adapters can be switched off,
  * or if moe.top_k was changed, the graphs are rebuilt with the values of the checkpoint. */
-static int restore_structure(mf_trainer *t)
+static int restore_structure(mf_training *g)
 {
-    const mf_model *m = t->session->model;
+    const mf_model *m = g->session->model;
     mf_plughost_rebuild(m->plugins);
     const bool other_k = m->top_k != (double)m->config->moe.top_k;
-    return m->head_switches || other_k || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(t)
+    return m->head_switches || other_k || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(g->loop)
                                                                          : MF_OK;
 }
 
-static int read_checkpoint(mf_trainer *t)
+static int read_checkpoint(mf_training *g, double *ret_wall_s)
 {
-    const mf_model *m = t->session->model;
+    const mf_model *m = g->session->model;
     int64_t step = 0;
-    const int rc = mf_provenance_recall(t->session, t->options.dir->manifest);
+    const int rc = mf_provenance_recall(g->session, g->options.dir->manifest);
     if (rc != MF_OK) return rc;
-    return mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_of(t->session),
-                          &t->resumed, &step, &t->wall_before);
+    return mf_ckpt_resume(g->options.dir->ckpt, m->store, mf_provenance_of(g->session),
+                          &g->resumed, &step, ret_wall_s);
 }
 
 /* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */
-static int read_in_turn(mf_trainer *t)
+static int read_in_turn(mf_training *g, double *ret_wall_s)
 {
-    const bool first = mf_world_rank(t->options.world) == 0;
-    int rc = first ? mf_rundir_clean(t->options.dir) : MF_OK;
-    if (rc == MF_OK && first) rc = mf_ckpt_clean(t->options.dir->best);
-    if (rc == MF_OK && first) rc = read_checkpoint(t);
-    rc = mf_world_agree(t->options.world, rc);
-    return rc == MF_OK && !first ? read_checkpoint(t) : rc;
+    const bool first = mf_world_rank(g->options.world) == 0;
+    int rc = first ? mf_rundir_clean(g->options.dir) : MF_OK;
+    if (rc == MF_OK && first) rc = mf_ckpt_clean(g->options.dir->best);
+    if (rc == MF_OK && first) rc = read_checkpoint(g, ret_wall_s);
+    rc = mf_world_agree(g->options.world, rc);
+    return rc == MF_OK && !first ? read_checkpoint(g, ret_wall_s) : rc;
 }
 
-int mf_trainer_resume(mf_trainer *t)
+int mf_training_resume(mf_training *g)
 {
-    if (!t->options.dir)
+    double wall_s = 0;
+    if (!g->options.dir)
         return mf_fail(MF_EUSAGE, "resume: expected a run directory, found none");
-    int rc = read_in_turn(t);
-    if (rc == MF_OK) rc = restore(t, t->resumed);
-    return rc == MF_OK ? restore_structure(t) : rc;
+    int rc = read_in_turn(g, &wall_s);
+    if (rc == MF_OK) rc = restore(g, g->resumed, wall_s);
+    return rc == MF_OK ? restore_structure(g) : rc;
 }
 
-int mf_trainer_recall(mf_trainer *t)
+int mf_training_recall(void *self)
 {
+    mf_training *g = self;
+    mf_trainer *t = g->loop;
     mf_metrics_history *past = NULL;
     int rc = MF_OK;
-    MF_TELL(t, rc, load, t, t->resumed);
-    mf_state_free(t->resumed);
-    t->resumed = NULL;
-    if (rc == MF_OK) rc = mf_metrics_read(t->options.dir->metrics, &past);
+    MF_TELL(t, rc, load, t, g->resumed);
+    mf_state_free(g->resumed);
+    g->resumed = NULL;
+    if (rc == MF_OK) rc = mf_metrics_read(g->options.dir->metrics, &past);
     for (int i = 0; rc == MF_OK && i < past->n; i++)
-        if (past->records[i].step <= t->step) MF_TELL(t, rc, recall, t, &past->records[i]);
+        if (past->records[i].step <= mf_trainer_steps(t))
+            MF_TELL(t, rc, recall, t, &past->records[i]);
     mf_metrics_history_free(past);
     return rc;
 }
