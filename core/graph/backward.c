@@ -48,7 +48,7 @@ static int contribute(mf_graph *g, mf_tensor *to, mf_tensor *d)
 {
     mf_tensor *pair[2] = {to->grad, d};
     to->grad =
-        to->grad ? mf_graph_op(g, mf_op_of_role(MF_ROLE_ADD), 2, pair, NULL, 1, NULL) : d;
+        to->grad ? mf_graph_op(g, g->ops->of_role(MF_ROLE_ADD), 2, pair, NULL, 1, NULL) : d;
     return g->status;
 }
 
@@ -72,7 +72,7 @@ static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
     if ((*d)->graph == g && (*d)->dtype != type && mf_dtype_is_float((*d)->dtype) &&
         mf_dtype_is_float(type))
         *d =
-            mf_graph_op(g, mf_op_of_role(MF_ROLE_CAST), 1, d, &(mf_attr){.i = {type}}, 1, NULL);
+            mf_graph_op(g, g->ops->of_role(MF_ROLE_CAST), 1, d, &(mf_attr){.i = {type}}, 1, NULL);
     return g->status == MF_OK ? check_gradient(g, node, i, *d) : g->status;
 }
 
@@ -351,7 +351,7 @@ static int store_gradient(mf_graph *g, mf_tensor *leaf)
     }
     if (leaf->grad && bind(leaf->grad, leaf->param)) return MF_OK;
     pair[0] = mf_graph_grad_leaf(g, leaf->param);
-    mf_graph_op(g, mf_op_of_role(MF_ROLE_ASSIGN), 2, pair, NULL, 1, NULL);
+    mf_graph_op(g, g->ops->of_role(MF_ROLE_ASSIGN), 2, pair, NULL, 1, NULL);
     return g->status;
 }
 

@@ -29,7 +29,7 @@ mf_dtype mf_tensor_grad_type(const mf_tensor *t)
 
 static mf_tensor *cast(mf_graph *g, mf_tensor *t, mf_dtype to)
 {
-    return mf_graph_op(g, mf_op_of_role(MF_ROLE_CAST), 1, &t, &(mf_attr){.i = {to}}, 1, NULL);
+    return mf_graph_op(g, g->ops->of_role(MF_ROLE_CAST), 1, &t, &(mf_attr){.i = {to}}, 1, NULL);
 }
 
 /* A cast for a metric node does not run in every run, so other nodes must not share it. */
@@ -57,15 +57,16 @@ bool mf_tensor_is_stored(const mf_tensor *t)
 }
 
 /* Whether the op reads input i as it is stored. */
-static bool reads_stored(const mf_opdef *op, int i)
+static bool reads_stored(const mf_graph *g, const mf_opdef *op, int i)
 {
     const uint32_t flag = i == 0 ? MF_OP_STORED_0 : i == 1 ? MF_OP_STORED_1 : 0;
-    return op->flags & flag && !mf_op_is_foreign(op);
+    return op->flags & flag && !mf_op_is_foreign(g, op);
 }
 
-bool mf_op_multiplies_stored(const mf_opdef *op, int n, mf_tensor *const *in)
+bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n,
+                             mf_tensor *const *in)
 {
-    return op->flags & MF_OP_STORED_BF16 && !mf_op_is_foreign(op) && n > 1 && in[1] &&
+    return op->flags & MF_OP_STORED_BF16 && !mf_op_is_foreign(g, op) && n > 1 && in[1] &&
            mf_tensor_is_stored(in[1]);
 }
 
@@ -77,10 +78,10 @@ static int fit_stored(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *
     for (int i = 0; i < n && g->status == MF_OK; i++) {
         out[i] = in[i];
         if (!in[i]) continue;
-        if (i == 0 && g->bf16 && mf_op_multiplies_stored(op, n, in)) {
+        if (i == 0 && g->bf16 && mf_op_multiplies_stored(g, op, n, in)) {
             if (in[i]->dtype == MF_F32) out[i] = to_bf16(g, in[i]);
         } else if (mf_tensor_is_stored(in[i])) {
-            if (!reads_stored(op, i)) out[i] = to_f32(g, in[i]);
+            if (!reads_stored(g, op, i)) out[i] = to_f32(g, in[i]);
         } else if (in[i]->dtype == MF_BF16) {
             out[i] = to_f32(g, in[i]);
         }

@@ -7,7 +7,7 @@
 
 enum { ALIGNMENT = 64 };
 
-mf_graph *mf_graph_new(const mf_graph_options *options)
+mf_graph *mf_graph_make(const mf_graph_options *options, const mf_op_table *ops)
 {
     mf_graph *g = mf_alloc(1, sizeof *g);
     if (!g) return NULL;
@@ -16,6 +16,7 @@ mf_graph *mf_graph_new(const mf_graph_options *options)
         mf_free(g);
         return NULL;
     }
+    g->ops = ops;
     if (options) g->options = *options;
     if (mf_device_is_host(g->options.device)) g->options.device = NULL;
     if (g->options.device && g->options.device->ops->flags & MF_DEVICE_BF16_ATTENTION)

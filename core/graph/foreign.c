@@ -2,6 +2,7 @@
  * composed gradient rule. It takes some nanoseconds: without a hook it stores a pointer and
  * reads a register. */
 #include "graph/foreign.h"
+#include "graph/internal.h"
 
 #include <stdatomic.h>
 
@@ -9,9 +10,9 @@
 
 mf_foreign_hook mf_foreign_around;
 
-bool mf_op_is_foreign(const mf_opdef *op)
+bool mf_op_is_foreign(const mf_graph *g, const mf_opdef *op)
 {
-    return mf_op_find(op->name) != op;
+    return g->ops->find(op->name) != op;
 }
 
 void mf_foreign_begin(mf_foreign_call *c, const mf_node *node)

@@ -20,7 +20,8 @@ typedef struct mf_foreign_call {
     const mf_node *outer; /* the node that ran before, for crash messages */
 } mf_foreign_call;
 
-bool mf_op_is_foreign(const mf_opdef *op);
+/* Whether the op is not of the graph's table, but of a plugin. */
+bool mf_op_is_foreign(const mf_graph *g, const mf_opdef *op);
 void mf_foreign_begin(mf_foreign_call *c, const mf_node *node);
 /* Restores floating-point control. Returns false if it had changed; *ret_now is the value that
  * was found. */

@@ -123,7 +123,13 @@ typedef struct mf_graph_options {
     mf_graph_passengers passengers;
 } mf_graph_options;
 
-mf_graph *mf_graph_new(const mf_graph_options *options);
+/* The ops that a graph finds by name and by role. */
+typedef struct mf_op_table {
+    const mf_opdef *(*find)(const char *name); /* NULL if unknown */
+    const mf_opdef *(*of_role)(mf_op_role role);
+    const char *const *(*names)(void); /* NULL-terminated, for suggestions */
+} mf_op_table;
+mf_graph *mf_graph_make(const mf_graph_options *options, const mf_op_table *ops);
 void mf_graph_free(mf_graph *g);
 int mf_graph_status(const mf_graph *g);
 bool mf_graph_training(const mf_graph *g);
@@ -366,6 +372,8 @@ const struct mf_kernels *mf_backend_kernels(void);
 const char *mf_backend_blas(void);
 
 /* ---- the op table, which core/ops defines ---- */
+/* A graph with the ops of core. */
+mf_graph *mf_graph_new(const mf_graph_options *options);
 const mf_opdef *mf_op_find(const char *name); /* NULL if unknown */
 const mf_opdef *mf_op_at(int i);              /* by name, ascending; NULL past the end */
 const char *const *mf_op_names(void);         /* NULL-terminated, for suggestions */

@@ -102,6 +102,7 @@ typedef struct mf_profile mf_profile;
 
 struct mf_graph {
     mf_graph_options options;
+    const mf_op_table *ops;
     mf_arena *memory;
     int status;
     const char *message; /* of the first failure */
@@ -227,7 +228,8 @@ mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- bf16.c ---- */
 /* Whether the op is a gemm with a stored weight as input 1 (MF_OP_STORED_BF16). */
-bool mf_op_multiplies_stored(const mf_opdef *op, int n, mf_tensor *const *in);
+bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n,
+                             mf_tensor *const *in);
 /* Gives each input a type that the op accepts (mf_opdef.bf16_in), adding casts where needed:
  * from in [n] to out [n]. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,

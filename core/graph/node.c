@@ -104,7 +104,7 @@ static int run_infer(draft *d)
         }
     }
     /* A stored weight has the values of any type; ops ask for that of the other operand. */
-    const bool stored = mf_op_multiplies_stored(d->op, d->n_in, d->in);
+    const bool stored = mf_op_multiplies_stored(d->g, d->op, d->n_in, d->in);
     if (stored) in[1].dtype = in[0].dtype;
     d->call.in = (mf_infer){.size = sizeof d->call.in,
                             .n_in = d->n_in,
@@ -294,12 +294,12 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
 mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                              const mf_attr *attr, int n_out, mf_tensor **ret_out)
 {
-    const mf_opdef *op = mf_op_find(name);
+    const mf_opdef *op = g ? g->ops->find(name) : NULL;
     if (op) return mf_graph_op(g, op, n_in, in, attr, n_out, ret_out);
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
     if (g && g->status == MF_OK) {
-        const char *near = mf_nearest(name, mf_op_names());
+        const char *near = mf_nearest(name, g->ops->names());
         mf_node_fail(g, name, mf_graph_scope(g), MF_EPLUGIN,
                      "there is no op of this name%s%s%s", near ? "; did you mean " : "",
                      near ? near : "", near ? "?" : "");

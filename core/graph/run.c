@@ -98,7 +98,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
         .node = node,
-        .foreign = mf_op_is_foreign(node->op),
+        .foreign = mf_op_is_foreign(g, node->op),
     };
     const bool as_data = launch && !launch->forward;
     const int rc = as_data ? mf_plugin_kernels_new(g, step, launch) : MF_OK;

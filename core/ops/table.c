@@ -74,6 +74,12 @@ const char *const *mf_op_names(void)
     return names;
 }
 
+mf_graph *mf_graph_new(const mf_graph_options *options)
+{
+    static const mf_op_table ops = {mf_op_find, mf_op_of_role, mf_op_names};
+    return mf_graph_make(options, &ops);
+}
+
 /* ---- the host table ---- */
 
 static mf_shape shape_of(const mf_tensor *t)
