@@ -34,7 +34,7 @@ if [ ! -f Makefile ]; then
 fi
 if [ -z "$table" ]; then
     # gcov adds to the counters of earlier runs.
-    find core kernels plugins tests/unit/kernels -name '*.gcda' -exec rm -f {} + 2>/dev/null
+    find core lib tools kernels plugins tests/unit/kernels -name '*.gcda' -exec rm -f {} + 2>/dev/null
     MOEFW_CHECK_SECONDS=${MOEFW_CHECK_SECONDS:-3600}
     # gcov's own messages would be output of the program.
     GCOV_ERROR_FILE=/dev/null
@@ -46,7 +46,7 @@ if [ -z "$table" ]; then
     grep -h '^# \(TOTAL\|PASS\|SKIP\|FAIL\|ERROR\)' check.log
 fi
 # Tests compile kernels of AMX for an emulation of its registers.
-find core kernels plugins tests/unit/kernels -name '*.gcda' >counted
+find core lib tools kernels plugins tests/unit/kernels -name '*.gcda' >counted
 [ -s counted ] || { echo "coverage.sh: $build: nothing was counted; run it without --table and --missing first" >&2; exit 1; }
 [ -f whole ] && [ -z "$missing" ] || reasons=''
 # Counters that threads changed at once may be inconsistent, which gcov says on stderr. It is called for

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 for format in clang-format-14 clang-format; do
     "$format" --version 2>/dev/null | grep -q 'version 14\.' || continue
     if [ $# -eq 0 ]; then
-        find core kernels plugins include share tests -name '*.[ch]' -exec "$format" -i {} +
+        find core lib tools kernels plugins include share tests -name '*.[ch]' -exec "$format" -i {} +
     else
         "$format" -i "$@"
     fi

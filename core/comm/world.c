@@ -157,7 +157,7 @@ static volatile sig_atomic_t last_code;
 static void give_up(int number)
 {
     (void)number;
-    _exit(last_code);
+    mf_crash_end(last_code);
 }
 
 void mf_world_abort(mf_world *w, int code)
@@ -168,7 +168,7 @@ void mf_world_abort(mf_world *w, int code)
     signal(SIGALRM, give_up);
     alarm(LAST_SECONDS);
     MF_LAST(w->table->abort(w->comm, code));
-    _exit(code);
+    mf_crash_end(code);
 }
 
 const char *mf_world_name(const mf_world *w)

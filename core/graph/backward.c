@@ -71,8 +71,8 @@ static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
     if ((*d)->graph == g && (*d)->dtype != type && mf_dtype_is_float((*d)->dtype) &&
         mf_dtype_is_float(type))
-        *d =
-            mf_graph_op(g, g->ops->of_role(MF_ROLE_CAST), 1, d, &(mf_attr){.i = {type}}, 1, NULL);
+        *d = mf_graph_op(g, g->ops->of_role(MF_ROLE_CAST), 1, d, &(mf_attr){.i = {type}}, 1,
+                         NULL);
     return g->status == MF_OK ? check_gradient(g, node, i, *d) : g->status;
 }
 

@@ -182,7 +182,7 @@ typedef struct mf_model_shape {
     /* > 0: keep, for pictures, the attention weights of the first want_attention tokens (at
      * most seq) of the first sequence, and the inputs of the attention of experts */
     int32_t want_attention;
-    bool want_trace;  /* keep everything that run/trace.h records */
+    bool want_trace;  /* keep everything that run/sample/trace.h records */
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
     bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */

@@ -201,9 +201,7 @@ static const char *signal_name(int number)
     return "killed by a signal";
 }
 
-/* Ends the process without a message. It does not call _exit, which a program may replace
- * by mf_crash_exit. */
-static _Noreturn void end_now(int status)
+void mf_crash_end(int status)
 {
     for (;;)
         MF_LAST(syscall(SYS_exit_group, status));
@@ -212,7 +210,7 @@ static _Noreturn void end_now(int status)
 static void on_signal(int number)
 {
     /* 4 is the exit status for every plugin that breaks its contract */
-    if (name_running(signal_name(number)) && report_fd < 0) end_now(4);
+    if (name_running(signal_name(number)) && report_fd < 0) mf_crash_end(4);
     signal(number, SIG_DFL);
     MF_LAST(raise(number));
 }
@@ -225,35 +223,35 @@ static _Noreturn void end_early(const char *call)
     const struct timespec while_it_writes = {1, 0};
     if (dying) {
         nanosleep(&while_it_writes, NULL);
-        end_now(1);
+        mf_crash_end(1);
     }
     dying = 1;
     say("moefw: a plugin or a library called ");
     say(call);
     say(" while the program was running: expected it to go on; a checkpoint saved before is "
         "intact\n");
-    end_now(1);
+    mf_crash_end(1);
 }
 
 static void on_exit_call(void)
 {
     if (getpid() != program) return;
-    if (name_running("called exit()") && report_fd < 0) end_now(4);
+    if (name_running("called exit()") && report_fd < 0) mf_crash_end(4);
     if (watching && !ended) end_early("exit()");
 }
 
 void mf_crash_exit(int status)
 {
-    if (getpid() != program) end_now(status);
-    if (name_running("called _exit()") && report_fd < 0) end_now(4);
+    if (getpid() != program) mf_crash_end(status);
+    if (name_running("called _exit()") && report_fd < 0) mf_crash_end(4);
     if (watching && !ended) end_early("_exit()");
-    end_now(status);
+    mf_crash_end(status);
 }
 
 void mf_crash_overdue(const mf_site *site, const char *how)
 {
     name_one(site, NULL, how);
-    end_now(4);
+    mf_crash_end(4);
 }
 
 bool mf_crash_watching(void)
@@ -324,7 +322,7 @@ static void *watch_time(void *arg)
         snprintf(how, sizeof how, "did not return within %lld s (plugin.patience)",
                  (long long)limit);
         name_one(site.file ? &site : NULL, node, how);
-        end_now(4);
+        mf_crash_end(4);
     }
     return NULL;
 }

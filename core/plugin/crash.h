@@ -29,6 +29,9 @@ void mf_crash_ended(void);
  * running, which is named, and with status 1 and a message if none is; otherwise, and in a
  * process that a plugin has forked, with `status`. */
 _Noreturn void mf_crash_exit(int status);
+/* Ends the process without a message. It does not call _exit, which a program may replace by
+ * mf_crash_exit; signal handlers may call it. */
+_Noreturn void mf_crash_end(int status);
 /* Ends the program with status 4 and the line of a crash. how: "did not return within 9 s". */
 _Noreturn void mf_crash_overdue(const mf_site *site, const char *how);
 /* If the program watches: a call of a plugin, or an op of one, that goes on for so many seconds

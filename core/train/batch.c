@@ -1,4 +1,5 @@
-/* train/batch.c: memory of batches, and their way into a graph. */
+/* train/batch.c: memory of batches, and their way into a graph, which has only those inputs
+ * that its nodes read. */
 #include "train/batch.h"
 #include <math.h>
 #include <string.h>

@@ -44,9 +44,10 @@ double mf_batch_weight(const mf_batch *b, const mf_model *m, bool masked, int ta
 /* Batches as a function of their number alone. */
 typedef struct mf_batch_source {
     void *self;
-    /* Fills *out, which may have shorter examples than the source's, but not below `longest`. */
+    /* Fills *out, which may have shorter examples, but not below `longest`. */
     void (*fill)(void *self, int64_t number, mf_batch *out); /* NULL: there are none */
-    int32_t (*longest)(void *self, int64_t number);          /* tokens of the longest example */
+    /* Tokens of the longest example. */
+    int32_t (*longest)(void *self, int64_t number);
 } mf_batch_source;
 
 #endif

@@ -84,7 +84,7 @@ typedef struct mf_device_config {
 
 typedef struct mf_report_config {
     int64_t enabled;       /* write report.html at the end */
-    int64_t samples;       /* number of evaluations with a sample (run/sample_steps.h) */
+    int64_t samples;       /* number of evaluations with a sample (run/sample/sample_steps.h) */
     const char *sample_at; /* list of such evaluations; "": `samples` decides */
 } mf_report_config;
 

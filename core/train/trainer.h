@@ -66,8 +66,7 @@ const mf_observed *mf_trainer_observers(const mf_trainer *t, int *ret_n);
     } while (0)
 
 /* Calls the owner's `recall` and `begin` of all observers, which opens the files of the run.
- * Steps and mf_trainer_finish call mf_trainer_begin if the caller has not; a second call has no
- * effect. */
+ * Steps and mf_trainer_finish call this if the caller has not; a second call has no effect. */
 int mf_trainer_begin(mf_trainer *t);
 /* Takes one optimizer step and calls the observers. own: train.accumulate batches of the
  * caller, each with train.batch examples and model.seq positions (or the length of a shorter
@@ -80,8 +79,7 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
 /* Whether all steps are done, or an observer has ended training (train.patience). A job
  * without a planned number of steps (0) has never done all. */
 bool mf_trainer_done(const mf_trainer *t);
-/* Call this after the last step. It calls `end` of the observers, which write the last
- * files. */
+/* Call this after the last step. Observers then write their last files (`end`). */
 int mf_trainer_finish(mf_trainer *t);
 /* Calls begin, takes steps until all are done, and calls finish. */
 int mf_trainer_run(mf_trainer *t);

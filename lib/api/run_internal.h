@@ -120,7 +120,7 @@ int mf_run_join(moefw_run *run, int rc);
 int mf_run_share_dir(moefw_run *run, int rc);
 /* Resumes the run in dir. A new handle takes the run's own configuration with these
  * assignments; a configured one keeps its configuration, and the assignments have no effect.
- * What differs from the run's config.ini is then written there (run/changes.h). */
+ * What differs from the run's config.ini is then written there (run/folder/changes.h). */
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments);
 /* Converts a prompt to ids, which the caller frees. The run must have a tokenizer. begins: the
  * prompt begins a text, so the tokens that the tokenizer puts before one precede it. */

@@ -15,9 +15,9 @@
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "run/launch_check.h"
-#include "run/changes.h"
+#include "run/folder/changes.h"
 #include "run/load.h"
-#include "run/restart.h"
+#include "run/folder/restart.h"
 
 /* ---- records ---- */
 

@@ -603,8 +603,9 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         out->mask[(int64_t)row * out->seq + i] = 1;
 }
 
-int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
+static int32_t longest(void *self, int64_t step)
 {
+    mf_batcher *b = self;
     int32_t longest = 1;
     if (!b->pieces || b->packing.rows > 0) return b->spec.seq;
     if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
@@ -647,11 +648,6 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
 static void fill(void *self, int64_t number, mf_batch *out)
 {
     mf_batcher_fill(self, number, out);
-}
-
-static int32_t longest(void *self, int64_t number)
-{
-    return mf_batcher_longest(self, number);
 }
 
 mf_batch_source mf_batcher_source(mf_batcher *b)

@@ -88,12 +88,11 @@ int64_t mf_batcher_count(const mf_batcher *b);
 int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret);
 /* Fills *out with the batch of any step >= 0; sequential batches repeat after `count` steps.
  * out must come from mf_batch_new with the same rows and the same seq; for documents and
- * examples its seq may be smaller, but not below mf_batcher_longest. */
+ * examples its seq may be smaller, but not below `longest` of mf_batcher_source. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
-/* Tokens of the longest example of this batch, 1 to seq; for a stream, seq. */
-int32_t mf_batcher_longest(mf_batcher *b, int64_t step);
 
-/* The batches of a batcher, as the training loop takes them; {0} for NULL. */
+/* The batches of a batcher, as the training loop takes them; {0} for NULL. The longest example
+ * of a stream has seq tokens. */
 mf_batch_source mf_batcher_source(mf_batcher *b);
 
 #endif

@@ -11,8 +11,8 @@
 #include "pretrained/adapters/lora.h"
 #include "pretrained/weights/values.h"
 #include "run/load.h"
-#include "run/rundir.h"
-#include "run/stored_files.h"
+#include "run/folder/rundir.h"
+#include "run/folder/stored_files.h"
 
 /* ---- settings ---- */
 

@@ -22,8 +22,8 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/observers/observers.h"
 #include "run/load.h"
-#include "run/provenance.h"
-#include "run/rundir.h"
+#include "run/folder/provenance.h"
+#include "run/folder/rundir.h"
 
 typedef struct import {
     mf_folder *folder;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "pretrained/import.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "run/run_config.h"
 
 enum { ANCESTORS_MAX = 64, SHARDS_MAX = 4096, CONFIG_MAX = 1 << 20, PIECE = 1 << 20 };

@@ -4,7 +4,7 @@
 
 #include "pretrained/folder.h"
 #include "pretrained/match.h"
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 /* Maps the shards of a folder, and lists every weight of the ledger whose tensors can be
  * multiplied as they lie: matrices, not biases, and none whose rows two parameters share. The

@@ -11,7 +11,7 @@
 #include "train/parallel/gradient_sum.h"
 #include "train/parallel/partition.h"
 #include "graph/store/stored.h"
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
  * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Measured with

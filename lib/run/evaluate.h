@@ -6,7 +6,7 @@
 #include "comm/world.h"
 #include "run/metrics/metrics.h"
 #include "run/session.h"
-#include "run/trace.h"
+#include "run/sample/trace.h"
 
 typedef struct mf_evaluator mf_evaluator;
 

@@ -10,7 +10,7 @@
 #include "base/file/paths.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "run/provenance.h"
+#include "run/folder/provenance.h"
 
 enum { PROGRAM, CONFIGURATION, PLUGINS, KERNELS, DATA, DIGESTS };
 static const char *const names[DIGESTS] = {

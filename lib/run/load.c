@@ -8,8 +8,8 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/provenance.h"
-#include "run/rundir.h"
+#include "run/folder/provenance.h"
+#include "run/folder/rundir.h"
 
 #define MAX_SET 64
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text/shown.h"
 #include "run/metrics/tracking.h"
-#include "run/sample_steps.h"
+#include "run/sample/sample_steps.h"
 
 #define AT(part, field)                                                                        \
     {                                                                                          \

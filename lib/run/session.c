@@ -13,8 +13,8 @@
 #include "plugin/crash.h"
 #include "plugin/load/backend.h"
 #include "train/optim/optim.h"
-#include "run/rundir.h"
-#include "run/stored_files.h"
+#include "run/folder/rundir.h"
+#include "run/folder/stored_files.h"
 
 static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
 {

@@ -8,7 +8,7 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "model/model.h"
-#include "run/data_sums.h"
+#include "run/folder/data_sums.h"
 #include "run/run_config.h"
 
 struct mf_stored_files;

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/provenance.h"
-#include "run/rundir.h"
+#include "run/folder/provenance.h"
+#include "run/folder/rundir.h"
 
 /* Lets adapters convert values that the other run stores in another form. */
 static int adopt(mf_model *m, const char *config)

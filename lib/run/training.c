@@ -58,19 +58,24 @@ static int add_observers(mf_training *g)
     return rc == MF_OK ? mf_observe_mlflow(t) : rc;
 }
 
+mf_train_job mf_training_job(const mf_session *s)
+{
+    const mf_config *c = s->config;
+    return (mf_train_job){.model = s->model,
+                          .train = &c->train,
+                          .parallel = &c->parallel,
+                          .record = c->device.record,
+                          .steps = s->steps,
+                          .source = mf_batcher_source(s->train),
+                          .masked = mf_session_masked(s),
+                          .packed = mf_session_packed(s),
+                          .by_length = mf_session_by_length(s)};
+}
+
 static int open_loop(mf_training *g)
 {
     mf_session *s = g->session;
-    const mf_config *c = s->config;
-    const mf_train_job job = {.model = s->model,
-                              .train = &c->train,
-                              .parallel = &c->parallel,
-                              .record = c->device.record,
-                              .steps = s->steps,
-                              .source = mf_batcher_source(s->train),
-                              .masked = mf_session_masked(s),
-                              .packed = mf_session_packed(s),
-                              .by_length = mf_session_by_length(s)};
+    const mf_train_job job = mf_training_job(s);
     const mf_trainer_owner owner = {.self = g,
                                     .recall = g->options.resume ? mf_training_recall : NULL,
                                     .judge = mf_training_judge,
@@ -78,7 +83,7 @@ static int open_loop(mf_training *g)
                                     .should_stop = should_stop,
                                     .should_save = should_save,
                                     .free = free_training};
-    const bool starts = !g->options.resume && c->train.from[0] != '\0';
+    const bool starts = !g->options.resume && s->config->train.from[0] != '\0';
     const int rc = starts ? mf_start_from(s) : MF_OK;
     return rc == MF_OK ? mf_trainer_new(&job, g->options.world, &owner, &g->loop) : rc;
 }

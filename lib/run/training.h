@@ -11,7 +11,7 @@
 #include "run/evaluate.h"
 #include "run/metrics/metrics.h"
 #include "run/metrics/predictions.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "train/trainer.h"
 
 typedef struct mf_training_options {
@@ -46,10 +46,12 @@ typedef struct mf_train_result {
 } mf_train_result;
 
 /* Makes the trainer of a session, with the observers of every run. The session must be opened
- * for training and outlive the trainer. options may be NULL. Errors: those of mf_trainer_new; to
- * resume, MF_EUSAGE without a run directory, MF_ECHECKPOINT without a checkpoint that
- * verifies. */
+ * for training and outlive the trainer. options may be NULL. Errors: those of mf_trainer_new;
+ * to resume, MF_EUSAGE without a run directory, MF_ECHECKPOINT if no checkpoint verifies. */
 int mf_training_new(mf_session *s, const mf_training_options *options, mf_trainer **ret);
+
+/* A session opened for training as a job of the loop. */
+mf_train_job mf_training_job(const mf_session *s);
 
 /* Evaluates at most `batches` batches of the validation split (0: all), before them training
  * data if train.eval_train is set, and calls judge_eval and after_eval of the observers. If

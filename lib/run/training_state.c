@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "run/load.h"
-#include "run/provenance.h"
+#include "run/folder/provenance.h"
 #include "run/training_internal.h"
 
 enum { MESSAGE = 2048 };
@@ -108,8 +108,8 @@ int mf_training_save_in(mf_trainer *t, const char *folder, int64_t keep)
     if (rc == MF_OK) rc = ended;
     mf_state_free(s);
     rc = mf_trainer_judge(t, rc);
-    return rc == MF_OK ? rc
-                       : mf_fail_context(rc, "saving step %lld", (long long)mf_trainer_steps(t));
+    if (rc == MF_OK) return rc;
+    return mf_fail_context(rc, "saving step %lld", (long long)mf_trainer_steps(t));
 }
 
 int mf_training_save_best(mf_trainer *t)
@@ -174,8 +174,8 @@ static int restore_structure(mf_training *g)
     const mf_model *m = g->session->model;
     mf_plughost_rebuild(m->plugins);
     const bool other_k = m->top_k != (double)m->config->moe.top_k;
-    return m->head_switches || other_k || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(g->loop)
-                                                                         : MF_OK;
+    const bool other = m->head_switches || other_k || mf_live_switch(m->plugins, "");
+    return other ? mf_trainer_rebuild(g->loop) : MF_OK;
 }
 
 static int read_checkpoint(mf_training *g, double *ret_wall_s)

@@ -122,9 +122,7 @@ ended() {
     ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer wants its own main"
     local group
     group=$(getent group | awk -F: '$3 > 0 { print $3; exit }')
-    # the loader ignores $ORIGIN in such a program
-    ${CC:-cc} -I"$srcdir/include" -I"$srcdir/core" -o given "$srcdir/core/cli/main.c" -L"$(dirname "$MOEFW")" \
-        -l:libmoefw.so.0 -Wl,-rpath,"$(cd "$(dirname "$MOEFW")" && pwd)"
+    cp "$MOEFW" given
     run ./given --version
     [ "$status" -eq 0 ]
     chgrp "$group" given

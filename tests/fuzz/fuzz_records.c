@@ -11,9 +11,9 @@
 #include "lab/compare/compare_search.h"
 #include "pretrained/checksums.h"
 #include "run/checkpoint/weights.h"
-#include "run/describe.h"
-#include "run/provenance.h"
-#include "run/sample.h"
+#include "run/folder/describe.h"
+#include "run/folder/provenance.h"
+#include "run/sample/sample.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/ref/ref.h"
-#include "run/stored_parts.h"
+#include "run/folder/stored_parts.h"
 
 #include <string.h>
 

@@ -13,8 +13,8 @@
 #include "tests/lib/scratch.h"
 #include "run/checkpoint/checkpoint.h"
 #include "run/observers/observers.h"
-#include "run/provenance.h"
-#include "run/rundir.h"
+#include "run/folder/provenance.h"
+#include "run/folder/rundir.h"
 #include "run/session.h"
 
 static void must(int rc)

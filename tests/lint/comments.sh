@@ -5,7 +5,7 @@
 
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-sources core kernels plugins include share tests bench -- '*.[ch]' '*.def' |
+sources core lib tools kernels plugins include share tests bench -- '*.[ch]' '*.def' |
     grep -v '^tests/abi01/' >"$scratch/files" # headers of a release stay as they were
 (cd "$srcdir" && xargs awk -f tests/lint/comments.awk <"$scratch/files") >"$scratch/comments"
 
@@ -42,7 +42,7 @@ awk -F '\t' '$4 == "first" && $3 == 1 { n[$1]++ }
 report "each file opens with a comment" "$(cut -d ' ' -f 1 "$scratch/openings" |
     comm -13 - "$scratch/files")"
 report "each .c file of the program opens with 2 to 6 lines, 14 with formulas or paragraphs, plugins with more" "$(awk '
-    $1 ~ /^(core|kernels|plugins|tests\/lib|tests\/fuzz)\/.*\.c$/ && ($2 < 2 || $2 > ($1 ~ /^plugins/ ? 40 : $3 ? 14 : 6)) {
+    $1 ~ /^(core|lib|tools|kernels|plugins|tests\/lib|tests\/fuzz)\/.*\.c$/ && ($2 < 2 || $2 > ($1 ~ /^plugins/ ? 40 : $3 ? 14 : 6)) {
         print $1 ": " $2 " lines"
     }' "$scratch/openings")"
 done_testing

@@ -6,7 +6,7 @@
 # Folders that are still being divided.
 pending=''
 
-folders=$(sources core kernels plugins include etc share man tests bench -- '*' |
+folders=$(sources core lib tools kernels plugins include etc share man tests bench -- '*' |
     grep -vE '^tests/(abi01|bits|fuzz/corpus|golden)/|^bench/results/' | sed 's,/[^/]*$,,' | sort | uniq -c)
 report "there are folders to look at" "$([ -n "$folders" ] || echo "no folder found")"
 report "no folder holds over 30 files" "$(echo "$folders" | awk -v pending="$pending" '

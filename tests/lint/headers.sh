@@ -43,9 +43,9 @@ done
 
 file=$scratch/t.c
 # shellcheck disable=SC2086
-report "each header of core compiles alone" "$(for header in $(sources core -- '*.h' | sed 's,^core/,,'); do
+report "each header of the three floors compiles alone" "$(for header in $(sources core lib tools -- '*.h' | sed 's,^[a-z]*/,,'); do
     compile $CC -std=c17 -D_GNU_SOURCE= -Wall -Wextra -Werror -I"$builddir" -I"$builddir/include" \
-        -I"$srcdir/include" -I"$srcdir/core" -I"$srcdir"
+        -I"$srcdir/include" -I"$srcdir/core" -I"$srcdir/lib" -I"$srcdir/tools" -I"$srcdir"
 done)"
 
 report "the ABI number of configure.ac is that of the headers" "$(

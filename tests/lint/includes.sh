@@ -1,8 +1,10 @@
 #!/bin/sh
 # includes.sh: which folder may include which headers.
-#   core      base < graph < ops < plugin < comm < config < model < data < generate < train < pretrained <
-#             lab < report < run < cli: a folder includes itself and those before it, and the kernel table, as "folder/file.h";
-#             files of its own folder also by their bare name
+#   core      base < graph < ops < plugin < comm < config < model < train
+#   lib       data < generate < run < pretrained < api
+#   tools     lab < report < cli
+#             a folder includes itself, those before it on its floor and the floors before it, and the
+#             kernel table, as "folder/file.h"; files of its own folder also by their bare name
 #   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
 #   plugins   <moefw/...>, C's own headers
 #   include   the same, and of C only headers that declare types
@@ -20,19 +22,20 @@ includes() {
     done
 }
 
-report "core folders include only those before them" "$(includes core | awk '
+# symbols.sh looks at the same from the linker's side.
+report "folders include only those before them" "$(includes core lib tools | awk -v order="$layers" '
     BEGIN {
-        n = split("base graph ops plugin comm config model data generate train pretrained lab report run cli", f, " ")
-        for (i = 1; i <= n; i++) layer[f[i]] = i
+        n = split(order, f, " ")
+        for (i = 1; i <= n; i++) { split(f[i], part, "/"); place[f[i]] = i; layer[part[2]] = i }
     }
     $3 ~ /^"/ {
         name = substr($3, 2, length($3) - 2)
-        split($1, at, "/"); split(name, to, "/")
+        split($1, at, "/"); split(name, to, "/"); here = at[1] "/" at[2]
         if (name == "config.h" || name == "kernels/kernel.h" || name == "kernels/kernels.def") next
-        if (!(at[2] in layer)) { print $1 ":" $2 ": core/" at[2] " is no layer"; next }
+        if (!(here in place)) { print $1 ":" $2 ": " here " is no layer"; next }
         if (index(name, "/") == 0) next
         if (!(to[1] in layer)) { print $1 ":" $2 ": " $3 ": expected \"LAYER/FILE\""; next }
-        if (layer[to[1]] > layer[at[2]]) print $1 ":" $2 ": " at[2] " includes " $3 ", a later layer"
+        if (layer[to[1]] > place[here]) print $1 ":" $2 ": " at[2] " includes " $3 ", a later layer"
     }')"
 
 c_headers=' assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time wchar wctype '
@@ -70,7 +73,7 @@ report "public headers include <moefw/...> and C's types only" "$(includes inclu
     $1 == "include/moefw/kernel.cuh" && $3 == "\"device.cuh\"" { next } # for kernels only
     $3 !~ /^<moefw\// && $3 !~ /^<std(arg|bool|def|int)\.h>$/ { print $1 ":" $2 ": " $3 }')"
 
-report "a foreign header is included by one file" "$(includes core kernels plugins tests/unit | awk '
+report "a foreign header is included by one file" "$(includes core lib tools kernels plugins tests/unit | awk '
     BEGIN {
         home["cblas.h"] = "kernels/cpu/blas.c"
         home["ini.h"] = "core/base/text/ini.c"

@@ -8,6 +8,10 @@ export LC_ALL
 srcdir=$(cd "$srcdir" && pwd) # checks change folders
 : "${builddir:=$srcdir/build}"
 : "${CC:=cc}"
+# The floors and their folders, in the order in which they may use one another (includes.sh,
+# symbols.sh).
+layers='core/base core/graph core/ops core/plugin core/comm core/config core/model core/train'
+layers="$layers lib/data lib/generate lib/run lib/pretrained lib/api tools/lab tools/report tools/cli"
 tap_count=0
 tap_failed=0
 
@@ -65,7 +69,7 @@ sources() {
 
 # all_sources PATTERN...: the same for the whole project.
 all_sources() {
-    sources core kernels plugins comm include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
+    sources core lib tools kernels plugins comm include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
         quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md HACKING.md SECURITY.md -- "$@" |
         grep -v '^m4/l[^/]*$'
 }

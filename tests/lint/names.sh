@@ -26,7 +26,7 @@ core/ops/gemm.h:linear         an op
 core/ops/layers/swiglu.c:swiglu          an op
 core/graph/plan/fuse.c:swiglu     an op
 lib/run/checkpoint/checkpoint_manifest.c:hash the checksum of a plugin's file
-core/train/*:entropy              a measurement in metrics.jsonl
+lib/run/*:entropy                 a measurement in metrics.jsonl
 tools/report/*:entropy             a measurement in metrics.jsonl
 tools/lab/*:entropy                a measurement in metrics.jsonl
 tools/report/*:attention           a part of a block
@@ -37,8 +37,8 @@ END
 names=$(sources plugins -- '*.c' | sed 's,.*/,,; s,\.c$,,' | sort -u | paste -sd '|' -)
 report "there are plugins to look for" "$([ -n "$names" ] || echo "no file under plugins")"
 
-hits=$(cd "$srcdir" && sources core -- '*.[ch]' '*.def' | xargs grep -nE "\"($names)\"" /dev/null)
-report "no plugin is named in core" "$(printf '%s\n' "$hits" | while IFS=: read -r file line text; do
+hits=$(cd "$srcdir" && sources core lib tools -- '*.[ch]' '*.def' | xargs grep -nE "\"($names)\"" /dev/null)
+report "no plugin is named in core, lib or tools" "$(printf '%s\n' "$hits" | while IFS=: read -r file line text; do
     [ -n "$file" ] || continue
     for name in $(printf '%s\n' "$text" | grep -oE "\"($names)\"" | tr -d '"'); do
         printf '%s\n' "$allowed" | while read -r rule _; do

@@ -6,7 +6,7 @@
 allowed=core/config/aliases.c
 words='lamoe|tagat|film|u-?net|sentinel|ntlb|simbal|tia[-_]?r|dbgw|switch[- ]transformers?'
 
-files=$(cd "$srcdir" && sources core kernels -- '*.[ch]' '*.def' | grep -vxF "$allowed")
+files=$(cd "$srcdir" && sources core lib tools kernels -- '*.[ch]' '*.def' | grep -vxF "$allowed")
 report "there are files to look at" "$([ -n "$files" ] || echo "no file")"
 report "the file of old names exists" "$([ -f "$srcdir/$allowed" ] || echo "$allowed is not there")"
 # An underscore ends a word, too.

@@ -3,7 +3,7 @@
 # a file that is not listed would silently be missing from build and tarball.
 . "$(dirname "$0")/lib.sh"
 
-listed=$(cd "$srcdir" && cat ./*/local.mk core/*/local.mk include/moefw/local.mk |
+listed=$(cd "$srcdir" && cat ./*/local.mk include/moefw/local.mk |
     sed -n 's/^[A-Za-z_]* *+= *//p' | tr -s ' ' '\n' | sed 's/\.so$/.c/' | sort)
 
 missing() {
@@ -12,8 +12,8 @@ missing() {
     done
 }
 
-report "C files of core, kernels and plugins are listed" \
-    "$(sources core kernels plugins include -- '*.[ch]' '*.def' | grep -v '/cli/main\.c$' | missing '')"
+report "C files of core, lib, tools, kernels and plugins are listed" \
+    "$(sources core lib tools kernels plugins include -- '*.[ch]' '*.def' | grep -v '/cli/main\.c$' | missing '')"
 report "unit tests are listed" "$(sources tests/unit -- 'check_*.c' | missing .c)"
 report "bats files are listed" "$(sources tests -- '*.bats' | missing '')"
 report "fuzz targets are listed and have seeds" "$(sources tests/fuzz -- 'fuzz_*.c' | missing .c

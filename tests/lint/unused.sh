@@ -7,7 +7,7 @@
 # Declarations, which stand at the beginning of a line of a header, and comments are no uses.
 # shellcheck disable=SC2016  # the awk program is meant to be literal
 report "every global function of core is used by another file" "$(cd "$srcdir" &&
-    sources core kernels include plugins tests -- '*.[ch]' '*.def' '*.awk' | xargs awk '
+    sources core lib tools kernels include plugins tests -- '*.[ch]' '*.def' '*.awk' | xargs awk '
     function note(name) {
         if (last[name] == "") last[name] = FILENAME
         else if (last[name] != FILENAME) shared[name] = 1
@@ -23,7 +23,7 @@ report "every global function of core is used by another file" "$(cd "$srcdir" &
         gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
         if (line ~ /\/\*/) { comment = 1; sub(/\/\*.*$/, "", line) }
         if (header && line ~ /^[a-z]/ && line !~ /^static/) next
-        if (!header && FILENAME ~ /^core\// && line ~ /^[a-z].*[ *]?mf_[a-z0-9_]+\(/ &&
+        if (!header && FILENAME ~ /^(core|lib|tools)\// && line ~ /^[a-z].*[ *]?mf_[a-z0-9_]+\(/ &&
             line !~ /^(static|typedef|extern)/ && line !~ /;$/ && line !~ /^[a-z_]+\(/) {
             match(line, /mf_[a-z0-9_]+\(/)
             defined[substr(line, RSTART, RLENGTH - 1)] = FILENAME

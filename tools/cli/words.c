@@ -8,7 +8,7 @@
 #include "base/text/shown.h"
 #include "config/sources.h"
 #include "plugin/load/find.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "run/run_config.h"
 
 #include <stdio.h>

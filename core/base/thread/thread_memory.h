@@ -8,7 +8,7 @@
 typedef enum mf_thread_part {
     MF_THREAD_ERROR,      /* base/error.c */
     MF_THREAD_SHOWN,      /* base/text/shown.c */
-    MF_THREAD_PROVENANCE, /* run/provenance.c */
+    MF_THREAD_PROVENANCE, /* run/folder/provenance.c */
     MF_THREAD_PARTS
 } mf_thread_part;
 

@@ -13,8 +13,8 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/observers/observers.h"
 #include "run/load.h"
-#include "run/provenance.h"
-#include "run/rundir.h"
+#include "run/folder/provenance.h"
+#include "run/folder/rundir.h"
 
 /* A linear layer of the model and its change. */
 typedef struct placed {

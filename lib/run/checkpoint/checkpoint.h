@@ -57,7 +57,7 @@ typedef struct mf_provenance {
     int n_plugins;
     double wall_s; /* seconds that the run took so far */
     /* of the run, and of the tokens and labels that it reads (pieces, all and files in
-     * run/data_sums.h); NULL or "": not known, as in checkpoints of earlier versions */
+     * run/folder/data_sums.h); NULL or "": not known, as in checkpoints of earlier versions */
     const char *run, *data, *data_all, *data_files;
 } mf_provenance;
 

@@ -15,7 +15,7 @@
 #include "run/metrics/metrics_each.h"
 #include "run/metrics/tracking.h"
 #include "run/observers/observers.h"
-#include "run/describe.h"
+#include "run/folder/describe.h"
 
 typedef struct mlflow {
     mf_tracking *to; /* NULL: after an error */

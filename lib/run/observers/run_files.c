@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "run/checkpoint/weights.h"
 #include "run/observers/observers.h"
-#include "run/provenance.h"
-#include "run/stored_files.h"
+#include "run/folder/provenance.h"
+#include "run/folder/stored_files.h"
 
 /* Writes the distribution of the initial weights, which cannot be computed later. */
 static int write_weights(const mf_store *store, const char *path)

@@ -5,10 +5,10 @@
 #include <string.h>
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "run/sample_steps.h"
+#include "run/sample/sample_steps.h"
 #include "run/observers/observers.h"
-#include "run/sample.h"
-#include "run/sample_take.h"
+#include "run/sample/sample.h"
+#include "run/sample/sample_take.h"
 
 static int take(mf_trainer *t, const char *path, bool last)
 {

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "tests/lib/scratch.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/data_sums.h"
+#include "run/folder/data_sums.h"
 
 #include <stdio.h>
 #include <string.h>

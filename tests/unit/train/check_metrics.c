@@ -10,7 +10,7 @@
 #include "run/metrics/divergence.h"
 #include "run/metrics/metrics.h"
 #include "run/metrics/predictions.h"
-#include "run/sample.h"
+#include "run/sample/sample.h"
 
 #include <math.h>
 #include <stdio.h>

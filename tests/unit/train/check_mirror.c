@@ -177,14 +177,15 @@ START_TEST(results_of_the_other_rank)
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = 2, .seq = 16};
     mf_world *w = join();
     mf_session *s = SESSION(&alone, "train.accumulate=2");
+    const mf_train_job job = mf_training_job(s);
     mf_length_buckets *buckets;
     ck_assert_int_eq(mf_length_buckets_new(s->model, &shape, true, &buckets), MF_OK);
-    ck_assert_msg(mf_repeat_judge(w, s, buckets, 0) == MF_OK, "%s", mf_error_message());
+    ck_assert_msg(mf_repeat_judge(w, &job, buckets, 0) == MF_OK, "%s", mf_error_message());
     mirror(other_graph);
-    expect_failure(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
+    expect_failure(mf_repeat_judge(w, &job, buckets, 0), MF_EPLUGIN,
                    "a plugin builds something that is not the same everywhere");
     mirror(other_buffers);
-    expect_failure(mf_repeat_judge(w, s, buckets, 0), MF_EPLUGIN,
+    expect_failure(mf_repeat_judge(w, &job, buckets, 0), MF_EPLUGIN,
                    "a parameter or buffer has other values on rank 1 (here) than on rank 0");
     mirror(NULL);
     mf_length_buckets_free(buckets);

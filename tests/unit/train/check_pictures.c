@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "run/sample_steps.h"
+#include "run/sample/sample_steps.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/sample.h"
+#include "run/sample/sample.h"
 #include "run/checkpoint/weights.h"
 #include "run/run_config.h"
 

@@ -16,7 +16,7 @@
 #include "tests/lib/small.h"
 #include "run/device_use.h"
 #include "run/load.h"
-#include "run/provenance.h"
+#include "run/folder/provenance.h"
 #include "train/trainer_internal.h"
 
 #include <math.h>

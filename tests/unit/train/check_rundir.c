@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 #include <errno.h>
 #include <stdio.h>

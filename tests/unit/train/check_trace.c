@@ -13,7 +13,7 @@
 #include "lab/trace/trace_replay.h"
 #include "model/model.h"
 #include "tests/lib/scratch.h"
-#include "run/trace.h"
+#include "run/sample/trace.h"
 
 enum {
     BATCHES = 2,

@@ -23,7 +23,7 @@
 #include "report/compare/routers.h"
 #include "report/terminal/terminal.h"
 #include "run/load.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},

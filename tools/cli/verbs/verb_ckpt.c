@@ -7,8 +7,8 @@
 #include "base/text/shown.h"
 #include "data/safetensors/safetensors.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/rundir.h"
-#include "run/stored_files.h"
+#include "run/folder/rundir.h"
+#include "run/folder/stored_files.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "pretrained/tokens.h"
 #include "api/run_internal.h"
-#include "run/rundir.h"
-#include "run/stored_files.h"
+#include "run/folder/rundir.h"
+#include "run/folder/stored_files.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,

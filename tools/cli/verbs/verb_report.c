@@ -4,7 +4,7 @@
 #include "report/compare/compare.h"
 #include "report/report.h"
 #include "report/runs/runs.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include "base/file/io.h"
 #include "base/mem.h"

@@ -9,7 +9,7 @@
 #include "cli/table.h"
 #include "report/runs/runs.h"
 #include "report/terminal/terminal.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include "lab/trace/trace_replay.h"
 #include "run/evaluate.h"
 #include "run/load.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 static const mf_cli_form forms[] = {
     {"record", "RUN", 1, 1, "write down how a run routes its evaluation batches"},

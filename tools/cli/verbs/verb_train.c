@@ -23,7 +23,7 @@
 #include "report/report.h"
 #include "report/terminal/summary.h"
 #include "run/device_use.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "api/run_internal.h"
 #include "run/training.h"
 

@@ -13,7 +13,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "plugin/load/open.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "run/session.h"
 
 const char *const mf_equal_names[] = {"steps", "params", "time", NULL};

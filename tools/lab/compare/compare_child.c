@@ -20,7 +20,7 @@
 #include "lab/compare/compare_parts.h"
 #include "plugin/load/allow.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 extern char **environ;
 

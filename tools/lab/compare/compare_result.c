@@ -11,7 +11,7 @@
 #include "lab/stats.h"
 #include "run/checkpoint/checkpoint.h"
 #include "run/metrics/metrics.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 /* Steps and parameters, which the run writes when it begins. */
 static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_result *r)

@@ -1,7 +1,7 @@
 /* lab/trace/trace.h: reads recorded routing, and compares two recordings.
  *
- * moefw-trace(5) describes the file; run/trace.h writes it. Opening checks names, types and
- * shapes, so the tensors of an open trace can be used without checks. Their values (ids,
+ * moefw-trace(5) describes the file; run/sample/trace.h writes it. Opening checks names, types
+ * and shapes, so the tensors of an open trace can be used without checks. Their values (ids,
  * experts) are not checked: code that uses them as indices must check them. */
 #ifndef MF_LAB_TRACE_H
 #define MF_LAB_TRACE_H

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/number.h"
-#include "run/trace.h"
+#include "run/sample/trace.h"
 
 const char *mf_trace_text(const mf_trace *t, const char *key)
 {

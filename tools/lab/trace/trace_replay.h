@@ -10,7 +10,7 @@
 
 #include "lab/trace/trace.h"
 #include "run/session.h"
-#include "run/trace.h"
+#include "run/sample/trace.h"
 
 /* Runs all batches and records them with `to`, a new recorder of the same session. The session
  * needs no data. Fails with MF_EINPUT if the trace does not fit the model: layers, experts,

@@ -13,9 +13,9 @@
 #include "base/text/number.h"
 #include "report/export/flat.h"
 #include "report/export/mlflow_store.h"
-#include "run/changes.h"
-#include "run/describe.h"
-#include "run/rundir.h"
+#include "run/folder/changes.h"
+#include "run/folder/describe.h"
+#include "run/folder/rundir.h"
 
 #include <errno.h>
 #include <limits.h>

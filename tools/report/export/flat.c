@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "run/metrics/memory.h"
 #include "run/metrics/metrics.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

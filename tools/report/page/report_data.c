@@ -6,7 +6,7 @@
 #include "base/file/io.h"
 #include "config/aliases.h"
 #include "model/model_config.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

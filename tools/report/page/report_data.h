@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "run/metrics/memory.h"
 #include "run/metrics/metrics.h"
-#include "run/sample.h"
+#include "run/sample/sample.h"
 
 enum { MF_REPORT_TAKEN = 8 }; /* most evaluations that are shown */
 

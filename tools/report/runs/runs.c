@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "plugin/option.h"
 #include "run/metrics/metrics.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* run/sample_take.c: runs the model on some tokens of the validation data and describes their
- * routing and attention for run/sample.h. This does not change the training run. The tokens
- * depend only on the data, so all samples of a run have the same. */
-#include "run/sample_take.h"
+/* run/sample/sample_take.c: runs the model on some tokens of the validation data and describes
+ * their routing and attention for run/sample/sample.h. This does not change the training run.
+ * The tokens depend only on the data, so all samples of a run have the same. */
+#include "run/sample/sample_take.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "model/heads.h"
-#include "run/sample_steps.h"
-#include "run/sample.h"
+#include "run/sample/sample_steps.h"
+#include "run/sample/sample.h"
 
 #define SAMPLE_TOKENS 64
 #define SAMPLE_ROWS   8  /* examples, because a single one may have too few tokens */

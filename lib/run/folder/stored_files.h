@@ -1,5 +1,5 @@
-/* run/stored_files.h: weights of a run that stay in files which the run does not own: the
- * shards of the model folder that it was imported from.
+/* run/folder/stored_files.h: weights of a run that stay in files which the run does not own:
+ * the shards of the model folder that it was imported from.
  *
  * RUN/stored.json lists the files with size, time of last change and XXH3-128, and the weights
  * with the file and offset of each part. A file that is below the directory that holds the run

@@ -1,4 +1,5 @@
-/* run/sample_take.h: makes the sample of run/sample.h from a model in its present state. */
+/* run/sample/sample_take.h: makes the sample of run/sample/sample.h from a model in its present
+ * state. */
 #ifndef MF_RUN_SAMPLE_TAKE_H
 #define MF_RUN_SAMPLE_TAKE_H
 

@@ -1,6 +1,6 @@
-/* run/changes.c: compares two configurations key by key, in the form in which config.ini
+/* run/folder/changes.c: compares two configurations key by key, in the form in which config.ini
  * is written, so that every key has a value and old names have become new ones. */
-#include "run/changes_parts.h"
+#include "run/folder/changes_parts.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"

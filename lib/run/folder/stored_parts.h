@@ -1,4 +1,4 @@
-/* run/stored_parts.h: what the files of stored weights share: the list (stored_files.c),
+/* run/folder/stored_parts.h: what the files of stored weights share: the list (stored_files.c),
  * its text (stored_list.c), and the sizes of parts (stored_parts.c). */
 #ifndef MF_RUN_STORED_PARTS_H
 #define MF_RUN_STORED_PARTS_H
@@ -6,7 +6,7 @@
 #include "base/file/map.h"
 #include "base/mem.h"
 #include "graph/store/stored.h"
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 typedef struct mf_stored_file {
     const char *path;

@@ -1,6 +1,6 @@
-/* run/restart.c: tells a run that has saved nothing from one whose checkpoints are gone:
+/* run/folder/restart.c: tells a run that has saved nothing from one whose checkpoints are gone:
  * lines of metrics.jsonl are written before the checkpoint of their step. */
-#include "run/restart.h"
+#include "run/folder/restart.h"
 
 #include "base/error.h"
 #include "base/file/io.h"

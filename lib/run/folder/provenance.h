@@ -1,4 +1,4 @@
-/* run/provenance.h: provenance of a run: versions, kernels, processor, plugins. */
+/* run/folder/provenance.h: provenance of a run: versions, kernels, processor, plugins. */
 #ifndef MF_RUN_PROVENANCE_H
 #define MF_RUN_PROVENANCE_H
 
@@ -12,7 +12,7 @@ enum { MF_PROVENANCE_ID = 33 }; /* of the name of a run, or of its data */
 const mf_provenance *mf_provenance_now(const mf_model *m);
 /* The same with the names of the run and of its data, if they are known. */
 const mf_provenance *mf_provenance_of(const mf_session *s);
-/* Names the data of the session by their sums (run/data_sums.h), if they have no
+/* Names the data of the session by their sums (run/folder/data_sums.h), if they have no
  * name yet. */
 void mf_provenance_name_data(mf_session *s);
 /* Names a new run: the XXH3-128 of the time, of its config.ini and of the file of its initial

@@ -1,4 +1,4 @@
-/* run/rundir_remove.c: goes through the folder of a run and removes what has the names
+/* run/folder/rundir_remove.c: goes through the folder of a run and removes what has the names
  * that runs have. A folder goes when it is empty, so whatever else somebody put there stays. */
 #include <errno.h>
 #include <fnmatch.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 /* Paths within a run; '*' stands for any text, also with '/'. */
 static const char *const written[] = {

@@ -1,6 +1,6 @@
-/* run/stored_files.c: the list in memory, and parameters that are bound to its weights.
+/* run/folder/stored_files.c: the list in memory, and parameters that are bound to its weights.
  * A weight is in the list only if all its parts lie within their files. */
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/file/io.h"
 #include "graph/device/device.h"
 #include "graph/graph.h"
-#include "run/stored_parts.h"
+#include "run/folder/stored_parts.h"
 
 mf_stored_files *mf_stored_files_new(void)
 {

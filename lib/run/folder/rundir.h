@@ -1,4 +1,4 @@
-/* run/rundir.h: the directory of a run: created without races, written by one process at
+/* run/folder/rundir.h: the directory of a run: created without races, written by one process at
  * a time.
  *
  * The writer holds a lock on DIR/.lock. It is an open-file-description lock: the system

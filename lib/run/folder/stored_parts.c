@@ -1,6 +1,6 @@
-/* run/stored_parts.c: sizes of the parts of stored weights, and their checks. After them
+/* run/folder/stored_parts.c: sizes of the parts of stored weights, and their checks. After them
  * kernels may read a weight without looking at a size again. */
-#include "run/stored_parts.h"
+#include "run/folder/stored_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* run/stored_list.c: stored.json, the text of a list of stored weights. A list may come
+/* run/folder/stored_list.c: stored.json, the text of a list of stored weights. A list may come
  * from a third party: every number is checked before memory depends on it. */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/text/json.h"
-#include "run/stored_parts.h"
+#include "run/folder/stored_parts.h"
 
 static const char *const pointers[MF_STORED_POINTERS] = {"data", "scales", "zeros", "group_of"};
 

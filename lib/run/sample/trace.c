@@ -1,6 +1,7 @@
-/* run/trace.c: copies the recorded tensors of each batch to a block of memory, and writes all
- * blocks to one safetensors file at the end. The fields are laid out at the first batch. */
-#include "run/trace.h"
+/* run/sample/trace.c: copies the recorded tensors of each batch to a block of memory, and
+ * writes all blocks to one safetensors file at the end. The fields are laid out at the first
+ * batch. */
+#include "run/sample/trace.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "base/text/utf8.h"
 #include "data/safetensors/safetensors.h"
 #include "plugin/load/open.h"
-#include "run/provenance.h"
+#include "run/folder/provenance.h"
 
 typedef enum {
     TOKEN,

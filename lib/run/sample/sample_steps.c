@@ -1,6 +1,6 @@
-/* run/sample_steps.c: numbers the evaluations of a run and selects those that are sampled.
- * Nothing here depends on the state of the run. */
-#include "run/sample_steps.h"
+/* run/sample/sample_steps.c: numbers the evaluations of a run and selects those that are
+ * sampled. Nothing here depends on the state of the run. */
+#include "run/sample/sample_steps.h"
 
 #include "base/text/number.h"
 

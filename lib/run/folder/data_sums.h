@@ -1,4 +1,4 @@
-/* run/data_sums.h: sums of the data of a run, by which a resumed run notices other data:
+/* run/folder/data_sums.h: sums of the data of a run, by which a resumed run notices other data:
  * tokens, which of them count, labels and splits.
  *
  * Tokens in mapped files may be more than can be read when a run begins. Up to MF_SUMS_MAPPED

@@ -1,6 +1,6 @@
-/* run/data_sums.c: the sums are of values, not of bytes, where the same tokens may be
+/* run/folder/data_sums.c: the sums are of values, not of bytes, where the same tokens may be
  * stored in words of another width. */
-#include "run/data_sums.h"
+#include "run/folder/data_sums.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/file/io.h"

@@ -1,5 +1,5 @@
-/* run/describe.h: what a run's config.ini and manifest.json say, as names with texts, for
- * programs that list runs. */
+/* run/folder/describe.h: what a run's config.ini and manifest.json say, as names with texts,
+ * for programs that list runs. */
 #ifndef MF_RUN_DESCRIBE_H
 #define MF_RUN_DESCRIBE_H
 

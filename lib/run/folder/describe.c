@@ -1,6 +1,6 @@
-/* run/describe.c: walks over the keys of a run and over its manifest. The names are those
- * of `moefw export mlflow`. */
-#include "run/describe.h"
+/* run/folder/describe.c: walks over the keys of a run and over its manifest. The names are
+ * those of `moefw export mlflow`. */
+#include "run/folder/describe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* run/restart.h: runs that ended before their first checkpoint. A step is a function of
+/* run/folder/restart.h: runs that ended before their first checkpoint. A step is a function of
  * configuration, seed and number, so such a run begins again at step 0 and loses nothing. */
 #ifndef MF_RUN_RESTART_H
 #define MF_RUN_RESTART_H
 
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 
 /* Whether the run ended before it saved anything: its folder ckpt has no checkpoint, also no
  * damaged or replaced one, and its metrics end before the step of the first checkpoint, by

@@ -1,6 +1,6 @@
-/* run/rundir.c: creates, opens and locks run directories. Only the process that holds the
- * lock writes to a run. */
-#include "run/rundir.h"
+/* run/folder/rundir.c: creates, opens and locks run directories. Only the process that holds
+ * the lock writes to a run. */
+#include "run/folder/rundir.h"
 
 #include "base/error.h"
 #include "base/file/below.h"
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
-#include "run/stored_files.h"
+#include "run/folder/stored_files.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* run/changes_parts.h: what the parts of changes.h share. */
+/* run/folder/changes_parts.h: what the parts of changes.h share. */
 #ifndef MF_RUN_CHANGES_PARTS_H
 #define MF_RUN_CHANGES_PARTS_H
 
 #include "base/mem.h"
-#include "run/changes.h"
+#include "run/folder/changes.h"
 
 typedef struct mf_run_change {
     const char *section, *key;

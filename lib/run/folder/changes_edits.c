@@ -1,4 +1,4 @@
-/* run/changes_edits.c: what somebody has changed in config.ini since the run was begun,
+/* run/folder/changes_edits.c: what somebody has changed in config.ini since the run was begun,
  * or since a resume wrote the file. manifest.json has its text of then. Both texts are compared
  * as they stand, so that another version of the program, which writes values otherwise or knows
  * more keys, finds no change where there is none. */
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/text/json.h"
-#include "run/changes_parts.h"
+#include "run/folder/changes_parts.h"
 
 enum { CONFIG_MAX = 1 << 20 }; /* as of the reader of INI files */
 

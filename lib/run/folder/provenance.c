@@ -1,6 +1,6 @@
-/* run/provenance.c: writes manifest.json, and reads from it the dimensions and class
+/* run/folder/provenance.c: writes manifest.json, and reads from it the dimensions and class
  * names of the model. */
-#include "run/provenance.h"
+#include "run/folder/provenance.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include <moefw/version.h>
 #include "plugin/load/open.h"
 #include "run/cost.h"
-#include "run/changes.h"
+#include "run/folder/changes.h"
 
 #define MAX_PLUGINS 64
 

@@ -1,6 +1,6 @@
-/* run/sample_steps.h: selects the evaluations after which the routing of a text is written:
- * those in report.sample_at, or report.samples evaluations, evenly spaced from first to last (a
- * single one is the last).
+/* run/sample/sample_steps.h: selects the evaluations after which the routing of a text is
+ * written: those in report.sample_at, or report.samples evaluations, evenly spaced from first
+ * to last (a single one is the last).
  *
  * The selection depends only on the configuration and the number of steps, so a resumed run
  * selects the same evaluations. */

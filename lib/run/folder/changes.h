@@ -1,4 +1,4 @@
-/* run/changes.h: what a resumed run does otherwise than before.
+/* run/folder/changes.h: what a resumed run does otherwise than before.
  *
  * config.ini describes the run, so what takes effect when it is resumed is written there and
  * told, with the old value. manifest.json keeps the list of all such changes. What cannot take
@@ -8,7 +8,7 @@
 #ifndef MF_RUN_CHANGES_H
 #define MF_RUN_CHANGES_H
 
-#include "run/rundir.h"
+#include "run/folder/rundir.h"
 #include "run/run_config.h"
 #include "run/training.h"
 

@@ -1,12 +1,12 @@
-/* run/changes_files.c: the files of a run that is resumed otherwise: config.ini describes
- * it from now on, and manifest.json has the list of changes. */
+/* run/folder/changes_files.c: the files of a run that is resumed otherwise: config.ini
+ * describes it from now on, and manifest.json has the list of changes. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/text/json.h"
-#include "run/changes_parts.h"
+#include "run/folder/changes_parts.h"
 
 /* ---- config.ini ---- */
 

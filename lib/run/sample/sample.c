@@ -1,6 +1,6 @@
-/* run/sample.c: writes and reads samples of routing as JSON, and lists the samples of a run.
- * A file that is no JSON is an error; a member of the wrong type or size is read as absent. */
-#include "run/sample.h"
+/* run/sample/sample.c: writes and reads samples of routing as JSON, and lists the samples of a
+ * run. A file that is no JSON is an error; a member of wrong type or size counts as absent. */
+#include "run/sample/sample.h"
 
 #include "base/error.h"
 #include "base/file/io.h"

@@ -1,4 +1,4 @@
-/* run/trace.h: records the routing of batches in a file that moefw-trace(5) describes.
+/* run/sample/trace.h: records the routing of batches in a file that moefw-trace(5) describes.
  *
  * A recorder collects batches in memory and writes one safetensors file, completely or not at
  * all. For each layer the file contains logits, probabilities, scores for selection if they are

@@ -1,5 +1,5 @@
-/* run/sample.h: the routing of a short validation text: routing_sample.json at the end of a
- * run, and samples/step-N.json, without by_label, NMIs and attention, at some evaluations.
+/* run/sample/sample.h: the routing of a short validation text: routing_sample.json at the end
+ * of a run, and samples/step-N.json, without by_label, NMIs and attention, at some evaluations.
  *
  * An observer writes these files beside metrics.jsonl; the report draws heat maps from them.
  * Each file is one object:
