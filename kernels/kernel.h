@@ -16,7 +16,12 @@
  *
  * No result depends on the number of threads: sums have a fixed order, and tiling does not
  * change results. Kernels may be called from any thread; calls that share no output may run at
- * the same time. */
+ * the same time.
+ *
+ * Kernels that use indices do nothing after a fault (an index out of range, offsets that fall).
+ * The graph makes the message (graph/exec.c), on the host after each node, on a device after
+ * the run. AdamW finds the clip factor, and whether the step is skipped, where norm and loss
+ * are. So the host need not wait for a kernel within a step. */
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
 

@@ -7,7 +7,29 @@
  * tools quantize some tensors and leave others. Parts of all groups agree in all but type and
  * pointers. The weights lie in memory of the host, often in pages of a file, aligned to the
  * size of their elements and no further. A device with memory of its own gets a copy of the
- * same bytes, each piece at a multiple of 64 bytes (core/graph/store/stored.c). */
+ * same bytes, each piece at a multiple of 64 bytes (core/graph/store/stored.c).
+ *
+ * Stored weights are read where files have them (kernels/stored.h, run/folder/stored_files.h).
+ * A parameter may be bound to parts of mapped files, each with a pointer and a type: experts
+ * are separate matrices on disk, so a grouped gemm gets a pointer for each expert's gate, up
+ * and down, and no layout copy is made. A copy would double disk space and the time of an
+ * import, and gain nothing: decoding reads whole rows of a part either way, and for prompts
+ * panels are packed anyway. Few rows of x are multiplied from memory, converted in registers;
+ * with more the engine packs bf16 and f32 as they lie, and other types are unpacked in blocks.
+ * For many rows of bf16, GPTQ weights stay bytes and the rows become integers of nearly 12
+ * bits, which three instructions for bytes multiply with two weights (stored/gptq_many.c); sums
+ * are exact, so this is also independent of the tiling. With AMX nothing is rounded: panels of
+ * any type are unpacked to one to three planes of bf16 whose sum is the weight, in the order in
+ * which tiles read them (stored/amx.c, stored/planes.h); integers of GPTQ need one, and sums
+ * over a group are scaled. From 6 to 13 rows of a group on (f32: 57) this is faster than
+ * reading from memory; which way a group goes depends on its own rows alone. Ops without such a
+ * gemm get an f32 copy, which a cast node makes in each run. A device gets the same bytes,
+ * once, when the store is sealed (graph/store/stored.c), each piece at a multiple of 64, so
+ * kernels may load 16 bytes where rows of the file allow it. On CUDA (stored/stored.cuh,
+ * stored/stored_bf16.cuh) up to 16 rows of x are multiplied in one pass over the weights, by
+ * warps that read neighbouring bytes whichever way the file lies; more rows in bf16 by matrix
+ * instructions, for which a weight is cut into one to three numbers of bf16, whose sum it is,
+ * since rounding it would change the model. */
 #ifndef MF_STORED_H
 #define MF_STORED_H
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # draw-comments.sh [--seed N] [--count N]: draws comments of C files at random, for somebody who did
-# not write them to judge against the words of HACKING.md. The same seed and the same files give the
+# not write them to judge against the words of CONTRIBUTING.md. The same seed and the same files give the
 # same draw. Each comment is one entry: FILE:LINE, then its text.
 cd "$(dirname "$0")/.." || exit 1
 seed=1 count=110

@@ -2,7 +2,7 @@
 # nightly.sh [--out DIR] [--hours H] [--jobs N] [PART...]: the checks that are too slow for make check,
 # all of them or those named. Builds are made in build-nightly-NAME beside the sources, and the next
 # night uses them again; logs go to DIR/PART.log (build-nightly). It prints a line for each: part, date,
-# minutes, ok or FAIL, figure; DIR/results.tsv keeps the lines of all nights. The exit status is 1 if a
+# minutes, ok or FAIL, figure; DIR/results.tsv keeps the lines of all nights, RESULTS.md the last of each part. The exit status is 1 if a
 # part fails.
 # A fuzz target runs H hours (.05). Parts:
 #   gcc, clang  release builds of program and tests with -Werror, and the suite
@@ -142,11 +142,23 @@ run() {
     esac
 }
 
+# note PART RESULT: the row of the part in the first table of RESULTS.md
+note() {
+    tree=$(git -C "$source" rev-parse --short=8 HEAD 2>/dev/null) || tree='no git'
+    awk -v part="$1" -v row="| $1 | $(date +%F), $tree | $2 |" '
+        tables == 0 && /^\|---/ { tables = 1; print; next }
+        tables == 1 && index($0, "| " part " |") == 1 { print row; done = 1; next }
+        tables == 1 && !/^\|/ { if (!done) print row; tables = 2 }
+        { print }' "$here/RESULTS.md" >"$out/RESULTS.md" && cp "$out/RESULTS.md" "$here/RESULTS.md"
+}
+
 failed=0
 for part in "$@"; do
     begin=$(date +%s)
     if (run "$part") >"$out/$part.log" 2>&1; then word=ok; else word=FAIL failed=1; fi
+    figure=$(tail -n 1 "$out/$part.log")
     printf '%s\t%s\t%d\t%s\t%s\n' "$part" "$(date +%F)" $((($(date +%s) - begin + 59) / 60)) "$word" \
-        "$(tail -n 1 "$out/$part.log")" | tee -a "$out/results.tsv"
+        "$figure" | tee -a "$out/results.tsv"
+    note "$part" "$word: $figure"
 done
 exit $failed

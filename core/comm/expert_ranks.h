@@ -8,7 +8,18 @@
  * The rows of each sender stay apart: the expert plugin is called once for each rank that
  * sends, with the same weights, so that every gemm has the rows that it has in a run of one
  * process, and the same bits. Gradients of the weights are added over the senders, in the tree
- * of the micro-batches. */
+ * of the micro-batches.
+ *
+ * Sending rows and returning results are ops. The weights of the calls are views of one
+ * parameter, forked in a binary tree, so that their gradients are leaves of the tree of
+ * micro-batches; for this the ranks are a power of two and take turns with the micro-batches.
+ * With several such groups, what a group adds in a turn is a leaf of the tree of turns and
+ * groups, and ranks with the same experts exchange those leaves
+ * (train/parallel/gradient_exchange.h) after the backward pass: nothing hides that exchange.
+ * Offsets of the store stay those of one process, and what other ranks have is address space
+ * that nothing touches, so optimizer, norm, slices and checkpoints need no second order.
+ * parallel.exact = no puts the rows of all senders into one batch (comm/expert_merge.h): one
+ * call of the plugin, no copies of weights, and bits that depend on the number of ranks. */
 #ifndef MF_COMM_EXPERT_RANKS_H
 #define MF_COMM_EXPERT_RANKS_H
 

@@ -2,7 +2,12 @@
  *
  * A module moves bytes between the processes (ranks) of a run, and does nothing else: sums are
  * made by the program, in an order of its own. It belongs to one version of moefw; other
- * versions refuse it. One thread at a time calls these functions, always the same one. */
+ * versions refuse it. One thread at a time calls these functions, always the same one.
+ *
+ * The sums of MPI depend on the number of ranks and on the algorithm that it chooses. Slice r
+ * of all partial sums goes to rank r, which adds them in the tree (train/parallel/tree.h). A
+ * rank never waits inside MPI: it asks whether a transfer is done, so a lost peer ends the run
+ * with a message. */
 #ifndef MF_COMM_TABLE_H
 #define MF_COMM_TABLE_H
 

@@ -10,7 +10,19 @@
  * the op, if one failed, the scope ("layers.3.router hash") and the reason.
  *
  * Nodes are in the order in which they run; those that compute gradients are ordinary nodes
- * after the forward nodes. Running never allocates memory. A graph belongs to one thread. */
+ * after the forward nodes. Running never allocates memory. A graph belongs to one thread.
+ *
+ * Gradients are nodes of the same graph: composed of ops, or one fused backward call. Memory is
+ * planned over both passes at once. A parameter's gradient is written where the optimizer reads
+ * it; until then its buffer is reused for values of the forward pass. Evaluation reuses the
+ * arena of the training graph.
+ *
+ * Recomputation copies nodes. If a gradient rule reads a value that was not kept, it gets a
+ * copy of the node that computes it, with the same op, attributes and random stream, so the
+ * same bits. Small values are kept, and all values of the last block, whose gradients come
+ * first. If the backward pass has the inputs of an op's output (SwiGLU), it writes that output
+ * again, and the gradient of the weights that read it waits for this. On the default preset,
+ * light saves 22 of 141 MiB for 2 % more time, block 60 for 12 %. */
 #ifndef MF_GRAPH_GRAPH_H
 #define MF_GRAPH_GRAPH_H
 

@@ -5,7 +5,19 @@
  * mf_graph_free releases one by one. Handles and nodes never move.
  *
  * A tensor with alias == NULL owns memory. Other tensors name the owner in `alias`, possibly in
- * several steps if the plan has put nodes in place; mf_owner finds it. */
+ * several steps if the plan has put nodes in place; mf_owner finds it.
+ *
+ * bf16 is decided by types when a node is added (graph/bf16.c). With train.dtype = bf16 gemms
+ * read bf16: copies of the f32 parameters, which the AdamW pass writes, and one cast of any
+ * other value. Checkpoints keep only f32. Values between two gemms stay bf16 if the ops between
+ * them support it (mf_opdef.bf16_in); for other ops, including those of plugins, they are
+ * converted to f32. Always f32: sums in gemms, statistics of norms, softmax, attention scores
+ * (on GPUs of bf16 queries and keys, MF_OP_ATTENTION), the residual stream, routers and the
+ * routing record, logits, losses, gradients of parameters, moments. Gradients of bf16 values
+ * are bf16. mf_graph_set_bf16 turns conversion off for routers and losses; the gradient of a
+ * node follows its node. Weights in files (mf_store_bind) keep their type and values; in such a
+ * graph the rows that are multiplied with them are bf16, so bf16 weights take the same
+ * instructions as copies would, and the result is f32. */
 #ifndef MF_GRAPH_INTERNAL_H
 #define MF_GRAPH_INTERNAL_H
 

@@ -8,7 +8,10 @@
  *
  * The kernels need the same number of queries for each head of keys and values. If pruning
  * makes these numbers unequal, the layer is divided into groups with equal numbers, with one
- * call per group. */
+ * call per group.
+ *
+ * A change requests a rebuild of graphs. The entropy of attention weights needs no matrix: it
+ * is log-sum-exp minus attention over the keys (model/attention.c). */
 #ifndef MF_MODEL_HEADS_H
 #define MF_MODEL_HEADS_H
 

@@ -6,7 +6,11 @@
  *     q.weight [H (n + r), d]; with latent_q = p > 0: q_down.weight [p, d],
  *     q_latent_norm.weight [p], q_up.weight [H (n + r), p]
  *     kv_down.weight [latent + r, d], kv_latent_norm.weight [latent]
- *     k_up.weight [H n, latent], v_up.weight [H v, latent] */
+ *     k_up.weight [H n, latent], v_up.weight [H v, latent]
+ *
+ * Without a cache keys and values of all heads are computed from the latent vectors; with one
+ * the weights of keys go into the queries and those of values behind the sums, so a token reads
+ * the vectors only. Both give the same numbers up to rounding. */
 #ifndef MF_MODEL_LATENT_H
 #define MF_MODEL_LATENT_H
 

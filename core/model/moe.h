@@ -5,7 +5,16 @@
  *     sigmoid(w x))
  *
  * model/moe.c calls plugins only through plugin/instance.h. moefw/routing.h says what a router
- * may leave to core, and how gates are computed. */
+ * may leave to core, and how gates are computed.
+ *
+ * Shapes are static: there are T k assignments, sorted by expert, with offsets computed at run
+ * time. A router that chooses experts itself (hash, expert choice, ReLU gates) gives
+ * assignments; everything after it is the same. The gradient of expert weights reads dispatched
+ * rows at their origin.
+ *
+ * Gates of experts may be applied to the hidden values, before the last gemm, as
+ * W (g h) = g (W h). Then the gradient of a gate comes from the hidden values, and outputs of
+ * experts are not kept (MF_EXPERT_GATES). */
 #ifndef MF_MODEL_MOE_H
 #define MF_MODEL_MOE_H
 

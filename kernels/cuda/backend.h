@@ -2,7 +2,34 @@
  *
  * The backend is one shared object, backend_cuda.so, found at run time (graph/device/device.h);
  * only it is linked with CUDA's libraries. Functions that return int return a code of
- * moefw/status.h and leave a text in `message`. */
+ * moefw/status.h and leave a text in `message`.
+ *
+ * The CUDA backend (kernels/cuda/*.c) is a client of graph/device/device.h, in one shared
+ * object that alone is linked with CUDA. Dense gemms are cuBLASLt's: the first gemm of a form
+ * chooses an algorithm for a workspace of fixed size, and later ones reuse it, so they have the
+ * same bits and allocate nothing; recordings are CUDA graphs. The peak that MFU is a share of
+ * comes from data sheets by the GPU's name, else from its clock (peak.c). Gemms of groups and
+ * with gathered rows are kernels of our own. Where rows begin at multiples of 16 bytes,
+ * cp.async brings steps of 128 bytes of inner indices ahead, and gathers rows as it does
+ * (gemm_feed.cuh): those of bf16 are multiplied by wgmma on devices of capability 9.0
+ * (gemm_wgmma.cuh: two warpgroups, both operands in shared memory, up to 128 x 256 elements a
+ * tile) and by mma.sync on others (gemm_bf16.cuh), those of f32 by tiles of 8 x 8 elements a
+ * thread (gemm_f32.cuh). Of at most 16 rows of bf16, as in decoding, each warp takes two
+ * columns over all inner indices (gemm_few.cuh). What they share is in gemm_tile.cuh; gemm.cuh
+ * computes all others. Main loops go through what needs no checks, whole steps of gemms and
+ * tiles of attention in which nothing is hidden; a second loop does the rest. Attention of bf16
+ * is FlashAttention-2 by mma.sync (attention/attention_bf16.cuh): one pass over tiles of keys,
+ * weights rounded to bf16 in registers, gradients by two kernels without atomic sums. Graphs
+ * that compute in bf16 give it bf16 where the backend says so (MF_DEVICE_BF16_ATTENTION);
+ * elsewhere, in f32, and for heads that are not multiples of 8 wide or above 256, it is in f32.
+ * Where a set says so (mf_kernels.can_swiglu), the first gemm of SwiGLU experts writes the
+ * activation, too, and its own result only if the backward pass reads it: graph/plan/fuse.c
+ * makes one node of the two when a graph on a device is finished, after gradients are built.
+ * Plugins and the CPU know the two ops only. The tests run the same C files on libraries that
+ * stand for CUDA's (tests/cuda/fake_*.cc). They are compiled against few declarations of our
+ * own (tests/cuda/include), since most machines have no toolkit; a build with one compiles the
+ * backend against the toolkit's headers, so a call that they do not allow does not compile;
+ * that our declarations have the same types is not checked. */
 #ifndef KERNELS_CUDA_BACKEND_H
 #define KERNELS_CUDA_BACKEND_H
 

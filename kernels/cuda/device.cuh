@@ -2,7 +2,14 @@
  * compiler, which makes of the same file what tests run on a CPU (tests/cuda/emu.hh).
  *
  * Inline assembly is here and nowhere else; the ordinary compiler calls a function of emu.hh in
- * its place. */
+ * its place.
+ *
+ * Kernels of CUDA (kernels/cuda) are written in a small dialect that nvcc and an ordinary C++
+ * compiler both compile. What the latter makes runs on an emulator (tests/cuda), where
+ * check_kernels compares it with ref. The emulator gets each access from the compiler's
+ * instrumentation for races (-fsanitize=thread, without its library), so kernels need no
+ * wrappers. What goes on after its instruction (cp.async, wgmma) happens there as late as it
+ * may: operands are read when they are waited for, and sums are NaN until then. */
 #ifndef MF_CUDA_DEVICE_CUH
 #define MF_CUDA_DEVICE_CUH
 

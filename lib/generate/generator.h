@@ -2,7 +2,12 @@
  *
  * Keys and values of past tokens are cached: a prompt runs as one batch, then each token runs
  * alone. When the text is longer than model.seq, the model forgets its older part: the newest
- * (model.seq + 1) / 2 tokens run again from position 0. */
+ * (model.seq + 1) / 2 tokens run again from position 0.
+ *
+ * On a device decoding is recorded once for all lengths: the token, its position and the length
+ * of the cache are in memory of the device, and attention stops at that length, so there are no
+ * length buckets. A token costs two copies, a replay and a wait; the cache stays on the device.
+ */
 #ifndef MF_GENERATE_GENERATOR_H
 #define MF_GENERATE_GENERATOR_H
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# held.sh: each test that HACKING's table of faults names exists. A name in quotes is the beginning
+# held.sh: each test that the table of faults in tests/README.md names exists. A name in quotes is the beginning
 # of, or a part of, a test of the bats file before it; a plain one is a test of the check program.
 . "$(dirname "$0")/lib.sh"
 
 # KIND FILE NAME: the tests of the table, a line each; NAME is missing where the file stands alone
 named() {
-    sed -n '/^## What holds/,/^## How to add/p' "$srcdir/HACKING.md" | grep '^|.*`' | sed 's/[|;]/\n/g' |
+    sed -n '/^## What holds/,$p' "$srcdir/tests/README.md" | grep '^|.*`' | sed 's/[|;]/\n/g' |
         awk '{
             while (match($0, /`[^`]*`|"[^"]*"/)) {
                 rest = substr($0, RSTART + RLENGTH)
@@ -39,7 +39,7 @@ where() {
 }
 
 report "the table names tests" "$([ "$(named | grep -c '^unit')" -gt 20 ] || echo "found $(named | wc -l)")"
-report "each test of HACKING's table of faults exists" "$(
+report "each test of the table of faults exists" "$(
     named | while IFS='	' read -r kind file name; do
         path=$(where "$file")
         if [ -z "$path" ]; then

@@ -70,6 +70,6 @@ sources() {
 # all_sources PATTERN...: the same for the whole project.
 all_sources() {
     sources core lib tools kernels plugins comm include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
-        quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md HACKING.md SECURITY.md -- "$@" |
+        quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md -- "$@" |
         grep -v '^m4/l[^/]*$'
 }

@@ -19,7 +19,7 @@ report "the libraries that configure insists on are the ones probed for" "$(
 )"
 
 debian=$(printf '%s\n' "$table" | cut -d'|' -f3 | tr -d ' ' | sort -u)
-report "no other file lists packages to install" "$(cd "$srcdir" && grep -rnE 'apt(-get)? install' README* HACKING* ARCHITECTURE* SECURITY* .ci man share 2>/dev/null |
+report "no other file lists packages to install" "$(cd "$srcdir" && grep -rnE 'apt(-get)? install' README* CONTRIBUTING* ARCHITECTURE* SECURITY* .ci man share 2>/dev/null |
     while IFS= read -r line; do
         for word in ${line#*install}; do
             case $word in *-dev*) printf '%s\n' "$debian" | grep -qx "$word" && echo "$line" && break ;; esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# vocabulary.sh: the words of HACKING.md, "Words". Those of its right-hand column are looked for in
+# vocabulary.sh: the words of CONTRIBUTING.md, "Words". Those of its right-hand column are looked for in
 # code, comments, settings and pages, where they mean only one thing; an underscore ends a word too.
 . "$(dirname "$0")/lib.sh"
 
@@ -35,7 +35,7 @@ allowed='
 
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-# Not looked at: pictures, recorded data, a release's headers, this list, and the table in HACKING.md.
+# Not looked at: pictures, recorded data, a release's headers, this list, and the table in CONTRIBUTING.md.
 all_sources '*' | grep -vE '\.(svg|golden|safetensors)$|^tests/(abi01|bits|fuzz/corpus|golden)/' |
     grep -vxF tests/lint/vocabulary.sh >"$scratch/files"
 printf '%s\n' "$words" | sed '/^$/d' >"$scratch/words"
@@ -57,7 +57,7 @@ report "no word of the glossary's right-hand column" "$(cd "$srcdir" && xargs aw
     }
     {
         line = tolower($0)
-        if (line !~ any || (FILENAME == "HACKING.md" && /^\|/)) next
+        if (line !~ any || (FILENAME == "CONTRIBUTING.md" && /^\|/)) next
         for (i = 1; i <= m; i++) if (FILENAME ~ where[i]) gsub(free[i], "", line)
         for (i = 1; i <= n; i++)
             if (match(line, "(^|[^a-z])" word[i] "([^a-z]|$)"))

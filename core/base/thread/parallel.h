@@ -3,7 +3,13 @@
  * Work is divided into tiles by its shape alone, never by the number of threads, and one thread
  * computes a tile from beginning to end. So results have the same bits at any number of
  * threads, if tiles write to separate memory and the caller sums their results in
- * tile order. */
+ * tile order.
+ *
+ * Only gemms have fewer tiles for fewer threads, because each tile packs its operands; their
+ * tiling does not change results. Each thread begins with its own share of the tiles, and takes
+ * tiles of others when it is done: the system stops threads for milliseconds, and with fixed
+ * shares all others wait. Each thread that computes has a team of workers, which wait awake for
+ * some microseconds and then sleep. */
 #ifndef MF_BASE_PARALLEL_H
 #define MF_BASE_PARALLEL_H
 

@@ -10,7 +10,15 @@
  * until the host waits for it; host memory of a queued copy must not change before. Functions
  * that return int return MF_OK, or an error code with a text for `message`; an error of queued
  * work is returned by the next synchronize. A device and everything made with it belong to one
- * thread at a time; two devices share nothing. */
+ * thread at a time; two devices share nothing.
+ *
+ * A graph exchanges two copies with its device in a run (graph/exchange.c): inputs, live
+ * scalars, the key of random numbers and the optimizer's numbers go there in one; losses,
+ * statistics, the sum of squares and the first fault come back in one. Nothing is read between
+ * launches. Ops of core only launch kernels. An op of a plugin brings launch functions for a
+ * device (mf_opdef.launch) or kernels as data; one without them, or that needs a kernel which
+ * the device lacks (graph/lacking.c), runs on the host with copies around it (graph/detour.c):
+ * the log says this once, and device.strict refuses it. */
 #ifndef MF_GRAPH_DEVICE_H
 #define MF_GRAPH_DEVICE_H
 

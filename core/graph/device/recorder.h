@@ -4,7 +4,11 @@
  * A stretch is the work that a caller queues between begin and end; its key says in what it
  * differs from others. Its first time it is queued as it is, which prepares what kernels need
  * once; the second time it is recorded; from then on it is replayed. On devices that do not
- * record, and with NULL for the recorder, it is always queued as it is. */
+ * record, and with NULL for the recorder, it is always queued as it is.
+ *
+ * The stretch of a micro-batch has all of its launches, that of the last one the optimizer's,
+ * too. So a step costs two copies, one replay and one wait. What changes from step to step is
+ * in memory of the device. Graphs with ops on the host are not recorded. */
 #ifndef MF_GRAPH_RECORDER_H
 #define MF_GRAPH_RECORDER_H
 

@@ -1,5 +1,12 @@
 /* plugin/load/device_code.h: judges the device code that an op of a plugin carries as data
- * (mf_device_code), before anything is done with it and without a device. */
+ * (mf_device_code), before anything is done with it and without a device.
+ *
+ * It is an image, names, and functions that describe launches; the plugin is linked with
+ * nothing of CUDA. A broken image is a fault of the plugin wherever it runs.
+ * graph/plugin_kernels.c loads kernels before a run, because CUDA may not load while launches
+ * are recorded, and gives each the same one parameter, the views of the op's call. So a kernel
+ * that an ordinary compiler made has a known type, and the emulator needs only its name. An ELF
+ * file of the host is an image, too: code for the emulator, which every GPU refuses. */
 #ifndef MF_PLUGIN_DEVICE_CODE_H
 #define MF_PLUGIN_DEVICE_CODE_H
 

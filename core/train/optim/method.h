@@ -3,7 +3,11 @@
  * A method updates most parameters by ranges of any length (`range`). Those for which `whole`
  * says so are updated one parameter at a time (`param`), because their step needs the matrix.
  * Each method is one file with one constant; optim.c lists them. All memory is on the device of
- * the store, and a method only launches kernels. */
+ * the store, and a method only launches kernels.
+ *
+ * It says which moments it keeps of a parameter before the store is sealed. What is a matrix
+ * (an expert's, a third of a fused one) is said by flags of parameters. A device whose kernel
+ * set lacks one of its kernels is refused. */
 #ifndef MF_TRAIN_OPTIM_METHOD_H
 #define MF_TRAIN_OPTIM_METHOD_H
 

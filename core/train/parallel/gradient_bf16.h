@@ -2,7 +2,11 @@
  *
  * The gradient of each micro-batch is rounded to bf16 before it is added to others, in every
  * run, also of one process; sums are f32. So a gradient of one micro-batch can travel in half
- * the bytes, and the sum of all has the same bits whether it does or not. */
+ * the bytes, and the sum of all has the same bits whether it does or not.
+ *
+ * A piece of several micro-batches travels as f32. Rounding the sums, too, would let all pieces
+ * travel as bf16, and lose precision at each level of the tree. Gradients of experts that ranks
+ * share do not travel and are not rounded. */
 #ifndef MF_TRAIN_GRADIENT_BF16_H
 #define MF_TRAIN_GRADIENT_BF16_H
 

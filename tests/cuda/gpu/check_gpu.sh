@@ -5,7 +5,7 @@
 # bats, the tests of training, plugins and imported models of tests/cuda. It writes PAGE
 # (check-gpu.md), which can be sent to the project. `make check-gpu` calls it.
 #   MOEFW_CHECK_FAKE=1     uses the library that stands for CUDA (tests/cuda/fake): to test this script
-#   MOEFW_TEST_KERNELS=... limits the kernels, as in HACKING
+#   MOEFW_TEST_KERNELS=... limits the kernels, as in tests/README.md
 # The exit status is 0 if all is well, 1 if a check fails, 6 if there is no GPU or no toolkit.
 # shellcheck disable=SC2317 # functions of checks are called by name
 set -u

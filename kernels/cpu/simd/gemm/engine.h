@@ -8,7 +8,20 @@
  * words at a time, packed into panels [words][LANES]. The sums of MR x LANES elements stay in
  * registers. Normally a is on the rows side. If the gemm is crossed, b is on the rows side, and
  * the result is transposed when it is written to c; this is faster if b would otherwise have to
- * be transposed for few rows. */
+ * be transposed for few rows.
+ *
+ * Gemms are our own (kernels/cpu/simd/gemm), one kernel with one descriptor, mf_gemm: f32 and
+ * bf16, batched and grouped, weight gradients, gathered rows. Each element of C is one chain of
+ * multiply-adds in blocks that depend only on the inner dimension, so its bits do not depend on
+ * other rows, except in gemms with very few rows. The next panels are prefetched during the
+ * arithmetic, because the last cache is too slow to wait for. bf16 is converted to f32 when it
+ * is packed, unless the processor multiplies pairs of bf16 faster. With AMX it uses matrix
+ * registers (amx.c), whose instructions the tests emulate: a register multiplies at 15 times
+ * the rate of f32, so packing decides. The side that is packed only once stays in the second
+ * cache, and the operand that is cheaper to transpose is on the rows side (amx_cost.h). Rows of
+ * few lanes are read in place. mf_generator_pack_weights packs the weights of a model that is
+ * only read, once and in place; a graph that would read such a parameter in another way is
+ * refused. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
