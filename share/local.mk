@@ -88,3 +88,4 @@ clusterfiles_SCRIPTS =
 clusterfiles_SCRIPTS += share/cluster/mpirun.sh
 clusterfiles_SCRIPTS += share/cluster/pbs.sh
 clusterfiles_SCRIPTS += share/cluster/slurm.sh
+EXTRA_DIST += share/pictures/routing.svg

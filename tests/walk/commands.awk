@@ -1,5 +1,6 @@
 # commands.awk: prints the commands of a document, one a line, as they stand there.
-#   -v form=readme    code blocks of README.md
+#   -v form=readme    code blocks of README.md, but not those of ```text, which show what commands print
+#   -v form=shown     these: what stands before the first number of each line
 #   -v form=examples  literal displays of the section EXAMPLES of a manual page
 #   -v form=synopsis  the section SYNOPSIS of a manual page, without its marks: moefw eval RUN|CHECKPOINT
 #   -v form=indented  lines indented by four blanks, without what stands apart at their right
@@ -12,9 +13,10 @@ function put(line, n, part, i) {
         if (part[i] != "") print part[i]
     }
 }
-form == "readme" {
-    if (/^```/) inside = !inside
-    else if (inside) put($0)
+form == "readme" || form == "shown" {
+    if (/^```/) { inside = inside ? 0 : /^```text/ ? 2 : 1 }
+    else if (inside == 1 && form == "readme") put($0)
+    else if (inside == 2 && form == "shown") { sub(/[0-9].*/, ""); gsub(/^ +| +$/, ""); if (length > 4) print }
 }
 form == "indented" && /^    [^ ]/ { sub(/^    /, ""); sub(/   +.*/, ""); put($0) }
 form == "examples" || form == "synopsis" {

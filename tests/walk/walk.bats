@@ -61,6 +61,16 @@ follow() {
     grep -q 'weights: of runs/olmoe, step 0' "$walk/readme.said"
 }
 
+@test "what README.md shows of the output is printed so" {
+    commands shown "$srcdir/README.md" >"$walk/shown"
+    [ "$(wc -l <"$walk/shown")" -ge 5 ]
+    while read -r line; do
+        line=${line#build/}
+        [[ "$line" == "report"* ]] && line=report
+        grep -qF -- "$line" "$walk/readme.said" || { echo "not printed: $line"; return 1; }
+    done <"$walk/shown"
+}
+
 @test "a comparison with an own router, where nothing can be remembered of earlier commands" {
     path=$builddir:/usr/local/bin:/usr/bin:/bin
     commands readme "$srcdir/README.md" | grep 'moefw compare.*mine[.]so' >"$walk/lines"
