@@ -233,14 +233,24 @@ slopes() {
     [[ "$output" == *"layers.0"*"expected expert in -1 .. "*"found "* ]]
 }
 
-@test "every plugin of the tree passes" {
+# tree ARGUMENT...: every plugin of the tree passes
+tree() {
     local file failed=
     for file in "$builddir"/plugins/*/*.so; do
         [[ "$file" != */plugins/comm/* ]] || continue # communicators are no plugins of a model
-        run "$MOEFW" plugin check "$file"
+        run "$MOEFW" plugin check "$file" "$@"
         [ "$status" -eq 0 ] || { echo "$file: $output"; failed=yes; }
     done
     [ -z "$failed" ]
+}
+
+@test "every plugin of the tree passes" {
+    tree
+}
+
+@test "every plugin of the tree passes with --thorough (slow)" {
+    [ -n "${MOEFW_SLOW-}" ] || skip "slow: set MOEFW_SLOW=1"
+    tree --thorough
 }
 
 @test "a new plugin of an uninstalled program builds against it" {
