@@ -35,6 +35,8 @@ typedef struct checker {
     int n_inner;
     int64_t inner_count;
     float *adjoint, *room;
+    double each;      /* operations of a forward pass */
+    double worst;     /* error of the tensor that is checked */
     char unseen[256]; /* message about the first tensor that was not judged; "": none */
     mf_gradcheck_report *report;
 } checker;
@@ -49,7 +51,8 @@ typedef struct spot {
     double step;     /* the largest step, relative to max(1, |x|) */
     /* Values of the elements: original, one step to the right, and at present. */
     float *base, *trial, *now;
-    int64_t n; /* number of elements: 1 or all */
+    float *sign; /* 1 or -1: the direction in which each element moves */
+    int64_t n;   /* number of elements: 1 or all */
 } spot;
 
 /* Differences of f between a step to the right and a step to the left. noise: how much of it
@@ -75,21 +78,27 @@ static int put(const spot *s, const float *from)
     return mf_tensor_write(s->x, from, offset_of(s), (size_t)s->n * sizeof *from);
 }
 
-static double sign_of(const checker *c, const spot *s, int64_t i)
+/* Fills s->sign. Every point of a spot is reached along the same signs. */
+static void choose_signs(const checker *c, spot *s)
 {
-    if (s->index >= 0) return 1;
-    if (along_signs(s)) return s->grad[i] < 0 ? -1 : 1;
-    return mf_rng_u32(c->o.seed, s->stream, 0, (uint64_t)i) & 1u ? 1 : -1;
+    for (int64_t i = 0; i < s->n; i++) {
+        bool up = true;
+        if (along_signs(s))
+            up = !(s->grad[i] < 0);
+        else if (s->index < 0)
+            up = (mf_rng_u32(c->o.seed, s->stream, 0, (uint64_t)i) & 1u) != 0;
+        s->sign[i] = up ? 1 : -1;
+    }
 }
 
 /* Moves a single element by h max(1, |x|), or each of n elements by 4 / sqrt(n) times that,
  * which together is a Euclidean distance of 4 h or more. */
-static int displace(const checker *c, const spot *s, double h)
+static int displace(const spot *s, double h)
 {
     double spread = s->index < 0 ? 4 / sqrt((double)s->n) : 1;
     for (int64_t i = 0; i < s->n; i++) {
         double size = fmax(1, fabs((double)s->base[i]));
-        s->now[i] = (float)(s->base[i] + sign_of(c, s, i) * h * size * spread);
+        s->now[i] = (float)(s->base[i] + s->sign[i] * h * size * spread);
     }
     return put(s, s->now);
 }
@@ -97,6 +106,7 @@ static int displace(const checker *c, const spot *s, double h)
 static int evaluate(checker *c)
 {
     c->run.forward_only = true;
+    c->report->operations += c->each;
     return mf_graph_run(c->g, &c->run);
 }
 
@@ -134,11 +144,11 @@ static int difference(const checker *c, probe *ret)
 /* Measures how f changes from x + left to x + right; restores x. */
 static int look(checker *c, spot *s, double right, double left, probe *ret)
 {
-    int code = displace(c, s, right);
+    int code = displace(s, right);
     memcpy(s->trial, s->now, (size_t)s->n * sizeof *s->trial);
     if (code == MF_OK) code = evaluate(c);
     if (code == MF_OK) code = remember_outputs(c);
-    if (code == MF_OK) code = displace(c, s, left);
+    if (code == MF_OK) code = displace(s, left);
     if (code == MF_OK) code = evaluate(c);
     if (code == MF_OK) code = difference(c, ret);
     if (code == MF_OK) {
@@ -166,7 +176,7 @@ static int measure_noise(checker *c, spot *s, double *ret)
     probe p;
     int code = MF_OK;
     for (int i = 0; i < POINTS && code == MF_OK; i++) {
-        code = displace(c, s, (i - POINTS / 2) * 0x1p-12);
+        code = displace(s, (i - POINTS / 2) * 0x1p-12);
         if (code == MF_OK) code = evaluate(c);
         if (i == 0 && code == MF_OK) code = remember_outputs(c);
         if (code == MF_OK) code = difference(c, &p);
@@ -238,10 +248,10 @@ static int measure_rounding(checker *c, spot *s, double *ret)
 {
     const double far = 0x1p-2;
     int code = read_adjoints(c);
-    if (code == MF_OK) code = displace(c, s, far);
+    if (code == MF_OK) code = displace(s, far);
     if (code == MF_OK) code = evaluate(c);
     if (code == MF_OK) code = read_inner(c, false, c->room);
-    if (code == MF_OK) code = displace(c, s, -far);
+    if (code == MF_OK) code = displace(s, -far);
     if (code == MF_OK) code = evaluate(c);
     if (code == MF_OK) *ret = rounding_of_changed(c);
     const int restored = put(s, s->base);
@@ -273,25 +283,38 @@ static double length_of(const spot *s, double h)
     return h * size;
 }
 
-/* Computes the slope at the spot from steps h and h/2, so that the error term of
- * h^2 cancels. */
+/* Judges a slope that was found from steps whose lengths add to `length`; gain: its error per
+ * unit of noise in f, times `length`. */
+static void weigh(const checker *c, const spot *s, double length, double gain, verdict *v)
+{
+    v->gain = gain / length;
+    v->off = fabs(v->numeric - v->analytic);
+    v->tolerated = tolerance(c, s, v->numeric, v->analytic);
+    v->error = v->off / (v->tolerated + v->noise);
+    v->blurred = v->noise > v->tolerated;
+    if (!(v->error < INFINITY)) v->error = INFINITY;
+}
+
+/* Computes the slope at the spot from a step of h in both directions, and only if it does not
+ * agree also from h and h/2, so that the error term of h^2 cancels: most slopes agree at once,
+ * and the tolerance is the same. */
 static int central(checker *c, spot *s, double h, verdict *ret)
 {
     probe full, halved;
-    double length = 2 * length_of(s, h);
+    const double length = 2 * length_of(s, h);
     int code = look(c, s, h, -h, &full);
-    if (code == MF_OK) code = look(c, s, h / 2, -h / 2, &halved);
+    if (code != MF_OK) return code;
+    ret->numeric = full.numeric / length;
+    ret->analytic = full.analytic / length;
+    ret->noise = full.noise / length;
+    weigh(c, s, length, 1, ret);
+    if (ret->error <= 1) return MF_OK;
+    code = look(c, s, h / 2, -h / 2, &halved);
     if (code != MF_OK) return code;
     ret->numeric = (8 * halved.numeric - full.numeric) / (3 * length);
     ret->analytic = (8 * halved.analytic - full.analytic) / (3 * length);
-    double noise = (8 * halved.noise + full.noise) / (3 * length);
-    ret->gain = 9 / (3 * length);
-    ret->noise = noise;
-    ret->off = fabs(ret->numeric - ret->analytic);
-    ret->tolerated = tolerance(c, s, ret->numeric, ret->analytic);
-    ret->error = ret->off / (ret->tolerated + noise);
-    ret->blurred = noise > ret->tolerated;
-    if (!(ret->error < INFINITY)) ret->error = INFINITY;
+    ret->noise = (8 * halved.noise + full.noise) / (3 * length);
+    weigh(c, s, length, 3, ret);
     return MF_OK;
 }
 
@@ -364,6 +387,7 @@ static int judge(checker *c, spot *s, verdict *ret)
     int n = 0, seen = 0;
     int code = mf_tensor_read(s->x, s->base, offset_of(s), (size_t)s->n * sizeof *s->base);
     if (code != MF_OK) return code;
+    choose_signs(c, s);
     for (int i = 0; i < STEPS; i++, h /= 4) {
         verdict v = {0};
         code = central(c, s, h, &v);
@@ -385,6 +409,7 @@ static int judge(checker *c, spot *s, verdict *ret)
 static void note(checker *c, int tensor, const spot *s, const verdict *v)
 {
     mf_gradcheck_report *r = c->report;
+    c->worst = fmax(c->worst, v->error);
     if (r->tensor >= 0 && !(v->error > r->error)) return;
     r->tensor = tensor;
     r->name = s->x->name;
@@ -475,6 +500,11 @@ static int check_signs(checker *c, int tensor, spot *s, int64_t count, bool *ret
     return code;
 }
 
+static uint64_t bit_of(int tensor)
+{
+    return tensor < 64 ? UINT64_C(1) << tensor : 0;
+}
+
 static int check_spots(checker *c, int tensor, spot *s, int64_t count)
 {
     const int64_t points = count <= c->o.max_points ? count : c->o.max_points;
@@ -483,10 +513,13 @@ static int check_spots(checker *c, int tensor, spot *s, int64_t count)
     int code = check_points(c, tensor, s, count, &at_points);
     if (code == MF_OK && count > c->o.max_points)
         code = check_directions(c, tensor, s, count, &rest);
-    if (code == MF_OK && c->report->error <= 1 && (at_points.noisy || rest.noisy))
+    if (code == MF_OK && c->worst <= 1 && (at_points.noisy || rest.noisy))
         code = check_signs(c, tensor, s, count, &judged);
+    if (c->worst > 1) c->report->wrong |= bit_of(tensor);
     const int lost = at_points.kinks + (judged ? 0 : at_points.hidden);
-    if (code == MF_OK && 2 * (int64_t)lost > points && c->unseen[0] == '\0')
+    if (code != MF_OK || 2 * (int64_t)lost <= points) return code;
+    c->report->unseen |= bit_of(tensor);
+    if (c->unseen[0] == '\0')
         snprintf(c->unseen, sizeof c->unseen,
                  "gradient of %s: %d of %" PRId64
                  " points are at kinks%s: nothing is shown, choose other inputs",
@@ -497,12 +530,14 @@ static int check_spots(checker *c, int tensor, spot *s, int64_t count)
 
 static int check_tensor(checker *c, int tensor)
 {
+    c->worst = 0;
     int64_t count = mf_shape_count(c->in[tensor]->shape);
     spot s = {.x = c->in[tensor], .grad = c->grad[tensor], .step = c->o.step};
-    s.base = mf_alloc_raw((size_t)(3 * count + 1) * sizeof *s.base);
+    s.base = mf_alloc_raw((size_t)(4 * count + 1) * sizeof *s.base);
     if (!s.base) return MF_ENOMEM;
     s.trial = s.base + count;
     s.now = s.trial + count;
+    s.sign = s.now + count;
     const int code = check_spots(c, tensor, &s, count);
     mf_free(s.base);
     return code;
@@ -602,10 +637,20 @@ static int refuse(const checker *c)
                    where, r->numeric, r->analytic);
 }
 
+static void limit_points(checker *c)
+{
+    c->each = mf_graph_operations(c->g);
+    const double each = 2 * c->each; /* a point takes at least two runs */
+    if (c->o.operations <= 0 || c->o.max_points * each <= c->o.operations) return;
+    const int n = (int)fmax(c->o.operations / each, MF_GRADCHECK_LEAST);
+    if (n < c->o.max_points) c->o.max_points = n;
+}
+
 static int check_all(checker *c)
 {
     int code = differentiate(c);
     if (code == MF_OK) code = run_backward(c);
+    limit_points(c);
     for (int i = 0; i < c->n_in && code == MF_OK; i++)
         code = check_tensor(c, i);
     if (code == MF_OK && c->report->error > 1) return refuse(c);

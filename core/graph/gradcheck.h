@@ -22,6 +22,9 @@
 
 #include "graph/graph.h"
 
+/* Points of a tensor that are checked however long a graph takes. */
+#define MF_GRADCHECK_LEAST 8
+
 typedef struct mf_gradcheck_options {
     /* relative to the larger of the two slopes, or to a typical one of the tensor; 0: 2e-3 */
     double rtol;
@@ -29,7 +32,12 @@ typedef struct mf_gradcheck_options {
     double step;    /* largest step, relative to max(1, |x|); 0: 1/32 */
     int max_points; /* points per tensor, drawn at random if it has more elements; 0: 48 */
     int directions; /* random directions per tensor with more elements than max_points; 0: 3 */
-    uint64_t seed;  /* of weights, points, directions and the graph's random nodes */
+    /* how many operations the points of a tensor may take, about; of a graph that needs more
+     * for each, fewer points are checked, but not fewer than MF_GRADCHECK_LEAST or
+     * max_points, if that is less. Counted, not measured, so that each machine checks the
+     * same. 0: no limit */
+    double operations;
+    uint64_t seed; /* of weights, points, directions and the graph's random nodes */
     const struct mf_kernels *kernels; /* NULL: ref */
 } mf_gradcheck_options;
 
@@ -40,6 +48,8 @@ typedef struct mf_gradcheck_report {
     double analytic, numeric; /* slopes at that point, by the graph and by differences */
     double error;             /* their distance divided by the tolerance; <= 1 passes */
     int64_t points, kinks;    /* numbers of judged and of skipped points, in all tensors */
+    uint64_t wrong, unseen;   /* bit i: in[i] disagrees; too many of its points are at kinks */
+    double operations;        /* that all runs took, about: the same on each machine */
 } mf_gradcheck_report;
 
 /* Checks the gradients of `out` with respect to the inputs (mf_graph_want_grad) and parameters

@@ -329,6 +329,10 @@ typedef struct mf_graph_info {
     double flops;       /* of gemms and attention, forward and backward */
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
+/* About how many operations the forward pass takes: those of gemms and attention, and some for
+ * each element of all results. It depends on the graph only, so what is limited by it is the
+ * same on each machine. */
+double mf_graph_operations(const mf_graph *g);
 int mf_graph_nodes(const mf_graph *g);                 /* number of nodes added so far */
 const mf_node *mf_tensor_producer(const mf_tensor *t); /* NULL: a leaf */
 /* Returns the first node from index `from` on whose op has that role; NULL: there is none. */

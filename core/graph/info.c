@@ -77,6 +77,20 @@ double mf_node_flops(const mf_node *node)
     return node->backward ? node->backward_flops : node->flops;
 }
 
+double mf_graph_operations(const mf_graph *g)
+{
+    enum { OF_ELEMENT = 16 };
+    double sum = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        if (node->dead || node->gradient_part) continue;
+        sum += mf_node_flops(node);
+        for (int o = 0; o < node->n_out; o++)
+            if (node->out[o]) sum += OF_ELEMENT * (double)mf_shape_count(node->out[o]->shape);
+    }
+    return sum;
+}
+
 void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const int64_t *at,
                           int *ret)
 {

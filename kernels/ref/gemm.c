@@ -1,15 +1,36 @@
 /* gemm.c: any gemm that mf_gemm describes: for each element of c one sum in double, in the
- * order of the inner index, rounded once. */
+ * order of the inner index, rounded once. Operands are copied to doubles in blocks, because
+ * finding an element (type, transposition, selected row) takes longer than multiplying it, and
+ * checks by differences spend most of their time here. */
 #include "kernels/ref/ref.h"
 
-/* Element [row, col] as a double, rounded to bf16 if as_bf16. o->row, if it is given, selects
- * the stored row; a negative one is all zeros. */
-static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf16)
+/* Rows and columns of the block of c whose sums are computed together, and the inner indices
+ * for which operands are copied at a time. */
+enum { ROWS = 32, COLS = 4, INNER = 32 };
+
+/* A block of a stored matrix; a negative selected row is all zeros. */
+typedef struct block {
+    const mf_gemm_operand *from;
+    bool as_bf16; /* round the elements to bf16 */
+    int64_t row, rows, col, cols;
+} block;
+
+static double element(const mf_gemm_operand *o, int64_t i, bool as_bf16)
 {
-    if (o->row != NULL) row = o->row[row];
-    if (row < 0) return 0;
-    const float f = ref_load((int)o->type, o->data, row * o->ld + col);
-    return as_bf16 ? (double)mf_bf16_to_f32(mf_bf16_from_f32(f)) : (double)f;
+    const float f = ref_load((int)o->type, o->data, i);
+    return (double)(as_bf16 ? mf_bf16_to_f32(mf_bf16_from_f32(f)) : f);
+}
+
+/* Writes element (i, j) of the block to to[i * by_row + j * by_col]. */
+static void copy(const block *b, double *to, int64_t by_row, int64_t by_col)
+{
+    const mf_gemm_operand *o = b->from;
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t row = o->row != NULL ? o->row[b->row + i] : b->row + i;
+        const int64_t at = row * o->ld + b->col;
+        for (int64_t j = 0; j < b->cols; j++)
+            to[i * by_row + j * by_col] = row < 0 ? 0 : element(o, at + j, b->as_bf16);
+    }
 }
 
 /* One group: rows i0 .. i1 - 1 of c over the inner indices k0 .. k1 - 1. */
@@ -25,18 +46,60 @@ static void *step(mf_cast_type type, const void *from, int64_t elements)
     return (char *)(uintptr_t)from + elements * mf_cast_size((int)type);
 }
 
-static void multiply(const mf_gemm *g, const part *p)
+/* Block [rows, cols] of op(o), which begins at (row, col). */
+static block block_of(const mf_gemm *g, const mf_gemm_operand *o, int64_t row, int64_t rows,
+                      int64_t col, int64_t cols)
 {
     const bool bf16 = g->as_bf16 || g->a.type == MF_CAST_BF16 || g->b.type == MF_CAST_BF16;
-    for (int64_t i = p->i0; i < p->i1; i++)
-        for (int64_t j = 0; j < g->n; j++) {
-            double sum = 0;
-            for (int64_t q = p->k0; q < p->k1; q++)
-                sum += at(&p->a, g->a.trans ? q : i, g->a.trans ? i : q, bf16) *
-                       at(&p->b, g->b.trans ? j : q, g->b.trans ? q : j, bf16);
-            sum = (double)g->alpha * sum + (p->bias != NULL ? (double)p->bias[j] : 0);
-            if (g->beta != 0) sum += (double)ref_load((int)g->c.type, p->c, i * g->c.ld + j);
-            ref_store((int)g->c.type, p->c, i * g->c.ld + j, (float)sum);
+    return o->trans ? (block){o, bf16, col, cols, row, rows}
+                    : (block){o, bf16, row, rows, col, cols};
+}
+
+/* Adds to sum what inner indices q .. q + inner - 1 contribute. */
+static void add_inner(const mf_gemm *g, const part *p, int64_t i, int64_t rows, int64_t j,
+                      int64_t cols, int64_t q, int64_t inner, double sum[ROWS][COLS])
+{
+    double a[ROWS][INNER], b[INNER][COLS];
+    const block from_a = block_of(g, &p->a, i, rows, q, inner),
+                from_b = block_of(g, &p->b, q, inner, j, cols);
+    if (cols < COLS) memset(b, 0, sizeof b); /* sums that nobody reads are sums of zeros */
+    copy(&from_a, a[0], p->a.trans ? 1 : INNER, p->a.trans ? INNER : 1);
+    copy(&from_b, b[0], p->b.trans ? 1 : COLS, p->b.trans ? COLS : 1);
+    for (int64_t r = 0; r < rows; r++) {
+        double *s = sum[r], s0 = s[0], s1 = s[1], s2 = s[2], s3 = s[3];
+        for (int64_t t = 0; t < inner; t++) {
+            s0 += a[r][t] * b[t][0];
+            s1 += a[r][t] * b[t][1];
+            s2 += a[r][t] * b[t][2];
+            s3 += a[r][t] * b[t][3];
+        }
+        s[0] = s0, s[1] = s1, s[2] = s2, s[3] = s3;
+    }
+}
+
+static void store(const mf_gemm *g, const part *p, int64_t i, int64_t j, double sum)
+{
+    sum = (double)g->alpha * sum + (p->bias != NULL ? (double)p->bias[j] : 0);
+    if (g->beta != 0) sum += (double)ref_load((int)g->c.type, p->c, i * g->c.ld + j);
+    ref_store((int)g->c.type, p->c, i * g->c.ld + j, (float)sum);
+}
+
+static int64_t at_most(int64_t n, int64_t limit)
+{
+    return n < limit ? n : limit;
+}
+
+static void multiply(const mf_gemm *g, const part *p)
+{
+    for (int64_t i = p->i0; i < p->i1; i += ROWS)
+        for (int64_t j = 0; j < g->n; j += COLS) {
+            double sum[ROWS][COLS] = {{0}};
+            const int64_t rows = at_most(p->i1 - i, ROWS), cols = at_most(g->n - j, COLS);
+            for (int64_t q = p->k0; q < p->k1; q += INNER)
+                add_inner(g, p, i, rows, j, cols, q, at_most(p->k1 - q, INNER), sum);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t c = 0; c < cols; c++)
+                    store(g, p, i + r, j + c, sum[r][c]);
         }
 }
 

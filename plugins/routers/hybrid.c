@@ -5,8 +5,10 @@
  *     mix = logit   P = softmax(w1 W x / t + w2 q . k / (sqrt(dk) t))     t: temperature
  *
  * The paper prints the second form and reports values that only the first one gives. w1 and w2
- * are learned (weights = learned) or keep their initial values. Parameters:
- * E d + d dk + E dk + 2 (d 768, 8 experts, dk 64: 55,810). */
+ * are learned (weights = learned) or keep their initial values. A probability is not negative:
+ * with mix = prob a learned weight counts as 1e-6 where training has taken it below, and
+ * neither may begin below 0. Parameters: E d + d dk + E dk + 2 (d 768, 8 experts, dk 64:
+ * 55,810). */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -27,6 +29,14 @@ typedef struct {
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = ((router *)self_)->c = conf_;
+    const double least = fmin(c->linear_weight, c->attention_weight),
+                 most = fmax(c->linear_weight, c->attention_weight);
+    if (c->mix == PROB && (least < 0 || most <= 0 || (c->weights == LEARNED && least <= 0)))
+        return mf->fail(ctx, MF_ECONFIG,
+                        "mix = prob needs weights %s 0, not linear_weight = %g and "
+                        "attention_weight = %g: probabilities are not negative",
+                        c->weights == LEARNED ? "above" : "of at least 0, and one above",
+                        c->linear_weight, c->attention_weight);
     const mf_init normal = MF_NORMAL(c->init_std);
     const uint32_t frozen = c->weights == FIXED ? MF_PARAM_FROZEN : 0u;
     mf_init w1 = MF_CONST(c->linear_weight), w2 = MF_CONST(c->attention_weight);
@@ -40,6 +50,13 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
+/* The weight of a distribution. Training can take a parameter below 0, for example because it
+ * makes a balance loss smaller; both at 0 would leave no expert to choose. */
+static mf_tensor *positive(const conf *c, mf_graph *g, mf_tensor *w)
+{
+    return c->weights == LEARNED ? mf_clamp(g, w, 1e-6, 1e30) : w;
+}
+
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const conf *c = ((const router *)self_)->c;
@@ -51,8 +68,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
                                     1 / sqrt((double)c->qk_dim));
     attention = mf_div(g, attention, t);
     if (c->mix == PROB) {
-        out->prob = mf_add(g, mf_mul(g, mf_softmax(g, linear), w1),
-                           mf_mul(g, mf_softmax(g, attention), w2));
+        out->prob = mf_add(g, mf_mul(g, mf_softmax(g, linear), positive(c, g, w1)),
+                           mf_mul(g, mf_softmax(g, attention), positive(c, g, w2)));
     } else {
         out->logits = mf_add(g, mf_mul(g, linear, w1), mf_mul(g, attention, w2));
     }

@@ -330,10 +330,10 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
     float *mask = harness->in.mask ? mf_tensor_input(harness->in.mask) : NULL;
     if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
     mf_lab_fill_places(&harness->in);
-    for (int64_t i = 0; x && i < n; i++)
-        x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i) * (s->scale != 0 ? s->scale : 1);
-    for (int64_t i = 0; w && i < n; i++)
-        w[i] = mf_rng_normal(seed, 2, 0, (uint64_t)i);
+    if (x) mf_rng_fill_normal(seed, 1, 0, x, (size_t)n);
+    for (int64_t i = 0; x && s->scale != 0 && i < n; i++)
+        x[i] *= s->scale;
+    if (w) mf_rng_fill_normal(seed, 2, 0, w, (size_t)n);
     for (int64_t t = 0; t < T; t++) {
         const int32_t at = (int32_t)(t % s->seq);
         const uint64_t id = mf_rng_below(seed, 3, 0, (uint64_t)t, MF_HARNESS_VOCAB);
@@ -349,10 +349,14 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
 
 static void shake(mf_harness *harness)
 {
+    enum { RUN = 256 }; /* one call for each number would draw four times as many */
     int64_t n;
-    float *values = mf_store_values(harness->store, &n);
-    for (int64_t i = 0; i < n; i++)
-        values[i] += 0.1f * mf_rng_normal(SEED, 4, (uint64_t)harness->spec.shaken, (uint64_t)i);
+    float *values = mf_store_values(harness->store, &n), moved[RUN];
+    for (int64_t i = 0; i < n; i++) {
+        if (i % RUN == 0)
+            mf_rng_normals(SEED, 4, (uint64_t)harness->spec.shaken, (uint64_t)i, moved, RUN);
+        values[i] += 0.1f * moved[i % RUN];
+    }
 }
 
 /* ---- construction ---- */

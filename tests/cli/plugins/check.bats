@@ -212,6 +212,16 @@ slopes() {
     [ "$thorough" -gt $((2 * quick)) ] || { echo "$quick, $thorough"; false; }
 }
 
+@test "drawn models: most are taken by plugins that decline some settings, and some are declined" {
+    local name drawn='' models declined
+    for name in routers/linear routers/hash routers/mlp_hadamard experts/attention; do
+        drawn=$("$MOEFW" plugin check "$builddir/plugins/$name.so" | grep '^ok    drawn models')
+        read -r models declined < <(sed 's/.* \([0-9]*\) models of .*, \([0-9]*\) of them declined.*/\1 \2/' <<<"$drawn")
+        [ "$declined" -gt 0 ]
+        [ $((5 * declined)) -lt "$models" ] || { echo "$name: $drawn"; return 1; }
+    done
+}
+
 @test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {
     local file
     set -- "$srcdir"/tests/badplugins/{rules,adapters}/rule_*.c
@@ -233,14 +243,24 @@ slopes() {
     [[ "$output" == *"layers.0"*"expected expert in -1 .. "*"found "* ]]
 }
 
-@test "every plugin of the tree passes" {
+# tree ARGUMENT...: every plugin of the tree passes
+tree() {
     local file failed=
     for file in "$builddir"/plugins/*/*.so; do
         [[ "$file" != */plugins/comm/* ]] || continue # communicators are no plugins of a model
-        run "$MOEFW" plugin check "$file"
+        run "$MOEFW" plugin check "$file" "$@"
         [ "$status" -eq 0 ] || { echo "$file: $output"; failed=yes; }
     done
     [ -z "$failed" ]
+}
+
+@test "every plugin of the tree passes" {
+    tree
+}
+
+@test "every plugin of the tree passes with --thorough (slow)" {
+    [ -n "${MOEFW_SLOW-}" ] || skip "slow: set MOEFW_SLOW=1"
+    tree --thorough
 }
 
 @test "a new plugin of an uninstalled program builds against it" {

@@ -225,10 +225,9 @@ static void check_stored(mf_stored_type type, int groups, const mf_kernels *kern
     mf_store *s = mf_store_new();
     mf_param *p;
     mf_gradcheck_report r;
-    ASSERT_OK(mf_store_declare(s, "w",
-                               groups == 1 ? mf_shape2(PARTS * ROWS, IN)
-                                           : mf_shape3(groups, PARTS * ROWS, IN),
-                               (mf_init){.kind = MF_INIT_CONST}, false, &p));
+    ASSERT_OK(mf_store_declare(
+        s, "w", groups == 1 ? mf_shape2(PARTS * ROWS, IN) : mf_shape3(groups, PARTS * ROWS, IN),
+        (mf_init){.kind = MF_INIT_CONST}, false, &p));
     ASSERT_OK(mf_store_bind(s, p, &w));
     ASSERT_OK(mf_store_seal(s, 1, true));
     mf_graph *g = new_graph();
@@ -254,6 +253,34 @@ START_TEST(rows_have_gradients_through_weights_in_files)
     for (int type = 0; type < MF_STORED_TYPES; type++)
         for (int i = 0; i < 4; i++)
             check_stored((mf_stored_type)type, i % 2 ? EXPERTS : 1, i / 2 ? fast : NULL);
+}
+END_TEST
+
+/* Points are as many as the operations allow, and at least MF_GRADCHECK_LEAST, the last element
+ * among them; a tensor that disagrees is marked, and only that. */
+START_TEST(points_are_limited_by_operations)
+{
+    static const struct {
+        double operations;
+        int64_t points;
+    } cases[] = {{0, 20}, {1e9, 20}, {1, MF_GRADCHECK_LEAST}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mf_gradcheck_report r;
+        mf_graph *g = new_graph();
+        mf_tensor *in[2] = {normal(g, "x", mf_shape1(300)), normal(g, "y", mf_shape1(300))},
+                  *out[2] = {op1(g, &t_square, in[0]), op1(g, &t_bent, in[1])};
+        const mf_gradcheck_options o = {
+            .seed = 4, .max_points = 20, .directions = 1, .operations = cases[i].operations};
+        bend_factor = 3;
+        bend_at = 299;
+        ck_assert_int_eq(mf_gradcheck(g, 2, out, 2, in, &o, &r), MF_EPLUGIN);
+        ck_assert_int_eq(r.points, 2 * (cases[i].points + 1));
+        ck_assert_int_eq(r.index, 299);
+        ck_assert_uint_eq(r.wrong, 2);
+        ck_assert_uint_eq(r.unseen, 0);
+        ck_assert(r.operations > 2 * (double)r.points * 300);
+        mf_graph_free(g);
+    }
 }
 END_TEST
 
@@ -440,6 +467,7 @@ static Suite *suite(void)
     tcase_add_test(t, ops_of_tests_pass);
     tcase_add_test(t, linear_passes_with_and_without_bias);
     tcase_add_test(t, rows_have_gradients_through_weights_in_files);
+    tcase_add_test(t, points_are_limited_by_operations);
     tcase_add_test(t, points_at_kinks_are_skipped_and_counted);
     tcase_add_test(t, small_differences_of_large_numbers_pass);
     tcase_add_test(t, noise_does_not_hide_a_wrong_rule);

@@ -472,6 +472,37 @@ START_TEST(a_skip_takes_the_state_of_the_manual)
 }
 END_TEST
 
+/* ---- hybrid ---- */
+
+/* Whatever training has made of the mixing weights, probabilities are at least 0, and one that
+ * is below 0 leaves the other distribution alone. */
+START_TEST(hybrid_has_no_negative_probability)
+{
+    static const double to[][2] = {{-0.3, 0.4}, {0.7, -2}, {-1, -1}, {0.25, 0.5}};
+    const char *set[] = {"router.plugin=hybrid", "router.init_std=1"};
+    graph x;
+    open_graph(&x, MF_MODE_EVAL, NULL, 2, set);
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        double sum = 0, expected = 0;
+        for (int j = 0; j < 2; j++) {
+            write_value(param(&x, j == 0 ? "layers.0.router.mix_linear"
+                                         : "layers.0.router.mix_attention"),
+                        0, to[i][j]);
+            expected += fmax(to[i][j], 1e-6);
+        }
+        layer_run(x.mg);
+        const float *prob = mf_tensor_host(x.r->prob);
+        for (int e = 0; e < E; e++) {
+            ck_assert_msg(prob[e] > 0, "%g, %g, expert %d: %g", to[i][0], to[i][1], e,
+                          (double)prob[e]);
+            sum += (double)prob[e];
+        }
+        ck_assert_double_eq_tol(sum, expected, 1e-6 + 1e-5 * expected);
+    }
+    close_graph(&x);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("router_formulas");
@@ -484,6 +515,7 @@ static Suite *suite(void)
     tcase_add_test(c, gates_that_routers_set_are_kept);
     tcase_add_test(c, each_dropped_assignment_adds_its_share);
     tcase_add_test(c, simbal_counts_each_router_once);
+    tcase_add_test(c, hybrid_has_no_negative_probability);
     tcase_add_test(c, a_skip_takes_the_state_of_the_manual);
     suite_add_tcase(s, c);
     return s;

@@ -211,6 +211,7 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  *   begin INDEX
  *   any order                  the plugin declines a decoder and takes another model
  *   at TEXT                    progress within a check; the parent ignores the text
+ *   draw NUMBER                the same, of one that TEXT has named
  *   row INDEX VERDICT DETAIL
  *   refused REASON             instead of rows: the plugin or its settings, by this process
  *   digest HASH                instead of rows, where the first check is DIGEST

@@ -137,6 +137,83 @@ static void say(int draw, drawn_model *m)
         n += (size_t)snprintf(m->text + n, sizeof m->text - n, ", %s", m->drawn[i]);
 }
 
+/* The largest number of at most `most` that divides n. */
+static long long divisor(long long n, long long most)
+{
+    long long best = most < n ? most : n;
+    while (best > 1 && n % best != 0)
+        best--;
+    return best;
+}
+
+static long long power_of_two(long long most)
+{
+    long long n = 1;
+    while (2 * n <= most)
+        n *= 2;
+    return n;
+}
+
+/* Which values plugins are likely to take: groups of experts, parts of a row of x, sizes of
+ * matrices that are built by doubling. */
+typedef enum likely { OF_EXPERTS, OF_DIM, POWERS, LIKELY } likely;
+
+/* Replaces the whole numbers among the drawn values by the nearest lower one of that kind. */
+static void make_likely(drawn_model *m, likely kind)
+{
+    for (int i = 0; m->drawn[i]; i++) {
+        char name[96], *equals = strchr(m->option[i], '=');
+        long long v;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - m->option[i]), m->option[i]);
+        const mf_option *o = mf_schema_find(&m->spec.plugin->schema, name);
+        if (!o || o->type != MF_OPT_INT || !mf_parse_i64(equals + 1, &v) || v < 1) continue;
+        const long long to = kind == POWERS   ? power_of_two(v)
+                             : kind == OF_DIM ? divisor(m->spec.dim, v)
+                                              : divisor(m->spec.experts, v);
+        if ((double)to < o->lo) continue;
+        snprintf(m->option[i], sizeof m->option[i], "%s=%lld", name, to);
+    }
+}
+
+static void forget_last_option(drawn_model *m)
+{
+    int n = 0;
+    while (m->drawn[n])
+        n++;
+    m->drawn[n - 1] = NULL;
+}
+
+/* Whether an instance can be made: most plugins decline options there. */
+static bool declines(int draw, drawn_model *m)
+{
+    mf_harness_spec spec = m->spec;
+    mf_harness *harness = NULL;
+    spec.only_init = true;
+    say(draw, m);
+    mf_child_say("at %s", m->text);
+    const int rc = mf_harness_new(&spec, &harness);
+    mf_harness_free(harness);
+    mf_error_clear();
+    return rc == MF_ECONFIG;
+}
+
+/* If the plugin declines the drawn options together, tries likelier values, then fewer options,
+ * so that most draws are models that run. Every seventh is left as it is. */
+static void mend(int draw, drawn_model *m)
+{
+    char drawn[MF_CHECK_OPTIONS][160];
+    if (draw % 7 == 6 || !m->drawn[0] || !declines(draw, m)) return;
+    memcpy(drawn, m->option, sizeof drawn);
+    for (likely kind = 0; kind < LIKELY; kind++) {
+        make_likely(m, kind);
+        if (!declines(draw, m)) return;
+        memcpy(m->option, drawn, sizeof drawn);
+    }
+    make_likely(m, OF_EXPERTS);
+    while (m->drawn[0] && declines(draw, m))
+        forget_last_option(m);
+}
+
 /* Draws sizes, lengths of sequences, options and plugins beside it; tokens: at most largest. */
 static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn_model *ret)
 {
@@ -152,6 +229,7 @@ static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn
     if (router == 3) s->router = mf_stub_router_listed();
     if (router == 4) s->router = mf_stub_router_bare();
     draw_options(draw, ret);
+    mend(draw, ret);
     say(draw, ret);
 }
 
@@ -246,8 +324,22 @@ static mf_verdict broke_at(char detail[MF_CHECK_DETAIL], const char *when, const
     return MF_CHECK_FAIL;
 }
 
+/* What the models of a check have come to. operations: of graphs and start values, about. */
+typedef struct sums {
+    int declined;
+    double operations;
+} sums;
+
+static double operations_of(const mf_harness *harness, int runs)
+{
+    enum { OF_START_VALUE = 100 };
+    int64_t parameters;
+    mf_store_values(harness->store, &parameters);
+    return runs * mf_graph_operations(harness->g) + OF_START_VALUE * (double)parameters;
+}
+
 /* Runs a model once in evaluation and makes two steps of training. */
-static mf_verdict use(const mf_harness_spec *given, const char *text, int *declined,
+static mf_verdict use(const mf_harness_spec *given, const char *text, sums *all,
                       char detail[MF_CHECK_DETAIL])
 {
     char why[200];
@@ -265,13 +357,15 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, int *decli
         const bool sound = !judged || mf_check_sound(harness, why, sizeof why);
         for (int i = 0; i < 2 && judged && sound && training == 1 && rc == MF_OK; i++)
             rc = mf_harness_step(harness);
+        /* a step takes about as long as three runs */
+        if (harness) all->operations += operations_of(harness, training == 1 ? 9 : 1);
         mf_harness_free(harness);
         if (!sound) return mf_check_failed(detail, "%s: %s (%s)", when, why, text);
         if (rc == MF_OK) continue;
         /* many plugins need probabilities, and an error that says so is enough */
         const bool lacks = spec.router && spec.router == mf_stub_router_bare();
         if (!mf_check_declined(rc) && !lacks) return broke_at(detail, when, text);
-        ++*declined;
+        all->declined++;
         break;
     }
     return MF_CHECK_PASS;
@@ -284,25 +378,31 @@ mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     enum { QUICK = 24, THOROUGH = 150, SMALL = 12, FIRST_SMALL = 1001 };
     const int n = mf_check_thorough() ? THOROUGH : QUICK;
     const int small = plugin->schema.count > 1 ? 5 * n : 0;
+    const double enough = mf_check_thorough() ? 3e10 : 3e9; /* operations; few plugins need so
+                                                              * many for small models */
+    int tried = 0;
     const int32_t largest = mf_check_thorough() ? 700 : 300;
     static drawn_model m;
-    int declined = 0;
+    sums all = {0};
     mf_verdict v = MF_CHECK_PASS;
     for (int i = 0; i < n && v == MF_CHECK_PASS; i++) {
         draw_model(plugin, i, largest, &m);
         if (i < 6 && m.spec.experts > 6) mf_check_sizes(&m.spec, m.spec.experts, i + 1);
         if (i == 1) m.spec.seq = 257, m.spec.batch = 1; /* more tokens than in other checks */
         say(i, &m);
-        v = use(&m.spec, m.text, &declined, detail);
+        v = use(&m.spec, m.text, &all, detail);
     }
+    all.operations = 0;
     for (int i = 0; i < small && v == MF_CHECK_PASS; i++) { /* odd draws have other options */
+        if (i >= small / 3 && all.operations > enough) break;
+        tried++;
         draw_model(plugin, FIRST_SMALL + 2 * i, SMALL, &m);
-        v = use(&m.spec, m.text, &declined, detail);
+        v = use(&m.spec, m.text, &all, detail);
     }
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL,
                  "%d models of up to %d tokens, drawn by seed %llu, %d of them declined",
-                 n + small, (int)largest, (unsigned long long)mf_check_seed(), declined);
+                 n + tried, (int)largest, (unsigned long long)mf_check_seed(), all.declined);
     return v;
 }
 
@@ -312,7 +412,7 @@ mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 {
     static const char *const names[] = {"experts choose tokens", "no probabilities",
                                         "a capacity", "all of a sequence is padding"};
-    int declined = 0;
+    sums all = {0};
     mf_verdict v = MF_CHECK_PASS;
     for (int i = 0; i < 4 && v == MF_CHECK_PASS; i++) {
         mf_harness_spec spec = mf_check_spec(plugin);
@@ -323,13 +423,13 @@ mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
         if (i == 3) spec.lengths = mf_check_seed();
         while (i == 3 && mf_rng_below(spec.lengths, 5, 0, 0, (uint64_t)spec.seq + 1) != 0)
             spec.lengths++; /* until the first sequence has the length 0 */
-        v = use(&spec, names[i], &declined, detail);
+        v = use(&spec, names[i], &all, detail);
     }
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL, "%sa capacity, sequences of padding%s",
                  plugin->kind == MF_ROUTER ? ""
                                            : "experts that choose tokens, no "
                                              "probabilities, ",
-                 declined > 0 ? "; some declined" : "");
+                 all.declined > 0 ? "; some declined" : "");
     return v;
 }

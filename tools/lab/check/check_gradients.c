@@ -127,23 +127,61 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-/* Leaves x and d->params of the parameters in a list of n tensors, by turns. Returns how many
- * are left. */
-static int by_turns(const depth *d, int turn, mf_tensor **in, int n)
+/* What has been judged of a setting. Inputs (x and parameters) are counted as collect
+ * lists them. */
+typedef struct judged {
+    int n;             /* how many inputs there are; 0: not known yet */
+    int turn;          /* which parameters are checked, if not all are */
+    int passed[32];    /* draws in which an input passed */
+    bool wrong[32];    /* it disagreed in a draw, not only at kinks */
+    bool left_out[32]; /* parameters of other turns */
+} judged;
+
+/* Leaves out all inputs but x and d->params of the parameters, by turns. */
+static void take_turns(const depth *d, judged *j, int n)
 {
-    mf_tensor *kept[32] = {in[0]};
     const int params = n - 1 < d->params ? n - 1 : d->params;
+    if (j->n > 0) return;
+    j->n = n;
+    for (int i = 1; i < n; i++)
+        j->left_out[i] = true;
     for (int i = 0; i < params; i++)
-        kept[1 + i] = in[1 + (turn * params + i) % (n - 1)];
-    memcpy(in, kept, sizeof kept);
-    return 1 + params;
+        j->left_out[1 + (j->turn * params + i) % (n - 1)] = false;
 }
 
-static int compare(const mf_harness_spec *spec, const depth *d, held *h,
+/* Whether input i has to pass in another draw. */
+static bool is_open(const judged *j, int needed, int i)
+{
+    return !j->left_out[i] && j->passed[i] < needed;
+}
+
+static int count_open(const judged *j, int needed)
+{
+    int n = j->n == 0;
+    for (int i = 0; i < j->n; i++)
+        n += is_open(j, needed, i);
+    return n;
+}
+
+/* Leaves the open ones in a list of inputs, and their indices in `of`. Returns their number. */
+static int keep_open(const judged *j, int needed, mf_tensor **in, int *of)
+{
+    int n = 0;
+    for (int i = 0; i < j->n; i++) {
+        if (!is_open(j, needed, i)) continue;
+        of[n] = i;
+        in[n++] = in[i];
+    }
+    return n;
+}
+
+/* Checks the inputs that have to pass in another draw, and notes which do. */
+static int compare(const mf_harness_spec *spec, const depth *d, held *h, judged *j, int needed,
                    mf_gradcheck_report *report)
 {
     mf_harness *harness = NULL;
     mf_tensor *out[16], *in[32];
+    int of[32];
     int n_out = 0, n_in = 0;
     h->replay = true;
     h->next = 0;
@@ -152,21 +190,30 @@ static int compare(const mf_harness_spec *spec, const depth *d, held *h,
     mf_plugin_hook_ops(NULL, NULL);
     if (rc == MF_OK) rc = collect(harness, out, &n_out, in, &n_in);
     /* many tokens take long by the reference kernels; a penalty's slopes need their care */
-    const bool fast = d == &shallow && spec->plugin->kind != MF_REGULARIZER;
-    n_in = by_turns(d, spec->shaken, in, n_in);
+    const bool care = spec->plugin->kind == MF_REGULARIZER, fast = d == &shallow && !care;
+    const double operations = mf_check_thorough() ? 1e8 : 3e7;
+    if (rc == MF_OK) take_turns(d, j, n_in);
+    n_in = keep_open(j, needed, in, of);
     const mf_gradcheck_options options = {.seed = SEED,
                                           .max_points = d->points,
                                           .directions = d->directions,
+                                          .operations = care ? 0 : operations,
                                           .step = 0x1p-7,
                                           .kernels = fast ? mf_kernels_cpu() : NULL};
     if (rc == MF_OK && n_out > 0)
         rc = mf_gradcheck(harness->g, n_out, out, n_in, in, &options, report);
     mf_harness_free(harness);
+    if (rc != MF_OK && (report->wrong | report->unseen) == 0) return rc;
+    for (int i = 0; i < n_in; i++) {
+        const uint64_t bit = UINT64_C(1) << i;
+        j->passed[of[i]] += ((report->wrong | report->unseen) & bit) == 0;
+        j->wrong[of[i]] |= (report->wrong & bit) != 0;
+    }
     return rc;
 }
 
-static int check_draw(const mf_harness_spec *spec, const depth *d, mf_gradcheck_report *report,
-                      int *ret_stopped)
+static int check_draw(const mf_harness_spec *spec, const depth *d, judged *j, int needed,
+                      mf_gradcheck_report *report, int *ret_stopped)
 {
     held *h = mf_alloc(1, sizeof *h);
     if (!h) return MF_ENOMEM;
@@ -174,7 +221,7 @@ static int check_draw(const mf_harness_spec *spec, const depth *d, mf_gradcheck_
     if (rc == MF_OK && h->overflow)
         rc = mf_fail(MF_EPLUGIN, "more than %d ops without a gradient: too many to hold",
                      HELD_MAX);
-    if (rc == MF_OK) rc = compare(spec, d, h, report);
+    if (rc == MF_OK) rc = compare(spec, d, h, j, needed, report);
     *ret_stopped += h->stopped;
     for (int i = 0; i < h->n; i++)
         mf_free(h->data[i]);
@@ -186,54 +233,66 @@ typedef struct totals {
     int64_t points, kinks;
     int settings, stopped;
     double worst;
+    double spent;                 /* operations of all runs */
     char unseen[MF_CHECK_DETAIL]; /* of the first setting that could not be judged */
 } totals;
+
+/* Whether what was checked so far took so long that sizes are no longer combined with other
+ * sizes. Only plugins of many parameters get there: a small one takes a twentieth. */
+static bool takes_long(const totals *t)
+{
+    return t->spent > (mf_check_thorough() ? 3e10 : 5e9);
+}
 
 static void add(totals *t, const mf_gradcheck_report *r)
 {
     t->points += r->points;
     t->kinks += r->kinks;
-    if (r->error > t->worst) t->worst = r->error;
+    t->spent += r->operations;
+    if (r->wrong == 0 && r->error > t->worst) t->worst = r->error;
+    if (r->wrong == 0 && r->unseen != 0 && t->unseen[0] == '\0')
+        snprintf(t->unseen, sizeof t->unseen, "%s", mf_error_message());
 }
 
-/* Whether the points that could be judged agree, and so many are at kinks that the check of the
- * draw has failed. */
-static bool at_kinks(int rc, const mf_gradcheck_report *r)
+/* Whether an input disagreed in each of the draws that it was left for, and not only because
+ * its points are at kinks. */
+static bool any_wrong(const judged *j, int needed)
 {
-    return rc == MF_EPLUGIN && r->kinks > 0 && r->error <= 1;
+    bool wrong = false;
+    for (int i = 0; i < j->n; i++)
+        wrong |= is_open(j, needed, i) && j->wrong[i];
+    return wrong;
 }
 
-/* Draws values until one draw passes, or with --thorough until several do. A kink of the plugin
- * may be closer than the difference step, so several draws are tried: a wrong rule is wrong for
- * all of them. A setting whose draws are all at kinks is not judged. Returns MF_OK; MF_ECONFIG
- * or MF_ENOMEM if the setting is declined; else an error that says what is wrong, if possible
- * with the two slopes. first: the first draw. */
+/* Draws values until each input has passed in one draw, or with --thorough in several, of as
+ * many times the draws. A kink of the plugin may be closer than the difference step, so several
+ * draws are tried, and only with the inputs that have not passed: a wrong rule is wrong for all
+ * of them. A setting with an input whose draws are all at kinks is not judged. Returns MF_OK;
+ * MF_ECONFIG or MF_ENOMEM if the setting is declined; else an error that says what is wrong, if
+ * possible with the two slopes. first: the first draw. */
 static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals *t)
 {
     enum { THOROUGH = 3 };
     const int needed = mf_check_thorough() && d == &usual ? THOROUGH : 1;
     char why[MF_CHECK_DETAIL] = "";
-    int passed = 0, unseen = 0, tried = 0, failure = MF_OK;
-    for (; tried < d->draws && passed < needed; tried++) {
+    judged j = {.turn = first};
+    bool broke = false;
+    int failure = MF_OK;
+    for (int i = 0; i < d->draws * needed && count_open(&j, needed) > 0; i++) {
         mf_gradcheck_report report = {.tensor = -1};
-        spec->shaken = first + tried;
-        int rc = check_draw(spec, d, &report, &t->stopped);
+        spec->shaken = first + i;
+        if (i > 0) mf_child_say("draw %d", i + 1);
+        int rc = check_draw(spec, d, &j, needed, &report, &t->stopped);
         if (mf_check_declined(rc)) return rc;
-        if (rc == MF_OK) {
-            passed++;
-            add(t, &report);
-        } else if (at_kinks(rc, &report)) {
-            unseen++;
-            add(t, &report);
-            if (t->unseen[0] == '\0')
-                snprintf(t->unseen, sizeof t->unseen, "%s", mf_error_message());
-        } else if (failure == MF_OK || report.error > 1) {
-            failure = rc;
-            snprintf(why, sizeof why, "%s", mf_error_message());
-        }
+        add(t, &report);
+        if (rc == MF_OK || (report.wrong == 0 && report.unseen != 0)) continue;
+        broke |= report.wrong == 0; /* it did not come to comparing */
+        failure = rc;
+        snprintf(why, sizeof why, "%s", mf_error_message());
     }
-    t->settings += passed == needed;
-    return failure == MF_OK || passed == needed ? MF_OK : mf_fail(failure, "%s", why);
+    const bool done = count_open(&j, needed) == 0;
+    t->settings += done;
+    return any_wrong(&j, needed) || (broke && !done) ? mf_fail(failure, "%s", why) : MF_OK;
 }
 
 /* Checks one setting of the options. All experts are chosen unless a person has set moe.top_k,
@@ -339,6 +398,8 @@ static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK
             spec.seq = mf_check_number(i, WHAT + 3, 1, long_one ? 80 : 12);
         }
         mf_check_sizes(&spec, experts, experts);
+        if (takes_long(t) && i >= EXPERTS && i < EXPERTS + TOKENS && i % 2 == 1)
+            continue; /* the same tokens with another number of experts */
         if (i / 2 % 2 == 1 && (spec.batch * spec.seq <= 64 || plugin->kind == MF_REGULARIZER))
             spec.layers = MF_HARNESS_LAYERS;
         spec.training = spec.open = true;
@@ -362,7 +423,7 @@ static mf_verdict inner_values(const mf_loaded *plugin, totals *t, char detail[M
     for (int i = 0; i < plugin->schema.count; i++) {
         const mf_option *o = &plugin->schema.options[i];
         if (o->type != MF_OPT_INT && o->type != MF_OPT_REAL) continue;
-        for (int j = 0; j < draws; j++) {
+        for (int j = 0; j < (takes_long(t) ? 1 : draws); j++) {
             if (!mf_check_value(o, j, WHAT + i, value, sizeof value)) continue;
             snprintf(when, sizeof when, "%s = %s", o->name, value);
             mf_child_say("at %s", when);
@@ -410,6 +471,13 @@ static bool teaches(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     return false;
 }
 
+/* Whether a value of an option is what the check by default has taken: the default, unless
+ * a person has set options. */
+static bool is_default(const mf_loaded *plugin, const mf_option *o, const char *value)
+{
+    return !mf_check_spec(plugin).given[0] && o->value && strcmp(o->value, value) == 0;
+}
+
 /* With the defaults, with each value of each boolean or enumerated option, and with other sizes
  * and larger values, the gradients of all outputs with respect to x and to every parameter
  * agree with central differences on the reference kernels. */
@@ -431,6 +499,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
                                     : o->type == MF_OPT_BOOL ? yes_no
                                                              : once + 1;
         for (int j = 0; values[j]; j++) {
+            if (o && is_default(plugin, o, values[j])) continue;
             snprintf(when, sizeof when, "%s%s%s", o ? o->name : "by default", o ? " = " : "",
                      values[j]);
             /* many settings take long, and the parent kills a child that writes nothing */
