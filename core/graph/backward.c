@@ -11,7 +11,7 @@
  * only the gradient of x is computed when the node is visited. The gradient of the weights,
  * dW = dy^T x, is computed once the backward function of the op that computed x has run. */
 #include "base/float_control.h"
-#include "graph/foreign.h"
+#include "graph/third_party.h"
 #include "graph/internal.h"
 
 #include <stdio.h>
@@ -91,14 +91,14 @@ static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dou
                             .wants = wants,
                             .attr = &node->attr,
                             .user = node->op->user};
-    mf_foreign_call c;
+    mf_third_party_call c;
     unsigned now;
-    mf_foreign_begin(&c, node);
+    mf_third_party_begin(&c, node);
     mf_graph_at(g, node->file, node->line);
     int code = node->op->grad(g, &at);
     mf_graph_at(g, NULL, 0);
-    if (!mf_foreign_end(&c, node, &now))
-        return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN, MF_FOREIGN_FLOAT,
+    if (!mf_third_party_end(&c, node, &now))
+        return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN, MF_THIRD_PARTY_FLOAT,
                             mf_float_control_text(c.before, now), c.before, now);
     if (g->status != MF_OK || code == MF_OK) return g->status;
     return mf_node_fail(g, node->op->name, node->scope, code, "its gradient rule failed");

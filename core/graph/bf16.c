@@ -7,7 +7,7 @@
  * may be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many
  * ops read it, metrics excepted. So an op never gets a type that it does not accept, and code
  * that adds ops, such as plugins, need not handle types. */
-#include "graph/foreign.h"
+#include "graph/third_party.h"
 #include "graph/internal.h"
 
 bool mf_graph_set_bf16(mf_graph *g, bool on)
@@ -60,13 +60,12 @@ bool mf_tensor_is_stored(const mf_tensor *t)
 static bool reads_stored(const mf_graph *g, const mf_opdef *op, int i)
 {
     const uint32_t flag = i == 0 ? MF_OP_STORED_0 : i == 1 ? MF_OP_STORED_1 : 0;
-    return op->flags & flag && !mf_op_is_foreign(g, op);
+    return op->flags & flag && !mf_op_is_third_party(g, op);
 }
 
-bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n,
-                             mf_tensor *const *in)
+bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in)
 {
-    return op->flags & MF_OP_STORED_BF16 && !mf_op_is_foreign(g, op) && n > 1 && in[1] &&
+    return op->flags & MF_OP_STORED_BF16 && !mf_op_is_third_party(g, op) && n > 1 && in[1] &&
            mf_tensor_is_stored(in[1]);
 }
 

@@ -1,8 +1,8 @@
 /* graph/exchange.c: copies between host and device in a run. One copy before the run sends
- * inputs, live scalars, the key of random numbers and the caller's passengers; one copy after
- * it brings back the fault, small kept values and passengers.
+ * inputs, live scalars, the key of random numbers and the caller's payload; one copy after
+ * it brings back the fault, small kept values and payload.
  *
- * Between launches the host reads nothing, except for detours. A copy to the device is made
+ * Between launches the host reads nothing, except for fallbacks. A copy to the device is made
  * from one of two staging blocks, so that inputs can be filled again while the copy waits; a
  * block is reused when its event says that its copy is done. On the CPU host and device share
  * all memory, and nothing is copied, except to slots if there are several. */
@@ -38,7 +38,7 @@ static bool stays(const mf_tensor *t)
 
 static size_t out_begin(const mf_graph *g)
 {
-    return FAULT_BYTES + pad(g->options.passengers.out);
+    return FAULT_BYTES + pad(g->options.payload.out);
 }
 
 int64_t mf_exchange_reserve(mf_graph *g, size_t bytes)
@@ -51,11 +51,11 @@ int64_t mf_exchange_reserve(mf_graph *g, size_t bytes)
     return (int64_t)at;
 }
 
-/* Sets the offsets of the leaves that travel, behind the key and the passengers. */
+/* Sets the offsets of the leaves that travel, behind the key and the payload. */
 static void lay_out(mf_graph *g)
 {
     mf_exchange *x = &g->exchange;
-    x->in_bytes = KEY_BYTES + pad(g->options.passengers.in);
+    x->in_bytes = KEY_BYTES + pad(g->options.payload.in);
     if (x->out_bytes == 0) x->out_bytes = out_begin(g);
     for (int i = 0; g->options.device && i < g->n_tensors; i++) {
         mf_tensor *t = g->tensors[i];
@@ -69,7 +69,7 @@ static int new_slots(mf_graph *g)
 {
     mf_exchange *x = &g->exchange;
     void *slot = NULL;
-    x->slots = g->options.passengers.slots > 0 ? g->options.passengers.slots : 1;
+    x->slots = g->options.payload.slots > 0 ? g->options.payload.slots : 1;
     if (!g->options.device && x->slots == 1) return MF_OK;
     const int rc =
         mf_device_alloc_host(g->options.device, (size_t)(x->slots + 1) * x->out_bytes, &slot);
@@ -88,8 +88,8 @@ static int new_staging(mf_graph *g)
         x->staging[i] = staging;
         if (rc == MF_OK) rc = mf_device_failed(d, d->ops->event_new(d, &x->sent[i]));
     }
-    x->passengers = mf_graph_alloc(g, g->options.passengers.in + 1);
-    return rc == MF_OK && !x->passengers ? MF_ENOMEM : rc;
+    x->payload = mf_graph_alloc(g, g->options.payload.in + 1);
+    return rc == MF_OK && !x->payload ? MF_ENOMEM : rc;
 }
 
 /* Allocates memory for constants and for inputs that stay, and copies their present values
@@ -124,7 +124,7 @@ int mf_exchange_new(mf_graph *g)
     if (rc == MF_OK) rc = new_slots(g);
     if (rc != MF_OK) return rc;
     if (!g->options.device) {
-        x->passengers = x->block + KEY_BYTES;
+        x->payload = x->block + KEY_BYTES;
         return MF_OK;
     }
     for (int i = 0; i < g->n_tensors; i++)
@@ -154,8 +154,8 @@ static int fill_staging(mf_graph *g, const mf_run *run, char *to)
 {
     const mf_draw_key key = {run->seed, run->step};
     memcpy(to, &key, sizeof key);
-    if (g->options.passengers.in)
-        memcpy(to + KEY_BYTES, g->exchange.passengers, g->options.passengers.in);
+    if (g->options.payload.in)
+        memcpy(to + KEY_BYTES, g->exchange.payload, g->options.payload.in);
     for (int i = 0; i < g->n_tensors; i++) {
         const mf_tensor *t = g->tensors[i];
         if (travels(t)) memcpy(to + t->at, t->host, bytes_of(t));
@@ -343,5 +343,5 @@ const void *mf_graph_sent_at(const mf_graph *g)
 
 void *mf_graph_sent(const mf_graph *g)
 {
-    return g->exchange.passengers;
+    return g->exchange.payload;
 }

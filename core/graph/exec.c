@@ -37,7 +37,7 @@ static void exec_parallel(const mf_exec *x, int64_t tiles, void (*fn)(void *arg,
                           void *arg)
 {
     mf_launch *l = (mf_launch *)(uintptr_t)x;
-    if (!l->foreign) {
+    if (!l->third_party) {
         mf_parallel(tiles, fn, arg);
         return;
     }

@@ -17,7 +17,7 @@ typedef struct mf_launch {
     const struct mf_draw_key *key; /* device memory; key of the random kernels */
     void *stream;                  /* the device's stream; NULL on the host */
     int32_t node;                  /* index of the running step of the graph, for the fault */
-    bool foreign; /* the running op belongs to a plugin: its tiles are watched */
+    bool third_party; /* the running op belongs to a plugin: its tiles are watched */
     /* Floating-point control before and after the tile or function of the op that changed it;
      * both are equal if none did. */
     unsigned float_before, float_after;

@@ -113,10 +113,10 @@ typedef enum mf_recompute {
 
 /* The caller's own bytes that travel to the device with the inputs of each run, and from it
  * with the results, so that they need no copies of their own. */
-typedef struct mf_graph_passengers {
+typedef struct mf_graph_payload {
     size_t in, out; /* bytes */
     int slots;      /* number of runs whose results can wait to be read; 0: 1 */
-} mf_graph_passengers;
+} mf_graph_payload;
 
 typedef struct mf_graph_options {
     mf_recompute recompute;
@@ -132,7 +132,7 @@ typedef struct mf_graph_options {
      * same device and live as long as the new one. NULL: none. */
     const mf_graph *arena_of;
     struct mf_device *device; /* where the graph runs and its stores must be; NULL: the host */
-    mf_graph_passengers passengers;
+    mf_graph_payload payload;
 } mf_graph_options;
 
 /* The ops that a graph finds by name and by role. */
@@ -244,10 +244,10 @@ typedef struct mf_run {
     /* do not wait for the device: mf_graph_wait or mf_graph_collect waits, and reports faults
      * of kernels; inputs may be filled again at once */
     bool queued;
-    /* begins this stretch where the launches begin; the caller ends it. Only for queued runs
+    /* begins this capture where the launches begin; the caller ends it. Only for queued runs
      * without check_finite; both may be NULL. Ignored for graphs that cannot be recorded */
     struct mf_recorder *recorder;
-    const struct mf_stretch *stretch;
+    const struct mf_capture *capture;
     /* called between nodes, with the number of the one that has run; NULL: nothing is. Ignored
      * by runs that a recording replays */
     void (*after_node)(void *arg, int node);
@@ -274,7 +274,7 @@ int mf_graph_wait(mf_graph *g);
 
 /* ---- results of queued runs ----
  * Small kept values (at most MF_GRAPH_SMALL bytes) are in one block, after the caller's
- * passengers. mf_graph_fetch queues one copy of this block to the host, into a slot.
+ * payload. mf_graph_fetch queues one copy of this block to the host, into a slot.
  * mf_graph_collect waits until the slot is filled, and fails if a kernel recorded a fault; then
  * the two functions below read the slot. */
 #define MF_GRAPH_SMALL 4096
@@ -283,8 +283,8 @@ int mf_graph_collect(mf_graph *g, int slot);
 /* The value of t in the run that was fetched into the slot. A value that is not in the block is
  * given as by mf_tensor_host. NULL: the value cannot be read. */
 const void *mf_tensor_collected(const mf_tensor *t, int slot);
-const void *mf_graph_returned(const mf_graph *g, int slot); /* [passengers.out] */
-/* Addresses of the passengers: on the device those that come back and those that were sent, and
+const void *mf_graph_returned(const mf_graph *g, int slot); /* [payload.out] */
+/* Addresses of the payload: on the device those that come back and those that were sent, and
  * the host memory from which each run sends them. NULL before mf_graph_finish. */
 void *mf_graph_returned_at(const mf_graph *g);
 const void *mf_graph_sent_at(const mf_graph *g);

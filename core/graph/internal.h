@@ -1,7 +1,7 @@
 /* graph/internal.h: structures and functions that the files of this folder share.
  *
  * Everything that a graph owns is in its memory arena, except the growing lists (tensors,
- * nodes), the planned block, the memory of exchange and detours, and the profile, which
+ * nodes), the planned block, the memory of exchange and fallbacks, and the profile, which
  * mf_graph_free releases one by one. Handles and nodes never move.
  *
  * A tensor with alias == NULL owns memory. Other tensors name the owner in `alias`, possibly in
@@ -42,17 +42,17 @@ typedef struct mf_ordinal {
     uint64_t count;
 } mf_ordinal;
 
-/* A node ready to run, with all pointers resolved: to the device, or to staging if `detour`
+/* A node ready to run, with all pointers resolved: to the device, or to staging if `fallback`
  * is set. */
 typedef struct mf_replay {
     mf_call call; /* first member: call->fail converts its address */
     int (*fn)(const mf_call *call);
     const mf_node *node;
-    bool foreign;               /* the op is not in core's table */
-    const mf_device_op *launch; /* functions to run instead of fn; NULL: fn */
+    bool third_party;                  /* the op is not in core's table */
+    const mf_device_op *launch;        /* functions to run instead of fn; NULL: fn */
     struct mf_plugin_kernels *kernels; /* of launch->code, to run instead of fn; NULL: none */
     /* on a device: the op runs on the host, with copies before and after; NULL: it does not */
-    struct mf_detour *detour;
+    struct mf_fallback *fallback;
 } mf_replay;
 
 /* Loaded kernels of an op's device code, and the list that names them. */
@@ -63,36 +63,36 @@ typedef struct mf_plugin_kernels {
 } mf_plugin_kernels;
 
 /* Memory on the device that an op on the host reads or writes, and its copy in g->staging. */
-typedef struct mf_detour_part {
+typedef struct mf_fallback_part {
     void *device;
     size_t at, bytes;
     bool in, out;
-} mf_detour_part;
+} mf_fallback_part;
 
-typedef struct mf_detour {
+typedef struct mf_fallback {
     int n;
-    mf_detour_part part[MF_OP_MAX_ARGS];
+    mf_fallback_part part[MF_OP_MAX_ARGS];
     size_t fault_at, work_at, bytes;
     mf_draw_key key; /* for the random kernels of an op of core */
-} mf_detour;
+} mf_fallback;
 
 /* What host and device exchange in a run: a block on the device. One copy sends its first part
  * to the device before the run; one copy brings back the second part.
- *    in   mf_draw_key, passengers, live scalars, inputs (not on the CPU)
- *    out  mf_fault, passengers, small kept values
+ *    in   mf_draw_key, payload, live scalars, inputs (not on the CPU)
+ *    out  mf_fault, payload, small kept values
  * On the CPU nothing is copied, except to slots if there are several. */
 typedef struct mf_exchange {
     char *block;
     /* small_bytes: the part of out_bytes that small kept values take */
     size_t in_bytes, out_bytes, small_bytes;
-    char *passengers; /* host memory of passengers to the device; on the CPU part of block */
-    char *staging[2]; /* host copies of `in`, used in turn, so that inputs can be filled */
-    void *sent[2];    /* events: the copy from that staging block is done */
+    char *payload;        /* host memory of payload to the device; on the CPU part of block */
+    char *staging[2];     /* host copies of `in`, used in turn, so that inputs can be filled */
+    void *sent[2];        /* events: the copy from that staging block is done */
     uint64_t sends, read; /* read: how many of them a wait has shown to be done */
-    int slots;           /* number of host copies of `out`, without the one for views */
-    char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if slots is 1 */
-    uint64_t view_run;   /* number of the run whose results are in the last slot */
-    uint64_t newest_run; /* number of the run at the last fetch, which filled slot `newest` */
+    int slots;            /* number of host copies of `out`, without the one for views */
+    char *slot;           /* [slots + 1][out_bytes]; NULL on the CPU if slots is 1 */
+    uint64_t view_run;    /* number of the run whose results are in the last slot */
+    uint64_t newest_run;  /* number of the run at the last fetch, which filled slot `newest` */
     int newest;
 } mf_exchange;
 
@@ -131,10 +131,10 @@ struct mf_graph {
     int32_t line;
     int at_node; /* number of nodes when mf_graph_at was called */
     mf_ordinal *ordinals;
-    bool metrics;       /* nodes added now are metrics */
-    bool gradient_part; /* nodes added now belong to gradients */
-    bool recompute;     /* nodes added now can be recomputed (mf_graph_set_recompute) */
-    bool bf16;          /* gemms added now use bf16 */
+    bool metrics;          /* nodes added now are metrics */
+    bool gradient_part;    /* nodes added now belong to gradients */
+    bool recompute;        /* nodes added now can be recomputed (mf_graph_set_recompute) */
+    bool bf16;             /* gemms added now use bf16 */
     mf_stand_in *stand_in; /* for parameters that are used now; NULL: none */
     void *stand_in_arg;
     bool differentiated, finished;
@@ -153,14 +153,14 @@ struct mf_graph {
 
     mf_exchange exchange;
     char *fixed;   /* on a device: constants, and inputs that stay there */
-    char *staging; /* on a device: host memory of detours; NULL: there are no detours */
+    char *staging; /* on a device: host memory of fallbacks; NULL: there are no fallbacks */
     size_t staging_bytes;
     mf_store **stores; /* [n_stores] of its parameters */
     int n_stores;
-    uint64_t runs;       /* number of runs begun */
-    mf_launch launch;    /* of the present run, or the last one */
-    const mf_kernels *host_kernels; /* of the present run: for detours */
-    mf_profile *profile; /* NULL: never switched on */
+    uint64_t runs;                  /* number of runs begun */
+    mf_launch launch;               /* of the present run, or the last one */
+    const mf_kernels *host_kernels; /* of the present run: for fallbacks */
+    mf_profile *profile;            /* NULL: never switched on */
 };
 
 /* ---- build.c ---- */
@@ -208,15 +208,15 @@ const char *mf_exchange_view(mf_graph *g);
  * the device. */
 int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
-/* ---- detour.c ---- */
-/* Plans the detour of a step whose op has no launch function, or, for an op of core, launches
- * the kernel `lacking`, which the device does not have, or (no_code) has code that the device
+/* ---- fallback.c ---- */
+/* Plans the fallback of a step whose op has no launch function, or, for an op of core, launches
+ * the kernel `missing`, which the device does not have, or (no_code) has code that the device
  * has just refused. Raises staging_bytes if needed. MF_EDEP if the device is not allowed to use
  * the host. */
-int mf_detour_new(mf_graph *g, mf_replay *step, const char *lacking, bool no_code);
+int mf_fallback_new(mf_graph *g, mf_replay *step, const char *missing, bool no_code);
 /* Replaces the step's pointers by addresses in staging, once that is allocated. */
-void mf_detour_place(mf_graph *g, mf_replay *step);
-int mf_detour_run(mf_graph *g, mf_replay *step);
+void mf_fallback_place(mf_graph *g, mf_replay *step);
+int mf_fallback_run(mf_graph *g, mf_replay *step);
 
 /* ---- plugin_kernels.c ---- */
 /* Loads the kernels of l->code for the step, which then has `kernels`; in a graph that is only
@@ -225,10 +225,10 @@ int mf_detour_run(mf_graph *g, mf_replay *step);
 int mf_plugin_kernels_new(mf_graph *g, mf_replay *step, const mf_device_op *l);
 int mf_plugin_kernels_run(mf_graph *g, const mf_replay *step);
 
-/* ---- lacking.c ---- */
+/* ---- unsupported.c ---- */
 /* The first kernel that the step's op launches and the device's set lacks; NULL: it lacks none,
  * or the op belongs to a plugin. All other fields of *step are set. */
-const char *mf_graph_lacking(mf_graph *g, const mf_replay *step);
+const char *mf_graph_unsupported(mf_graph *g, const mf_replay *step);
 
 /* ---- leaf.c ---- */
 /* The storage of a parameter's gradient as a value that nodes can write. */

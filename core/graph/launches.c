@@ -30,8 +30,8 @@ int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, i
             fill(node->in[j], node->reads >> j & 1u, &step->call.in[j]);
         for (int j = 0; j < node->n_out; j++)
             fill(node->out[j], true, &step->call.out[j]);
-        *ret_hosted += step->foreign;
-        if (step->foreign || node->metric) continue;
+        *ret_hosted += step->third_party;
+        if (step->third_party || node->metric) continue;
         const int rc = step->fn(&step->call);
         if (rc != MF_OK) return rc;
     }

@@ -3,7 +3,7 @@
 #include "base/float_control.h"
 #include "graph/device/code.h"
 #include "graph/device/recorder.h"
-#include "graph/foreign.h"
+#include "graph/third_party.h"
 #include "graph/internal.h"
 
 #include <stdatomic.h>
@@ -98,18 +98,18 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
         .node = node,
-        .foreign = mf_op_is_foreign(g, node->op),
+        .third_party = mf_op_is_third_party(g, node->op),
     };
     const bool as_data = launch && !launch->forward;
     const int rc = as_data ? mf_plugin_kernels_new(g, step, launch) : MF_OK;
     if (rc == MF_EDEP && g->status == MF_OK) {
         step->launch = NULL;
-        return mf_detour_new(g, step, NULL, true);
+        return mf_fallback_new(g, step, NULL, true);
     }
     if (!g->options.device || launch) return rc;
     /* ops of core only launch kernels, so they run on any device that has these */
-    const char *lacking = g->options.bare ? NULL : mf_graph_lacking(g, step);
-    return step->foreign || lacking ? mf_detour_new(g, step, lacking, false) : MF_OK;
+    const char *missing = g->options.bare ? NULL : mf_graph_unsupported(g, step);
+    return step->third_party || missing ? mf_fallback_new(g, step, missing, false) : MF_OK;
 }
 
 static int prepare_lives(mf_graph *g)
@@ -141,7 +141,7 @@ static int prepare_stores(mf_graph *g)
     return MF_OK;
 }
 
-static int prepare_detours(mf_graph *g)
+static int prepare_fallbacks(mf_graph *g)
 {
     void *staging;
     if (g->staging_bytes == 0 || g->options.bare) return MF_OK;
@@ -149,7 +149,7 @@ static int prepare_detours(mf_graph *g)
     if (rc != MF_OK) return mf_graph_adopt(g, rc);
     g->staging = staging;
     for (int i = 0; i < g->n_steps; i++)
-        if (g->steps[i].detour) mf_detour_place(g, &g->steps[i]);
+        if (g->steps[i].fallback) mf_fallback_place(g, &g->steps[i]);
     return MF_OK;
 }
 
@@ -164,7 +164,7 @@ static int prepare(mf_graph *g)
         if (has_step(g->nodes[i]) &&
             prepare_step(g, &g->steps[g->n_steps++], g->nodes[i]) != MF_OK)
             return g->status;
-    if (prepare_detours(g) != MF_OK || prepare_stores(g) != MF_OK) return g->status;
+    if (prepare_fallbacks(g) != MF_OK || prepare_stores(g) != MF_OK) return g->status;
     return prepare_lives(g);
 }
 
@@ -205,7 +205,7 @@ int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault)
 /* Runs the step's functions, or queues what they launch. */
 static int call_step(mf_graph *g, mf_replay *step)
 {
-    if (step->detour) return mf_detour_run(g, step);
+    if (step->fallback) return mf_fallback_run(g, step);
     if (step->kernels) return mf_plugin_kernels_run(g, step);
     if (!step->launch) return step->fn(&step->call);
     const mf_on_device on = {sizeof on, step->launch->device, g->launch.stream};
@@ -215,19 +215,19 @@ static int call_step(mf_graph *g, mf_replay *step)
 
 /* Runs a plugin's op, which must leave floating-point control unchanged, since all later ops
  * depend on it. */
-static int run_foreign(mf_graph *g, mf_replay *step)
+static int run_third_party(mf_graph *g, mf_replay *step)
 {
     mf_launch *l = &g->launch;
-    mf_foreign_call c;
+    mf_third_party_call c;
     unsigned now;
-    mf_foreign_begin(&c, step->node);
-    l->foreign = true;
+    mf_third_party_begin(&c, step->node);
+    l->third_party = true;
     l->float_before = l->float_after = c.before;
     const int code = call_step(g, step);
-    l->foreign = false;
-    if (!mf_foreign_end(&c, step->node, &now)) l->float_after = now;
+    l->third_party = false;
+    if (!mf_third_party_end(&c, step->node, &now)) l->float_after = now;
     if (l->float_after == l->float_before) return code;
-    return call_fail(&step->call, MF_EPLUGIN, MF_FOREIGN_FLOAT,
+    return call_fail(&step->call, MF_EPLUGIN, MF_THIRD_PARTY_FLOAT,
                      mf_float_control_text(l->float_before, l->float_after), l->float_before,
                      l->float_after);
 }
@@ -237,7 +237,7 @@ static int run_one(mf_graph *g, int i)
     mf_replay *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g, i);
     g->launch.node = i;
-    int code = step->foreign ? run_foreign(g, step) : call_step(g, step);
+    int code = step->third_party ? run_third_party(g, step) : call_step(g, step);
     mf_profile_end(g, i, begun);
     /* on the host a fault is known at once */
     if (code == MF_OK && mf_device_is_host(g->options.device) &&
@@ -296,7 +296,7 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
                    run->step);
     int code = mf_exchange_send(g, run);
     if (code == MF_OK && recordable(g, run))
-        code = mf_recorder_begin(run->recorder, run->stretch);
+        code = mf_recorder_begin(run->recorder, run->capture);
     const bool replays = mf_recorder_replays(run->recorder);
     if (code == MF_OK && !replays) code = run_steps(g, run);
     if (code == MF_OK) code = mf_profile_collect(g);

@@ -284,7 +284,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .bf16 = m->options.bf16,
                                       .bf16_attention = shape->bf16_attention,
                                       .device = m->dims.bare ? NULL : m->options.device,
-                                      .passengers = shape->passengers};
+                                      .payload = shape->payload};
     if (shape->cache && mf_model_sees_sequences(m))
         return mf_fail(MF_ECONFIG,
                        "a model that looks at whole sequences decodes without a cache");

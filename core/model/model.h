@@ -191,8 +191,8 @@ typedef struct mf_model_shape {
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
     /* MF_MODE_GENERATE: the cache that is extended and read; NULL: none */
     const mf_cache *cache;
-    mf_graph_passengers
-        passengers; /* bytes of the caller that travel with each run (graph.h) */
+    mf_graph_payload
+        payload; /* bytes of the caller that travel with each run (graph.h) */
 } mf_model_shape;
 
 /* Values of a layer's heads in one graph. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/text/shown.h"
-#include "graph/foreign.h"
+#include "graph/third_party.h"
 
 static struct {
     bool watched, on;
@@ -73,7 +73,7 @@ void mf_output_needed(void)
     out.apart = memfd_create("plugin output", MFD_CLOEXEC);
     if (out.results < 0 || out.apart < 0) return; /* output of plugins is then not separated */
     out.on = true;
-    mf_foreign_around = (mf_foreign_hook){mf_output_begin, end_op};
+    mf_third_party_around = (mf_third_party_hook){mf_output_begin, end_op};
 }
 
 void mf_output_begin(void)

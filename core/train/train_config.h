@@ -67,7 +67,7 @@ typedef struct mf_train_config {
     int64_t save_every, keep;
     /* seconds after which training saves a checkpoint and ends with MF_ELIMIT; 0: none */
     double time_limit;
-    int64_t on_usr1; /* mf_on_usr1 */
+    int64_t on_usr1;    /* mf_on_usr1 */
     int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
     const char *from;   /* run whose weights are the initial values; "": none */
     const char *freeze; /* patterns of frozen parameters; "": none */
@@ -97,10 +97,7 @@ typedef enum mf_parallel_optimizer {
     MF_PARALLEL_WHOLE
 } mf_parallel_optimizer;
 
-typedef enum mf_parallel_gradient {
-    MF_PARALLEL_F32,
-    MF_PARALLEL_BF16
-} mf_parallel_gradient;
+typedef enum mf_parallel_gradient { MF_PARALLEL_F32, MF_PARALLEL_BF16 } mf_parallel_gradient;
 
 typedef struct mf_parallel_config {
     const char *comm;  /* communicator: auto, self, a module's name or file */

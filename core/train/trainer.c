@@ -25,9 +25,9 @@ static int build_graph(mf_trainer *t)
                                   .masked = job->masked,
                                   .packed = job->packed,
                                   .want_logits = mf_model_tasks(job->model) > 0,
-                                  .passengers = {.in = sizeof(mf_update_now),
-                                                 .out = sizeof(double),
-                                                 .slots = (int)job->train->accumulate}};
+                                  .payload = {.in = sizeof(mf_update_now),
+                                              .out = sizeof(double),
+                                              .slots = (int)job->train->accumulate}};
     return t->buckets ? mf_length_buckets_rebuild(t->buckets)
                       : mf_length_buckets_new(job->model, &shape,
                                               !job->by_length || job->model->head_switches,

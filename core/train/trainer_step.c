@@ -74,7 +74,7 @@ static void sum_losses(mf_trainer *t, int64_t j)
                 t->loss_sum);
 }
 
-/* Whether the optimizer's launches follow those of micro-batch j in one stretch: it is the
+/* Whether the optimizer's launches follow those of micro-batch j in one capture: it is the
  * last, and no other process has gradients. */
 static bool joins_update(const mf_trainer *t, int64_t j)
 {
@@ -83,9 +83,9 @@ static bool joins_update(const mf_trainer *t, int64_t j)
 
 /* What tells the launches of micro-batch j from those of others: its graph, the nodes that run,
  * its place in the step, and the ranges of the optimizer. */
-static mf_stretch stretch_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
+static mf_capture capture_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
 {
-    return (mf_stretch){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,
+    return (mf_capture){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,
                          (int64_t)mf_optim_refreshes(t->optim)}};
 }
 
@@ -109,19 +109,19 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     /* Gradients leave while the last backward pass of this process runs. */
     const bool sends = t->exchange && j == t->share.end - 1 && !t->runs_on;
     mf_step_result *r = &t->now;
-    mf_stretch stretch;
+    mf_capture capture;
     const mf_run run = {.seed = (uint64_t)t->job.train->seed,
                         .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
                         .metrics = r->wanted != 0,
                         .queued = true,
                         .recorder = t->recorder,
-                        .stretch = &stretch,
+                        .capture = &capture,
                         .after_node = sends ? mf_gradient_exchange_after : NULL,
                         .after_arg = t->exchange};
     int rc = feed(t, own, j);
     if (rc != MF_OK) return rc;
     t->graphs[j] = r->graph;
-    stretch = stretch_of(t, r->graph, j);
+    capture = capture_of(t, r->graph, j);
     if (j == t->share.end - 1) exchange(t);
     if (sends) begin_exchange(t, r->graph->g);
     mf_shares_use(t->shares, j);

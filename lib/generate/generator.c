@@ -184,12 +184,12 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
     set(mg->kv_len, (int32_t)(before + start + n));
     /* What a token changes (its id, position, the length of the cache) is in memory of the
      * device, so one recording serves all tokens. */
-    const mf_stretch stretch = {{(int64_t)(uintptr_t)mg}};
+    const mf_capture capture = {{(int64_t)(uintptr_t)mg}};
     mf_recorder *recorder = mg == g->one ? g->recorder : NULL;
     const mf_run r = {.forward_only = true,
                       .queued = recorder != NULL,
                       .recorder = recorder,
-                      .stretch = &stretch};
+                      .capture = &capture};
     const int rc = mf_graph_run(mg->g, &r);
     if (rc != MF_OK) mf_recorder_cancel(recorder);
     const int ended = rc == MF_OK ? mf_recorder_end(recorder) : rc;

@@ -17,8 +17,8 @@
  * statistics, the sum of squares and the first fault come back in one. Nothing is read between
  * launches. Ops of core only launch kernels. An op of a plugin brings launch functions for a
  * device (mf_opdef.launch) or kernels as data; one without them, or that needs a kernel which
- * the device lacks (graph/lacking.c), runs on the host with copies around it (graph/detour.c):
- * the log says this once, and device.strict refuses it. */
+ * the device lacks (graph/unsupported.c), runs on the host with copies around it
+ * (graph/fallback.c): the log says this once, and device.strict refuses it. */
 #ifndef MF_GRAPH_DEVICE_H
 #define MF_GRAPH_DEVICE_H
 

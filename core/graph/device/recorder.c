@@ -1,4 +1,4 @@
-/* graph/device/recorder.c: records stretches of queued work and replays them. A recording holds
+/* graph/device/recorder.c: records captures of queued work and replays them. A recording holds
  * addresses and numbers as they were when it was made; what changes from step to step is in
  * memory of the device, where each replay finds it. */
 #include "graph/device/recorder.h"
@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { MOST = 256 }; /* recordings; stretches beyond are queued as they are */
+enum { MOST = 256 }; /* recordings; captures beyond are queued as they are */
 
 typedef struct taped {
-    mf_stretch stretch;
+    mf_capture capture;
     void *recording; /* NULL: it was queued once, and is recorded next */
 } taped;
 
@@ -19,7 +19,7 @@ typedef enum state { IDLE, QUEUES, RECORDS, REPLAYS } state;
 struct mf_recorder {
     mf_device *device;
     state state;
-    taped *now; /* of the present stretch, unless it is only queued */
+    taped *now; /* of the present capture, unless it is only queued */
     int n;
     taped all[MOST];
 };
@@ -51,25 +51,25 @@ void mf_recorder_free(mf_recorder *r)
     mf_free(r);
 }
 
-static taped *find(mf_recorder *r, const mf_stretch *stretch)
+static taped *find(mf_recorder *r, const mf_capture *capture)
 {
     for (int i = 0; i < r->n; i++)
-        if (memcmp(&r->all[i].stretch, stretch, sizeof *stretch) == 0) return &r->all[i];
+        if (memcmp(&r->all[i].capture, capture, sizeof *capture) == 0) return &r->all[i];
     return NULL;
 }
 
-int mf_recorder_begin(mf_recorder *r, const mf_stretch *stretch)
+int mf_recorder_begin(mf_recorder *r, const mf_capture *capture)
 {
     int rc = MF_OK;
     if (!r) return MF_OK;
-    if (r->state != IDLE) return mf_fail(MF_EINVAL, "a stretch within a stretch");
-    r->now = find(r, stretch);
+    if (r->state != IDLE) return mf_fail(MF_EINVAL, "a capture within a capture");
+    r->now = find(r, capture);
     if (r->now && !r->now->recording)
         rc = mf_device_failed(r->device,
                               r->device->ops->record_begin(r->device, r->device->stream));
     if (rc != MF_OK) return rc;
     r->state = !r->now ? QUEUES : r->now->recording ? REPLAYS : RECORDS;
-    if (!r->now && r->n < MOST) r->all[r->n++] = (taped){.stretch = *stretch};
+    if (!r->now && r->n < MOST) r->all[r->n++] = (taped){.capture = *capture};
     return MF_OK;
 }
 

@@ -1,12 +1,12 @@
 /* graph/device/recorder.h: work that is the same in many steps is recorded and replayed, so
  * that the host queues it with one call.
  *
- * A stretch is the work that a caller queues between begin and end; its key says in what it
+ * A capture is the work that a caller queues between begin and end; its key says in what it
  * differs from others. Its first time it is queued as it is, which prepares what kernels need
  * once; the second time it is recorded; from then on it is replayed. On devices that do not
  * record, and with NULL for the recorder, it is always queued as it is.
  *
- * The stretch of a micro-batch has all of its launches, that of the last one the optimizer's,
+ * The capture of a micro-batch has all of its launches, that of the last one the optimizer's,
  * too. So a step costs two copies, one replay and one wait. What changes from step to step is
  * in memory of the device. Graphs with ops on the host are not recorded. */
 #ifndef MF_GRAPH_RECORDER_H
@@ -16,11 +16,11 @@
 
 #define MF_STRETCH_KEY 4
 
-/* What tells stretches apart: compared as it is, so pointers must be valid until
+/* What tells captures apart: compared as it is, so pointers must be valid until
  * mf_recorder_clear. */
-typedef struct mf_stretch {
+typedef struct mf_capture {
     int64_t key[MF_STRETCH_KEY];
-} mf_stretch;
+} mf_capture;
 
 typedef struct mf_recorder mf_recorder;
 
@@ -30,14 +30,14 @@ void mf_recorder_free(mf_recorder *r);
 /* Forgets all recordings: memory or values on which they depend have changed. */
 void mf_recorder_clear(mf_recorder *r);
 
-/* Begins a stretch, which must be ended or cancelled before the next. Until then the caller
+/* Begins a capture, which must be ended or cancelled before the next. Until then the caller
  * may only launch kernels, and queue copies and fills within the device. It must not do this,
  * but do all else, while mf_recorder_replays is true. */
-int mf_recorder_begin(mf_recorder *r, const mf_stretch *stretch);
+int mf_recorder_begin(mf_recorder *r, const mf_capture *capture);
 bool mf_recorder_replays(const mf_recorder *r);
-/* Queues what was recorded, or was recorded before. Outside a stretch it does nothing. */
+/* Queues what was recorded, or was recorded before. Outside a capture it does nothing. */
 int mf_recorder_end(mf_recorder *r);
-/* Ends a stretch after an error: what was not queued yet never is. */
+/* Ends a capture after an error: what was not queued yet never is. */
 void mf_recorder_cancel(mf_recorder *r);
 
 #endif

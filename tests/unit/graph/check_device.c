@@ -478,7 +478,7 @@ START_TEST(inputs_may_be_filled_while_runs_are_queued)
         char text[8];
         snprintf(text, sizeof text, "%d", seed);
         mf_device *d = open_strict(text);
-        mf_graph_options o = {.device = d, .passengers = {8, 8, 5}};
+        mf_graph_options o = {.device = d, .payload = {8, 8, 5}};
         mf_graph *g = mf_graph_new(&o);
         double live = 0;
         mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(4));
@@ -598,7 +598,7 @@ static void train(mf_device *d, float *values, double *ret_norm)
     mf_optim *o;
     mf_store *s = store_on(d, &w, &b);
     mf_graph_options options = {
-        .training = true, .device = d, .passengers = {.out = sizeof(double)}};
+        .training = true, .device = d, .payload = {.out = sizeof(double)}};
     mf_graph *g = mf_graph_new(&options);
     mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(5, N));
     mf_tensor *y = mf_linear(g, x, mf_graph_param(g, w), NULL);

@@ -170,13 +170,13 @@ static int train_step(void *arg, double *ret_ms)
     (void)ret_ms; /* the whole call is timed */
     train_job *j = arg;
     const mf_train_config *c = &j->s->config->train;
-    static const mf_stretch stretch;
+    static const mf_capture capture;
     const bool queued = j->s->device != NULL;
     const mf_run run = {.seed = 1,
                         .step = (uint64_t)j->step,
                         .queued = queued,
                         .recorder = j->recorder,
-                        .stretch = &stretch};
+                        .capture = &capture};
     mf_batcher_fill(j->s->train, j->step, j->batch);
     mf_batch_feed(j->batch, j->graph);
     mf_optim_step o = {.step = j->step++,
@@ -204,7 +204,7 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
         .seq = (int32_t)c->model.seq,
         .masked = s->corpus->spans != NULL,
         .packed = mf_session_packed(s),
-        .passengers = {.in = sizeof(mf_update_now), .out = sizeof(double)}};
+        .payload = {.in = sizeof(mf_update_now), .out = sizeof(double)}};
     train_job j = {.s = s};
     mf_graph_info info;
     *ret = (mf_speed){.batch = shape.batch, .seq = shape.seq};
@@ -223,7 +223,7 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
         describe_model(ret, s);
         describe(ret, "train", s->device);
     }
-    mf_recorder_cancel(j.recorder); /* a stretch that an error has left open */
+    mf_recorder_cancel(j.recorder); /* a capture that an error has left open */
     mf_recorder_free(j.recorder);
     mf_optim_free(j.optim);
     mf_model_graph_free(j.graph);

@@ -1,5 +1,5 @@
-/* graph/lacking.c: finds, before a graph runs, the ops of core for which the device's set lacks
- * a kernel.
+/* graph/unsupported.c: finds, before a graph runs, the ops of core for which the device's set
+ * lacks a kernel.
  *
  * Ops of core only launch kernels, so an op's function can be called with a set whose kernels
  * do nothing but look themselves up in the device's set. Which kernels an op launches follows
@@ -9,13 +9,13 @@
 /* A probe takes the place of the stream in the contexts of the launches. */
 typedef struct probe {
     const mf_kernels *set;
-    const char *lacking; /* the first kernel that the set does not have */
+    const char *missing; /* the first kernel that the set does not have */
 } probe;
 
 static void note(const mf_kctx *x, const char *name, bool has)
 {
     probe *p = x->stream;
-    if (!has && !p->lacking) p->lacking = name;
+    if (!has && !p->missing) p->missing = name;
 }
 
 #pragma GCC diagnostic push
@@ -36,14 +36,14 @@ static const mf_kernels probes = {
 #undef MF_KERNEL
 };
 
-const char *mf_graph_lacking(mf_graph *g, const mf_replay *step)
+const char *mf_graph_unsupported(mf_graph *g, const mf_replay *step)
 {
     probe p = {.set = mf_device_kernels(g->options.device, NULL)};
-    if (!p.set || step->foreign) return NULL;
+    if (!p.set || step->third_party) return NULL;
     mf_launch_init(&g->launch, &probes, g->options.training, 0, 0);
     g->launch.stream = &p;
     (void)step->fn(&step->call);
     g->launch.stream = NULL;
     g->launch.exec.kernels = NULL;
-    return p.lacking;
+    return p.missing;
 }
