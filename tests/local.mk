@@ -133,6 +133,7 @@ CLI += tests/cuda/tools.bats
 CLI += tests/cuda/training.bats
 CLI += tests/cli/answers.bats
 CLI += tests/cli/compare.bats
+CLI += tests/cli/compare_words.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/device.bats
 CLI += tests/cli/doctor.bats

@@ -1,0 +1,44 @@
+# What a comparison says of itself: which router is the baseline, what its first line foretells,
+# and what it is when runs have no result.
+
+bats_require_minimum_version 1.5.0
+setup_file() {
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    export OMP_WAIT_POLICY=passive
+    mkdir -p "$BATS_FILE_TMPDIR/work"
+    cd "$BATS_FILE_TMPDIR/work" || return 1
+    for folder in mine v2; do
+        mkdir "$folder"
+        ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC \
+            -fvisibility=hidden -shared -o "$folder/mine.so" "$srcdir/plugins/routers/linear.c" -lm
+    done
+    "$MOEFW" config show default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
+        --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.steps=3 \
+        --set router.plugin=./mine/mine.so >own.ini
+}
+setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
+
+@test "the baseline is the configuration's file, not a file whose plugin has the same name" {
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 1 \
+        --routers linear,./v2/mine.so,mine/mine.so --out namesake --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"baseline":"mine/mine.so"'* ]]
+    # nor is a namesake the baseline where the configuration's router is not listed
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 1 \
+        --routers linear,./v2/mine.so --out unlisted --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"baseline":"linear"'* ]]
+    # --baseline names the same file by another path: no second router
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 1 \
+        --routers linear,v2/mine.so --baseline ./v2/mine.so --out path --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"baseline":"v2/mine.so"'* ]]
+    [ "$(grep -o '"router":' <<<"$output" | wc -l)" -eq 2 ]
+}
+
+@test "a search takes the configuration's file as its baseline, too" {
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 1 \
+        --routers linear,./mine/mine.so --grid train.lr=1e-3,2e-3 --out searched --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"baseline":"./mine/mine.so:train.lr='* ]]
+}
