@@ -27,6 +27,20 @@ listed() {
     "$MOEFW" runs --json "$@" | grep -o '"run":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' '
 }
 
+@test "tokens are those that were trained, as metrics.jsonl counts them: padding is none" {
+    for i in 1 2 3 4 5 6 7 8 9; do
+        printf '{"text":"a text of %s words or more, to be learned"}\n{"text":"short %s"}\n' $i $i
+    done >texts.jsonl
+    "$MOEFW" train default -q -t 1 --data texts.jsonl --set model.layers=1 --set model.dim=16 \
+        --set model.heads=2 --set model.seq=64 --set train.eval_context=0 --set train.batch=2 \
+        --steps 6 --out padded >&2
+    trained=$(grep '"split":"train"' padded/metrics.jsonl | tail -n 1 | grep -o '"tokens":[0-9]*')
+    [ "${trained#*:}" -lt 768 ] # 6 steps of 2 x 64
+    [[ "$("$MOEFW" runs padded --json)" == *",$trained,"* ]]
+    run "$MOEFW" runs padded --where "tokens=${trained#*:}"
+    [ "$status" -eq 0 ]
+}
+
 @test "the list has every run of the folder, with its values" {
     [ "$(listed)" = "runs/cut runs/default-1 runs/default-2 runs/more/long " ]
     [ "$(listed runs/)" = "$(listed)" ]
