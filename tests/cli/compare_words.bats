@@ -42,3 +42,17 @@ setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
     [ "$status" -eq 0 ]
     [[ "$output" == *'"baseline":"./mine/mine.so:train.lr='* ]]
 }
+
+@test "a router of which every run diverged is lacking: INCOMPLETE, status 5, no verdict against it" {
+    sed 's/"handicap"/"wild"/; s/out->logits = .*/out->logits = mf_scale(g, logits, INFINITY);/' \
+        "$srcdir/tests/plugins/handicap.c" >wild.c
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
+        -shared -include math.h -o wild.so wild.c -lm
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 3 --routers ./wild.so,linear --out wild
+    [ "$status" -eq 5 ] || { echo "$status $stderr"; return 1; }
+    [[ "$output" == "INCOMPLETE: 1 of 2 routers without a result: ./wild.so, see below"* ]]
+    [[ "$output" == *'not compared'* && "$output" != *'no difference shown'* ]]
+    [[ "$stderr" == *"moefw: every run of ./wild.so diverged, so the comparison lacks it; "* ]]
+    grep -q 'INCOMPLETE, 1 router without a result (./wild.so): 2 routers' wild/report.html
+    grep -q '"verdict":"not compared"' wild/comparison.json
+}

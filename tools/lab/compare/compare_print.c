@@ -104,8 +104,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
     const mf_compare_router *first;
     const int lacks = mf_compare_lacks(c, &first);
     if (lacks > 0)
-        wrapped(out, columns, "INCOMPLETE: %d of %d routers skipped: %s%s, see below", lacks,
-                c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
+        wrapped(out, columns, "INCOMPLETE: %d of %d routers without a result: %s%s, see below",
+                lacks, c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
     static const char *const words[] = {"task loss", "mean squared error", "accuracy",
                                         "loss in bits/byte"};
     wrapped(out, columns, "%s of the validation split, %s is better; %d seed%s, %lld steps%s",
