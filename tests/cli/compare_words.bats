@@ -56,3 +56,19 @@ setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
     grep -q 'INCOMPLETE, 1 router without a result (./wild.so): 2 routers' wild/report.html
     grep -q '"verdict":"not compared"' wild/comparison.json
 }
+
+@test "with two seeds the first line promises no difference that the last one denies" {
+    run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 2 --routers linear,hash --out few
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"2 seeds: too few to show a difference; verdicts need 3 or more (--seeds 8)"* ]]
+    [[ "$stderr" != *"in 4 of 5 comparisons"* ]]
+    [[ "$output" == *"With fewer than 3 seeds nothing can be shown"* ]]
+}
+
+@test "on a terminal the bar of a comparison leaves no lines of steps behind" {
+    script --version >/dev/null 2>&1 || skip "no script(1)"
+    TERM=xterm script -qec "stty cols 80; '$MOEFW' compare own.ini -t 1 --seeds 1 --routers linear,hash --out bar" /dev/null |
+        tr -d '\r' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' >bar.txt
+    grep -q '2 of 2: ' bar.txt
+    ! grep -E '^step +[0-9]+/[0-9]+ *$' bar.txt
+}

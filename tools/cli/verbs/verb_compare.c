@@ -360,7 +360,14 @@ static void foretell(const mf_compare *c)
     double total;
     for (int i = 0; i < c->n_routers; i++)
         others += !c->routers[i].refused;
-    if (others < 1 || c->spec->seeds < 2) return;
+    if (others < 1) return;
+    if (c->spec->seeds < MF_VERDICT_SEEDS) {
+        mf_log(MF_LOG_INFO,
+               "%d seed%s: too few to show a difference; verdicts need %d or more (--seeds %d)",
+               (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s", MF_VERDICT_SEEDS,
+               MF_SEEDS_DEFAULT);
+        return;
+    }
     const double level = mf_compare_level(c, &total) / others;
     mf_log(MF_LOG_INFO,
            "%d seeds show, in 4 of 5 comparisons, a difference of %.1f standard deviations of "
