@@ -296,8 +296,8 @@ static int judge_failures(const mf_compare_table *t)
     const int lacks = mf_compare_lacks(t->of, &first);
     if (first && first->refused)
         return mf_fail(first->refused_as,
-                       "%d of %d routers %s no result, so the comparison lacks %s: %s: %s", lacks,
-                       t->of->n_routers, lacks == 1 ? "has" : "have",
+                       "%d of %d routers %s no result, so the comparison lacks %s: %s: %s",
+                       lacks, t->of->n_routers, lacks == 1 ? "has" : "have",
                        lacks == 1 ? "it" : "them", first->entry.label, first->refused);
     if (t->of->spec->search && judge_search(t->of->spec->search) != MF_OK) return MF_ERUN;
     for (int i = 0; i < t->n; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "lab/compare/compare_parts.h"
 
 /* Prints text whose lines are broken at blanks. */
@@ -16,17 +17,7 @@ static void wrapped(FILE *out, int columns, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    int column = 0;
-    for (const char *s = text; *s != '\0'; s += strspn(s, " ")) {
-        const int word = (int)strcspn(s, " ");
-        if (column > 0 && columns > 0 && column + 1 + word > columns) {
-            fputc('\n', out);
-            column = 0;
-        }
-        column += fprintf(out, "%s%.*s", column > 0 ? " " : "", word, s);
-        s += word;
-    }
-    fputc('\n', out);
+    mf_wrap_put(out, columns, 0, text);
 }
 
 static void number(FILE *out, double v, int width, int digits)

@@ -156,7 +156,8 @@ static void repeat(const mf_comparison *c)
     mf_html_section_end(p->d);
 }
 
-/* "INCOMPLETE, 1 router without a result (NAME): ", or "" if all that were asked for are there. */
+/* "INCOMPLETE, 1 router without a result (NAME): ", or "" if none of those that were asked for
+ * is missing. */
 static const char *lacking(const mf_comparison *c)
 {
     const double n = mf_json_real_or_nan(c->json, "lacks");

@@ -196,7 +196,8 @@ static void begin_line(mf_progress *p, int64_t step)
 }
 
 /* A line of the history above the live line, as much of it as fits the terminal. Work whose
- * total is not known has none there, nor has work without a loss: the bar says how far it is. */
+ * total is not known has none there, nor has work without a loss: the bar says how far
+ * it is. */
 static void history(mf_progress *p)
 {
     part parts[MAX_PARTS];
@@ -308,6 +309,11 @@ void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
     if (scores[0] != '\0') fprintf(p->t.out, "  %s", scores);
     fputc('\n', p->t.out);
     fflush(p->t.out);
+}
+
+void mf_progress_clear(mf_progress *p)
+{
+    if (p) erase(p);
 }
 
 void mf_progress_end(mf_progress *p)

@@ -70,5 +70,5 @@ setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
     TERM=xterm script -qec "stty cols 80; '$MOEFW' compare own.ini -t 1 --seeds 1 --routers linear,hash --out bar" /dev/null |
         tr -d '\r' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' >bar.txt
     grep -q '2 of 2: ' bar.txt
-    ! grep -E '^step +[0-9]+/[0-9]+ *$' bar.txt
+    [ "$(grep -cE '^step +[0-9]+/[0-9]+ *$' bar.txt)" -eq 0 ]
 }
