@@ -1,5 +1,5 @@
-/* Breaks lines at blanks. A character of UTF-8 takes one column. A blank at which a line ends is
- * not printed; others stay as they are, so that columns of a table keep their places. */
+/* Breaks lines at blanks. A character of UTF-8 takes one column. A blank at which a line ends
+ * is not printed; others stay as they are, so columns of a table keep their places. */
 #include "base/text/wrap.h"
 
 #include <stdarg.h>
