@@ -154,6 +154,33 @@ train.seed 1 7" ]
     [ -d runs/default-1 ]
 }
 
+@test "a start that fails leaves no folder; --remove says of what is no run that it is none" {
+    sed 's/"linear"/"refusing"/; s/^static int route(.*/static int unused(void) { return 0; }\n&/' \
+        "$srcdir/plugins/routers/linear.c" |
+        awk '/^static int route\(/ { inside = 1 } { print } inside && /^{/ { print "    return mf->fail(ctx, MF_ESHAPE, \"not today\");"; inside = 0 }' >refusing.c
+    ${CC:-cc} -std=gnu11 -w -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
+        -shared -o refusing.so refusing.c -lm
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"not today"* ]]
+    [ ! -e runs/default-3 ]
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so --out new
+    [ ! -e new ]
+    mkdir there # what was there before stays
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so --out there
+    [ -d there ]
+    [ -z "$(ls -A there)" ]
+    mkdir runs/left
+    : >runs/left/.lock
+    run "$MOEFW" runs --remove runs/left -y
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"runs/left: no run: it holds only the lock of a start that failed"* ]]
+    run "$MOEFW" runs --remove there -y
+    [[ "$output" == *"there: there is no run in this folder"* ]]
+    run "$MOEFW" runs --remove runs -y
+    [[ "$output" == *"expected the runs to remove"* ]]
+}
+
 @test "a run that a process is writing to is not removed" {
     "$MOEFW" train --resume runs/default-1 -q -t 1 --steps 100000 >out 2>&1 3>&- &
     for _ in $(seq 100); do
