@@ -229,6 +229,17 @@ static void on_old_key(void *arg, const char *file, int line, const char *words)
         fprintf(stderr, "moefw: note: %s:%d: %s\n", mf_shown(file), line, mf_shown(words));
 }
 
+/* What does not fit this machine may fit the one that it is for, so this is no error. */
+static void warn_of_memory(findings *f, const mf_cost *cost)
+{
+    char text[512];
+    if (!mf_cost_exceeds(cost, text, sizeof text)) return;
+    if (!f->json)
+        mf_log(MF_LOG_WARN, "%s", text);
+    else if (f->n_notes < MAX_NOTES)
+        f->note[f->n_notes++] = mf_strdup(text);
+}
+
 static void put_notes(findings *f)
 {
     mf_jw_key(f->json, "notes");
@@ -263,6 +274,7 @@ static int check(const mf_cli *cli)
         rc = build(config, ranks, &f, &cost);
     else
         mf_config_free(config);
+    if (rc == MF_OK) warn_of_memory(&f, &cost);
     if (rc != MF_OK) mf_error_clear(); /* it has been reported */
     if (!f.json) {
         if (rc == MF_OK && cost.params == 0)

@@ -8,6 +8,7 @@
 #include "base/thread/parallel.h"
 #include "base/file/paths.h"
 #include "base/processor.h"
+#include "base/resident.h"
 #include "base/text/shown.h"
 #include "base/text/wrap.h"
 #include "cli/cli.h"
@@ -106,8 +107,7 @@ static void memory(doctor *d)
 {
     char text[64];
     const double page = (double)sysconf(_SC_PAGESIZE), mib = 1048576;
-    snprintf(text, sizeof text, "%.0f MiB, %.0f MiB free",
-             (double)sysconf(_SC_PHYS_PAGES) * page / mib,
+    snprintf(text, sizeof text, "%.0f MiB, %.0f MiB free", mf_resident_machine() / mib,
              (double)sysconf(_SC_AVPHYS_PAGES) * page / mib);
     say(d, "memory", text);
 }
