@@ -47,3 +47,22 @@ on_terminal() {
     [ "$(grep -c '^hash ' <<<"$output")" -ge 2 ]
     COLUMNS=200 "$MOEFW" "${small[@]}" | grep -q '^router .*params.*layer alone$'
 }
+
+@test "the speed of generate stands on a line of its own; a run that is done says so when it is resumed" {
+    on_terminal "'$MOEFW' generate run -t 1 -p a -n 4 --seed 1"
+    grep -qE '^4 tokens, [0-9.]+ tokens/s$' shown
+    run --separate-stderr "$MOEFW" train run --resume -t 1
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"all of its steps are done: it is only validated again (--steps N trains it on)"* ]]
+    [[ "$stderr" != *" 0 tokens/s"* ]]
+}
+
+@test "a table with the label first and no header: which column is taken as text is said" {
+    for i in 1 2 3 4 5 6 7 8 9 10; do printf '%d\tthe film was good number %d\n' $((i % 2)) "$i"; done >first.tsv
+    run --separate-stderr "$MOEFW" data info first.tsv
+    [[ "$stderr" == *"first.tsv: column 1 is taken as text and column 2 as label, but the labels are longer; "*"label TAB sentence"* ]]
+    { printf 'label\tsentence\n' && cat first.tsv; } >named.tsv
+    run --separate-stderr "$MOEFW" data info named.tsv
+    [ -z "$stderr" ]
+    [[ "$output" == *"class 0 "* ]]
+}

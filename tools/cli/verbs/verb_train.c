@@ -424,6 +424,10 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
     if (rc != MF_OK) return rc;
     const bool quiet = mf_cli_quiet(cli) || is_other(run);
     introduce(run);
+    if (mf_trainer_done(run->trainer) && !quiet)
+        mf_log(
+            MF_LOG_INFO,
+            "all of its steps are done: it is only validated again (--steps N trains it on)");
     w.progress = mf_progress_new(&terminal, "train", mf_trainer_steps(run->trainer),
                                  run->session->steps, quiet);
     mf_signals_catch(run, run->session->config->train.on_usr1 == MF_USR1_STOP);
