@@ -149,7 +149,7 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir);
 }
 
-/* The lock is held until the directory is gone, so no other process has begun to write there. */
+/* The lock is held until the directory is gone, so no other process has begun to write. */
 void mf_rundir_discard(mf_rundir *dir)
 {
     if (dir && dir->lock >= 0 && mf_rundir_is_left(dir->path)) {
