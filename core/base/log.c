@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 
 static mf_log_level level_now = MF_LOG_INFO;
 static void (*hook)(void);
@@ -69,6 +71,8 @@ void mf_vlog(mf_log_level level, const char *fmt, va_list args)
     char safe[sizeof line + 8];
     mf_safe_text(line, false, safe, sizeof safe - 1); /* one byte is left for the newline */
     length = strlen(safe);
+    /* warnings and errors are not broken: they may end with a command to copy */
+    if (level == MF_LOG_INFO && isatty(STDERR_FILENO)) mf_wrap(safe, mf_columns(stderr));
     safe[length] = '\n';
     if (hook) hook();
     fwrite(safe, 1, length + 1, stderr);

@@ -36,6 +36,11 @@ void mf_resident_leave_out(void *begin, size_t bytes)
     advise(begin, bytes, MADV_NOHUGEPAGE);
 }
 
+double mf_resident_machine(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
 mf_resident mf_resident_read(void)
 {
     mf_resident r = {0};

@@ -14,6 +14,8 @@ typedef struct mf_resident {
 } mf_resident;
 
 mf_resident mf_resident_read(void);
+/* Bytes of memory of this machine. */
+double mf_resident_machine(void);
 /* Returns to the system the freed memory that the allocator has kept (with glibc only), so that
  * `now` counts memory in use. */
 void mf_resident_trim(void);

@@ -156,6 +156,31 @@ static int judge_include(loader *l)
     return MF_OK;
 }
 
+static bool has_key(const mf_section *s, const char *key)
+{
+    for (const mf_option *o = s->options; o && o->name; o++)
+        if (strcmp(o->name, key) == 0) return true;
+    return false;
+}
+
+/* Notes for each entry the section in which its key would be known, for messages about keys in
+ * a wrong section. */
+static void look_elsewhere(loader *l)
+{
+    for (int i = 0; i < mf_ini_count(l->ini); i++) {
+        mf_ini_entry *e = mf_ini_at(l->ini, i);
+        int n = 0;
+        for (const mf_section_at *a = l->all; a->section; a++) {
+            const mf_section *s = a->section;
+            if (mf_section_named(s) || strcmp(s->name, e->section) == 0 || !has_key(s, e->key))
+                continue;
+            e->elsewhere = s->name;
+            n++;
+        }
+        if (n != 1) e->elsewhere = NULL;
+    }
+}
+
 static int judge_sections(loader *l)
 {
     int rc = judge_include(l);
@@ -295,6 +320,7 @@ int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena
     loader l = {all, conf, ini, arena, {ini, sink, MF_OK}, false};
     for (const mf_section_at *a = all; a->section; a++)
         l.translated = l.translated || a->section->plugin;
+    look_elsewhere(&l);
     int rc = judge_sections(&l);
     for (const mf_section_at *a = all; rc == MF_OK && a->section; a++) {
         const mf_section *s = a->section;

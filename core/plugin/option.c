@@ -274,6 +274,33 @@ static const char **valid_keys(const mf_schema *s, const char *const *reserved, 
     return names;
 }
 
+/* Improves the hint about an unknown key: other programs may have that name for one of this
+ * section, or it is known in another one. A file has the section on a line of its own. */
+static void hint_elsewhere(const mf_ini_entry *e, mf_problem *p, char hint[TEXT])
+{
+    const char *other = mf_other_name(p->key), *near = p->nearest, *section = e->elsewhere,
+               *key = p->key;
+    const size_t n = strlen(p->section);
+    char named[64];
+    if (other && strncmp(other, p->section, n) == 0 && other[n] == '.') {
+        p->nearest = other + n + 1;
+        snprintf(hint, TEXT, "; did you mean '%s'?", p->nearest);
+        return;
+    }
+    if (other) {
+        key = strrchr(other, '.') + 1;
+        snprintf(named, sizeof named, "%.*s", (int)(key - 1 - other), other);
+        section = named;
+    }
+    if (!section) return;
+    char own[TEXT / 2] = "";
+    if (near) snprintf(own, sizeof own, "'%s', or ", near);
+    if (e->file && mf_ini_is_file(e->file))
+        snprintf(hint, TEXT, "; did you mean %s'%s' in [%s]?", own, key, section);
+    else
+        snprintf(hint, TEXT, "; did you mean %s'%s.%s'?", own, section, key);
+}
+
 static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *const *reserved,
                        mf_arena *arena, const mf_problem_sink *sink)
 {
@@ -285,13 +312,7 @@ static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *co
     p.nearest = mf_nearest(p.key, names);
     where_text(e, where, sizeof where);
     mf_did_you_mean(p.key, names, hint, sizeof hint);
-    const char *other = mf_other_name(p.key);
-    if (other) {
-        const size_t n = strlen(p.section);
-        const bool here = strncmp(other, p.section, n) == 0 && other[n] == '.';
-        if (here) p.nearest = other + n + 1;
-        snprintf(hint, sizeof hint, "; did you mean '%s'?", here ? p.nearest : other);
-    }
+    hint_elsewhere(e, &p, hint);
     append_list(valid, sizeof valid, names);
     return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, p.key, p.section,
                   s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",

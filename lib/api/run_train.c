@@ -142,8 +142,13 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
         rc = mf_run_share_dir(run, rc);
     }
     if (rc == MF_OK) rc = open_trainer(run, false);
-    if (rc != MF_OK) mf_run_close(run);
-    return rc;
+    if (rc == MF_OK) return rc;
+    char why[2048];
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    mf_rundir_discard(run->dir);
+    run->dir = NULL;
+    mf_run_close(run);
+    return mf_fail(rc, "%s", why);
 }
 
 /* A path that ends with '/' is a folder of runs, in which the next free NAME-N is created. */

@@ -432,12 +432,24 @@ static bool is_end(const lines *all, const line *l)
     return l->n == 0 && l->number > 1 && at == all->end;
 }
 
+/* Warns where the columns are probably not in the order that files without a header have: all
+ * labels together are much longer than all texts. */
+static void judge_order(const mf_source *s, const columns *c, size_t texts, size_t labels)
+{
+    if (c->named || labels <= 2 * texts) return;
+    mf_log(MF_LOG_WARN,
+           "%s: column 1 is taken as text and column %d as label, but the labels are longer; "
+           "if they are not in this order, a first line names them: label TAB sentence",
+           s->path, (int)c->label + 1);
+}
+
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
 {
     lines all = lines_of(data, size);
     line l;
     columns c = {0};
     int64_t left_out = 0;
+    const size_t before = s->size;
     while (next_line(&all, &l)) {
         if (is_end(&all, &l)) break;
         int rc = check_line(s, &l);
@@ -446,6 +458,8 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
         if (rc != MF_OK) return rc;
     }
     s->pairs = c.second >= 0;
+    judge_order(s, &c, s->size - before,
+                size > s->size - before ? size - (s->size - before) : 0);
     if (left_out > 0)
         mf_log(MF_LOG_WARN, "%s: %lld examples skipped: their label is \"-\"", s->path,
                (long long)left_out);

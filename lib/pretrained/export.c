@@ -6,6 +6,8 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
+#include "pretrained/adapters/lora.h"
 #include "pretrained/beside.h"
 #include "pretrained/checksums.h"
 #include "pretrained/export_run.h"
@@ -308,6 +310,34 @@ static int write_folder(void *arg, const char *to)
     return rc == MF_OK ? write_checksums(x) : rc;
 }
 
+/* Changes of adapters are small, and may be below half a step of the type of the weights. */
+static int tell_rounding(const export *x)
+{
+    mf_lora_site *sites;
+    int n = 0, rounded = 0;
+    mf_st_dtype type = MF_ST_F32;
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? mf_lora_sites(x->run.session->model, arena, &sites, &n) : MF_ENOMEM;
+    for (int64_t i = 0; rc == MF_OK && i < x->run.record->n; i++) {
+        written one;
+        const mf_param *param = x->run.record->ledger.places[i].param;
+        bool changed = false;
+        for (int s = 0; param && s < n; s++)
+            changed = changed || sites[s].weight == param;
+        if (!changed || !written_of(x, i, &one)) continue;
+        if (one.dtype != MF_ST_BF16 && one.dtype != MF_ST_F16) continue;
+        type = one.dtype;
+        rounded++;
+    }
+    mf_arena_free(arena);
+    if (rounded > 0)
+        mf_log(MF_LOG_WARN,
+               "the changes of adapters are merged into %d tensors, which are rounded to %s: "
+               "this loses some of what was trained; --dtype f32 keeps it",
+               rounded, mf_st_dtype_name(type));
+    return rc;
+}
+
 int mf_export_hf(const char *run, const char *folder, const mf_export_options *options,
                  int64_t *ret_tensors)
 {
@@ -315,6 +345,7 @@ int mf_export_hf(const char *run, const char *folder, const mf_export_options *o
     if (mf_exists(folder))
         return mf_fail(MF_EUSAGE, "%s: exists already; expected a new folder", folder);
     int rc = mf_export_open(run, options->adapters, &x.run);
+    if (rc == MF_OK && options->adapters == MF_EXPORT_MERGED) rc = tell_rounding(&x);
     if (rc == MF_OK) rc = mf_write_beside(folder, write_folder, &x);
     if (rc == MF_OK) *ret_tensors = x.run.record->n;
     mf_export_close(&x.run);

@@ -3,6 +3,7 @@
  * after it has read the same data. Neither plan nor parameters are allocated. */
 #include "run/cost.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/thread/parallel.h"
 #include "base/resident.h"
@@ -226,4 +227,18 @@ int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, siz
     if (rc == MF_OK) rc = memory_of_ranks(s, c, ranks, ret);
     if (sharing > 1 && rc == MF_OK) rc = mf_model_share_experts(s->model, 0, 1);
     return rc;
+}
+
+bool mf_cost_exceeds(const mf_cost *c, char *out, size_t size)
+{
+    const double machine = mf_resident_machine(), mib = 1048576;
+    if ((double)c->memory <= machine) return false;
+    snprintf(out, size, "training needs %.0f MiB, and this machine has %.0f MiB of memory; %s",
+             (double)c->memory / mib, machine / mib,
+             c->values > c->graphs
+                 ? "fewer or smaller weights need less: moe.experts, expert.hidden, model.dim, "
+                   "model.layers"
+                 : "smaller batches need less: train.batch, model.seq; so does "
+                   "train.recompute = block");
+    return true;
 }

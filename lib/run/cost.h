@@ -27,6 +27,9 @@ int mf_cost_of(mf_session *s, mf_cost *ret);
  * ranks than micro-batches. sharing: how many of them share the experts; MF_ECONFIG if they
  * cannot. MF_ENOMEM. */
 int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, size_t *ret);
+/* Whether training needs more memory than this machine has. Then `out` says how much, and which
+ * keys lower what takes most of it. */
+bool mf_cost_exceeds(const mf_cost *c, char *out, size_t size);
 /* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
  * that is open in w. Bytes are those of f32 values, as in checkpoints. */
 void mf_cost_put_modules(mf_jw *w, int n, const mf_model_module *module);

@@ -131,9 +131,7 @@ int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
     e->session = s;
     e->split = split;
     mf_batch_spec spec;
-    mf_session_batch_spec(s, split, &spec);
-    spec.order = MF_ORDER_SEQUENTIAL;
-    spec.context = (int32_t)s->config->train.eval_context;
+    mf_session_eval_spec(s, split, &spec);
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
     if (rc == MF_OK) rc = allocate(e);
     if (rc == MF_OK) rc = mf_evaluator_rebuild(e, arena_of);

@@ -76,9 +76,7 @@ static int open_all(measure *m, mf_split split)
 {
     const size_t n = (size_t)m->record->layers * (size_t)m->record->heads;
     mf_batch_spec spec;
-    mf_session_batch_spec(m->session, split, &spec);
-    spec.order = MF_ORDER_SEQUENTIAL;
-    spec.context = (int32_t)m->session->config->train.eval_context;
+    mf_session_eval_spec(m->session, split, &spec);
     m->worse = mf_alloc(n, sizeof *m->worse);
     m->norm = mf_alloc(n, sizeof *m->norm);
     m->one = mf_alloc((size_t)m->record->heads, sizeof *m->one);

@@ -203,6 +203,13 @@ void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *r
     ret->deal = dealt ? c->data.split : 0;
 }
 
+void mf_session_eval_spec(const mf_session *s, mf_split split, mf_batch_spec *ret)
+{
+    mf_session_batch_spec(s, split, ret);
+    ret->order = MF_ORDER_SEQUENTIAL;
+    ret->context = (int32_t)s->config->train.eval_context;
+}
+
 bool mf_session_packed(const mf_session *s)
 {
     return s->config->data.packing && s->corpus;

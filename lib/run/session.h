@@ -96,6 +96,9 @@ int mf_session_judge_live(const mf_session *s);
 bool mf_session_packed(const mf_session *s);
 /* The configured batches of a split: random order for training, else in order; not packed. */
 void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
+/* The batches over which a split is evaluated, in order, with train.eval_context: every loss
+ * that is called that of a split is measured on these. */
+void mf_session_eval_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 
 /* Whether batches may have padding. */
 bool mf_session_masked(const mf_session *s);

@@ -1,7 +1,7 @@
 //! router.rs: a router in Rust, without crates: logits = sharpness (x / |x|) W^T, with a live option.
 //!
-//!     rustc --edition 2021 --crate-type cdylib -O -C panic=abort router.rs -o cosine_rust.so
-//!     moefw plugin check ./cosine_rust.so && moefw --plugin ./cosine_rust.so --steps 50
+//!     rustc --edition 2021 --crate-type cdylib -O -C panic=abort router.rs -o direction_rust.so
+//!     moefw plugin check ./direction_rust.so && moefw --plugin ./direction_rust.so --steps 50
 //!
 //! The types are those of <moefw/types.h>, routing.h, host.h and plugin.h, up to the last field that
 //! is used here: structs only grow at their ends, so their first fields never move.
@@ -118,15 +118,15 @@ extern "C" fn route(_this: *mut c_void, ctx: *mut Ctx, g: *mut Graph, input: *co
     let eps = Attr { i: [0; 8], f: [1e-6, 0.0, 0.0, 0.0] };
     let x = op(g, c"l2_normalize", &[unsafe { (*input).x }], &eps);
     let weight = (mf().use_)(ctx, g, c"weight".as_ptr());
-    let cosine = op(g, c"linear", &[x, weight, null_mut()], null()); // no bias
+    let logits = op(g, c"linear", &[x, weight, null_mut()], null()); // no bias
     let sharpness = (mf().live)(ctx, g, c"sharpness".as_ptr());
-    unsafe { (*out).logits = op(g, c"mul", &[cosine, sharpness], null()) };
+    unsafe { (*out).logits = op(g, c"mul", &[logits, sharpness], null()) };
     (mf().status)(g)
 }
 
 static OPTIONS: [PluginOption; 2] = [
     PluginOption {
-        name: c"sharpness".as_ptr(), help: c"multiplies the cosines".as_ptr(), value: c"10".as_ptr(),
+        name: c"sharpness".as_ptr(), help: c"multiplies the logits".as_ptr(), value: c"10".as_ptr(),
         kind: MF_OPT_REAL, flags: MF_OPT_LIVE, offset: 0, lo: 0.01, hi: 1000.0, choices: null(),
     },
     PluginOption {
@@ -142,8 +142,8 @@ pub static moefw_plugin: Plugin = Plugin {
     size: size_of::<Plugin>() as u32, host_size: size_of::<Host>() as u32,
     option_size: size_of::<PluginOption>() as u32, vtable_size: size_of::<Router>() as u32,
     kind: 1, reserved: 0, // a router
-    name: c"cosine_rust".as_ptr(), version: c"1.0".as_ptr(), license: c"MIT".as_ptr(),
-    brief: c"cosine of token and expert, in Rust".as_ptr(),
+    name: c"direction_rust".as_ptr(), version: c"1.0".as_ptr(), license: c"MIT".as_ptr(),
+    brief: c"linear in the direction of the token, in Rust".as_ptr(),
     options: (&raw const OPTIONS).cast(),
     conf_size: size_of::<Conf>(), self_size: 1,
     vtable: &raw const ROUTER, host: &raw mut HOST,

@@ -1,5 +1,7 @@
 # Configurations: a refused one gives file and line, exits with 2 and changes nothing.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
@@ -15,6 +17,36 @@ refused() {
         [[ "$output" == *"$word"* ]] || { echo "lacks '$word': $output"; return 1; }
     done
     [ "$(ls)" = bad.ini ]
+}
+
+@test "a key in a wrong section: the message names the section that has it" {
+    refused '[train]\ntop_k = 1\n' "bad.ini:2: unknown key 'top_k' in [train]; did you mean 'top_k' in [moe]?"
+    refused '[data]\nvocab = 512\n' "unknown key 'vocab' in [data]; did you mean 'vocab' in [model]?"
+    refused '[moe]\nexpert = 3\n' "unknown key 'expert' in [moe]; did you mean 'experts', or 'plugin' in [expert]?"
+    refused '[moe]\nexpert.plugin = mlp\n' "bad.ini:2: key 'expert.plugin': a file has the section on a line of its own; expected plugin below [expert]"
+    run "$MOEFW" config check --set router.top_k=1
+    [[ "$output" == *"unknown key 'top_k' in [router] (plugin linear); did you mean "*"'moe.top_k'?"* ]]
+    run "$MOEFW" config check --set train.top_k=1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"unknown key 'top_k' in [train]; did you mean 'moe.top_k'?"* ]]
+    # a key that several sections have is of none of them
+    run "$MOEFW" config check --set train.plugin=linear
+    [[ "$output" == *"unknown key 'plugin' in [train]; valid keys: "* ]]
+}
+
+@test "a model that is larger than the machine: check warns, train says what it needs and the keys" {
+    huge=(--set moe.experts=4096 --set model.dim=2048 --set expert.hidden=65536 --set data.path='builtin:topics?bytes=20000')
+    run --separate-stderr "$MOEFW" config check default "${huge[@]}"
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == "moefw: warning: training needs "*" MiB, and this machine has "*" MiB of memory; "*moe.experts* ]]
+    run --separate-stderr "$MOEFW" config check default "${huge[@]}" --json
+    [[ "$output" == *'"notes":["training needs '* ]]
+    run --separate-stderr "$MOEFW" train default -q "${huge[@]}" --out "$BATS_TEST_TMPDIR/huge"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == "moefw: out of memory: no block of "*": training needs "*"this machine has "*"moe.experts, "* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/huge" ]
+    run --separate-stderr "$MOEFW" config check default
+    [ -z "$stderr" ]
 }
 
 @test "data files, as train reads them" {

@@ -90,6 +90,31 @@ setup() {
     grep -q 'the cause of it' build/quickstart.log
 }
 
+@test "the build says how many files it compiles, how far it is, and where the log is" {
+    unset CPPFLAGS
+    printf '#!/bin/sh\nexit 0\n' >configure
+    cat >bin/make <<'END'
+#!/bin/sh
+case "$*" in *-q*) exit 1 ;; esac
+for i in 1 2 3; do
+    case "$*" in
+    *-n*) echo "echo \"  CC      \" file$i.o;gcc" ;;
+    *) echo "  CC       file$i.o" ;;
+    esac
+done
+[ ! -e broken ]
+END
+    chmod +x configure bin/make
+    run ./quickstart build --yes
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"compiling 3 files, "*"the log is build/quickstart.log"*"  3 of 3 files"* ]]
+    grep -q 'CC       file3.o' build/quickstart.log
+    : >broken
+    run ./quickstart build --yes
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"this failed: make -C build -j"* ]]
+}
+
 @test "check tells what the failed tests said" {
     unset CPPFLAGS
     printf '#!/bin/sh\nexit 0\n' >configure

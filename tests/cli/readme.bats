@@ -31,6 +31,41 @@ block() {
     [[ "$output" == *"ok    gradients"* ]]
 }
 
+@test "a program is built with the library of the clone, as the README says" {
+    pkg-config --version >/dev/null 2>&1 || skip "no pkg-config"
+    block "Two commands" | grep '=$PWD/build' >paths
+    . ./paths
+    cat >program.c <<'END'
+#include <moefw/run.h>
+int main(void)
+{
+    moefw_run *run = moefw_run_new();
+    moefw_run_free(run);
+    return !run;
+}
+END
+    # The line is that of the README; CC may hold flags.
+    grep -q 'cc program.c $(pkg-config --cflags --libs libmoefw)' "$srcdir/README.md"
+    # shellcheck disable=SC2046,SC2086
+    ${CC:-cc} program.c $(pkg-config --cflags --libs libmoefw) -o program
+    ./program
+}
+
+@test "moefw help shows manual pages that are not installed; all pages that the README names are known" {
+    man -l "$srcdir/man/moefw.1" >/dev/null 2>&1 || skip "no man"
+    run --separate-stderr "$MOEFW" help pretrained
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"OLMoE"* ]]
+    for page in "$srcdir"/man/*.[1-9]; do
+        name=$(basename "$page")
+        case ${name%.*} in moefw) continue ;; esac
+        "$MOEFW" help "${name%.*}" | head -n 3 >shown || true
+        [ -s shown ] || { echo "$name"; return 1; }
+    done
+    run "$MOEFW" help pretraned
+    [ "$status" -eq 2 ]
+}
+
 @test "every command of the README is one that the program knows" {
     PATH=$builddir:$PATH
     grep -oE '^moefw [a-z]+' "$srcdir/README.md" | sort -u | while read -r _ verb; do

@@ -27,6 +27,20 @@ listed() {
     "$MOEFW" runs --json "$@" | grep -o '"run":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' '
 }
 
+@test "tokens are those that were trained, as metrics.jsonl counts them: padding is none" {
+    for i in 1 2 3 4 5 6 7 8 9; do
+        printf '{"text":"a text of %s words or more, to be learned"}\n{"text":"short %s"}\n' $i $i
+    done >texts.jsonl
+    "$MOEFW" train default -q -t 1 --data texts.jsonl --set model.layers=1 --set model.dim=16 \
+        --set model.heads=2 --set model.seq=64 --set train.eval_context=0 --set train.batch=2 \
+        --steps 6 --out padded >&2
+    trained=$(grep '"split":"train"' padded/metrics.jsonl | tail -n 1 | grep -o '"tokens":[0-9]*')
+    [ "${trained#*:}" -lt 768 ] # 6 steps of 2 x 64
+    [[ "$("$MOEFW" runs padded --json)" == *",$trained,"* ]]
+    run "$MOEFW" runs padded --where "tokens=${trained#*:}"
+    [ "$status" -eq 0 ]
+}
+
 @test "the list has every run of the folder, with its values" {
     [ "$(listed)" = "runs/cut runs/default-1 runs/default-2 runs/more/long " ]
     [ "$(listed runs/)" = "$(listed)" ]
@@ -138,6 +152,33 @@ train.seed 1 7" ]
     [ "$(listed --where router=linear --where seed=7)" = "runs/more/long " ]
     [ ! -e runs/default-2 ]
     [ -d runs/default-1 ]
+}
+
+@test "a start that fails leaves no folder; --remove says of what is no run that it is none" {
+    sed 's/"linear"/"refusing"/; s/^static int route(.*/static int unused(void) { return 0; }\n&/' \
+        "$srcdir/plugins/routers/linear.c" |
+        awk '/^static int route\(/ { inside = 1 } { print } inside && /^{/ { print "    return mf->fail(ctx, MF_ESHAPE, \"not today\");"; inside = 0 }' >refusing.c
+    ${CC:-cc} -std=gnu11 -w -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
+        -shared -o refusing.so refusing.c -lm
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"not today"* ]]
+    [ ! -e runs/default-3 ]
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so --out new
+    [ ! -e new ]
+    mkdir there # what was there before stays
+    run "$MOEFW" train default -q -t 1 --plugin ./refusing.so --out there
+    [ -d there ]
+    [ -z "$(ls -A there)" ]
+    mkdir runs/left
+    : >runs/left/.lock
+    run "$MOEFW" runs --remove runs/left -y
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"runs/left: no run: it holds only the lock of a start that failed"* ]]
+    run "$MOEFW" runs --remove there -y
+    [[ "$output" == *"there: there is no run in this folder"* ]]
+    run "$MOEFW" runs --remove runs -y
+    [[ "$output" == *"expected the runs to remove"* ]]
 }
 
 @test "a run that a process is writing to is not removed" {

@@ -10,6 +10,7 @@
 #include "base/text/number.h"
 #include "base/text/shown.h"
 #include "cli/cli_parse.h"
+#include "cli/meant/page.h"
 #include "cli/meant/operand.h"
 #include "graph/graph.h"
 #include "plugin/load/allow.h"
@@ -273,6 +274,8 @@ int mf_cli_run(int argc, char **argv)
         mf_cli_start();
     else if (rc == MF_OK && cli.version)
         rc = print_version(&cli);
+    else if (rc == MF_OK && cli.page)
+        rc = mf_cli_page_show(cli.page);
     else if (rc == MF_OK && cli.help)
         mf_cli_help(cli.verb, cli.n_operands > 0 ? cli.operand[0] : NULL);
     else if (rc == MF_OK) {

@@ -2,7 +2,11 @@
  * vocabulary size that is known without them is enough. */
 #include "cli/cli_model.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/error.h"
+#include "run/cost.h"
 
 static int open_spare(mf_config *config, bool training, bool bare, mf_session **ret)
 {
@@ -24,4 +28,17 @@ int mf_cli_model_open(mf_config *config, bool training, mf_session **ret)
 int mf_cli_model_open_whole(mf_config *config, mf_session **ret)
 {
     return open_spare(config, false, false, ret);
+}
+
+int mf_cli_model_too_large(mf_config *config)
+{
+    char why[1024], need[512];
+    mf_session *s = NULL;
+    mf_cost cost;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    const bool known =
+        config && mf_cli_model_open(config, true, &s) == MF_OK && mf_cost_of(s, &cost) == MF_OK;
+    const bool exceeds = known && mf_cost_exceeds(&cost, need, sizeof need);
+    mf_session_close(s);
+    return mf_fail(MF_ENOMEM, "%s%s%s", why, exceeds ? ": " : "", exceeds ? need : "");
 }

@@ -4,6 +4,7 @@
 #include "config/aliases.h"
 #include "cli/cli_parse.h"
 #include "cli/meant/operand.h"
+#include "cli/meant/page.h"
 #include "cli/meant/other_words.h"
 
 #include "base/text/ini.h"
@@ -245,6 +246,8 @@ static int take_verb(int *argc, char **argv, mf_cli *cli)
     }
     if (at >= *argc) return MF_OK;
     cli->verb = find_verb(argv[at]);
+    if (!cli->verb && cli->help) cli->page = mf_cli_page(argv[at]);
+    if (cli->page) return MF_OK;
     if (!cli->verb) return unknown_verb(argv[at]);
     memmove(&argv[at], &argv[at + 1], (size_t)(*argc - at) * sizeof *argv);
     --*argc;

@@ -125,7 +125,7 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     mf_sampler_options *settings = mf_sampler_settings(t->sampler);
     const uint64_t seed = settings->seed;
     listener to = {place_of(j, of, i), aloud};
-    const mf_talker_ear ear = {&to, hear_piece, hear_token};
+    const mf_talker_ear ear = {&to, hear_piece, hear_token, aloud};
     if (aloud) put_heading(j, name, seed + (uint64_t)i);
     if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
     mf_generator_reset(t->generator);
@@ -136,7 +136,6 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     t->ear = NULL;
     settings->seed = seed;
     to.to->tokens = (int64_t)to.to->ids.n;
-    if (aloud && rc == MF_OK) putchar('\n');
     return rc;
 }
 

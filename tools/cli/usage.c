@@ -1,5 +1,6 @@
 /* Help on the terminal and the manual's lists. Both are generated from the tables, so
  * they agree. */
+#include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "cli/cli_parse.h"
 
@@ -13,22 +14,7 @@
 
 void mf_cli_wrapped(const char *text, int at)
 {
-    int column = at;
-    while (*text != '\0') {
-        int word = (int)strcspn(text, " ");
-        if (column > at && column + 1 + word >= WIDTH) {
-            printf("\n%*s", at, "");
-            column = at;
-        } else if (column > at) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", word, text);
-        column += word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
+    mf_wrap_put(stdout, WIDTH - 1, at, text);
 }
 
 /* The length of a line that is too long, with the lines that continue it: a line that does not
@@ -79,8 +65,8 @@ static bool names_all(const char *text, const char *const *words)
     for (; *words; words++) {
         const size_t n = strlen(*words);
         const char *at = strstr(text, *words);
-        while (at && ((at > text && isalnum((unsigned char)at[-1])) ||
-                      isalnum((unsigned char)at[n])))
+        while (at &&
+               ((at > text && isalnum((unsigned char)at[-1])) || isalnum((unsigned char)at[n])))
             at = strstr(at + 1, *words);
         if (!at) return false;
     }

@@ -43,6 +43,7 @@ typedef struct mf_ini_entry {
      * section (NULL: not listed here). They must live as long as the entry. NULL: as above. */
     const char *given_section, *given_key;
     const char *const *given_keys;
+    const char *elsewhere; /* the only other section with a key of this name; NULL: none */
 } mf_ini_entry;
 
 typedef struct mf_ini mf_ini;

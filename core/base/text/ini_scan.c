@@ -132,6 +132,14 @@ static int check_pair(where at, const char *s, size_t n, bool indented, bool in_
     key = (size_t)(equals - s);
     while (key > 0 && is_blank(s[key - 1]))
         key--;
+    /* as --set writes it */
+    const char *dot = memrchr(s, '.', key);
+    if (dot && mf_ini_is_key(dot + 1, (size_t)(s + key - dot - 1)))
+        return mf_fail(MF_ECONFIG,
+                       "%s:%d: key '%.*s': a file has the section on a line of its own; "
+                       "expected %.*s below [%.*s]",
+                       at.file, at.line, (int)key, s, (int)(s + key - dot - 1), dot + 1,
+                       (int)(dot - s), s);
     if (!mf_ini_is_key(s, key))
         return mf_fail(MF_ECONFIG, "%s:%d: key '%.*s': expected 1 to %d letters, digits, _ -",
                        at.file, at.line, (int)key, s, MF_INI_NAME_MAX);

@@ -111,7 +111,7 @@ int mf_quantize_measure(mf_quantize_work *w)
         r->kl_next_token = r->loss_before = r->loss_after = NAN;
         return MF_OK;
     }
-    mf_session_batch_spec(w->before, MF_SPLIT_VAL, &spec);
+    mf_session_eval_spec(w->before, MF_SPLIT_VAL, &spec);
     int rc = mf_batcher_new(w->before->corpus, &spec, &batcher);
     if (rc == MF_OK) rc = open(&m);
     const int64_t all = rc == MF_OK ? mf_batcher_count(batcher) : 0,

@@ -149,13 +149,37 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir);
 }
 
+/* The lock is held until the directory is gone, so no other process has begun to write. */
+void mf_rundir_discard(mf_rundir *dir)
+{
+    if (dir && dir->lock >= 0 && mf_rundir_is_left(dir->path)) {
+        mf_io()->unlink(dir->lock_file);
+        if (dir->made) mf_io()->rmdir(dir->path);
+    }
+    mf_rundir_close(dir);
+}
+
 /* A run that came from somebody else may have links to files of whoever resumes it. */
 int mf_rundir_refuse_links(const char *path, const char *name)
 {
-    static const char *const written[] = {
-        "config.ini", "manifest.json", "metrics.jsonl", "memory.jsonl", "tokenizer.json",
-        "report.html", "routing_sample.json", "samples", "weights.json", MF_STORED_FILES,
-        "ckpt", "trace", "best", "tensorboard", MF_RUN_ENDED, MF_RUN_MLFLOW, LOCK_NAME, NULL};
+    static const char *const written[] = {"config.ini",
+                                          "manifest.json",
+                                          "metrics.jsonl",
+                                          "memory.jsonl",
+                                          "tokenizer.json",
+                                          "report.html",
+                                          "routing_sample.json",
+                                          "samples",
+                                          "weights.json",
+                                          MF_STORED_FILES,
+                                          "ckpt",
+                                          "trace",
+                                          "best",
+                                          "tensorboard",
+                                          MF_RUN_ENDED,
+                                          MF_RUN_MLFLOW,
+                                          LOCK_NAME,
+                                          NULL};
     const char *const one[] = {name, NULL};
     return mf_below_judge(path, name ? one : written);
 }
@@ -277,8 +301,9 @@ static int open_made(const char *path, mf_rundir **ret)
         char why[MESSAGE_MAX];
         snprintf(why, sizeof why, "%s", mf_error_message());
         mf_remove_tree(path);
-        mf_fail(code, "%s", why);
+        return mf_fail(code, "%s", why);
     }
+    (*ret)->made = true;
     return code;
 }
 
@@ -340,15 +365,28 @@ static int check_empty(const char *path)
     return code;
 }
 
+bool mf_rundir_is_left(const char *path)
+{
+    char *lock = mf_path_join(path, LOCK_NAME);
+    bool left = lock && mf_exists(lock);
+    mf_free(lock);
+    if (!left) return false;
+    left = check_empty(path) == MF_OK;
+    mf_error_clear();
+    return left;
+}
+
 int mf_rundir_create_at(const char *path, mf_rundir **ret)
 {
     *ret = NULL;
+    const bool made = !mf_exists(path);
     if (mf_exists(path) && !mf_is_dir(path))
         return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", path);
     int code = mf_is_dir(path) ? check_empty(path) : MF_OK;
     if (code == MF_OK) code = mf_mkdirs(path);
     if (code == MF_OK) code = open_locked(path, ret);
     if (code != MF_OK) return code;
+    (*ret)->made = made;
     code = check_empty(path); /* another process may have written there in the meantime */
     if (code != MF_OK) {
         mf_rundir_close(*ret);

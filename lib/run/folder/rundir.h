@@ -22,9 +22,10 @@ typedef struct mf_rundir {
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
     char *weights, *ckpt, *trace, *best, *stored, *lock_file;
     struct mf_below *below; /* of a writer: no write follows a link in the directory */
-    int lock;     /* descriptor of the lock; -1: opened for reading only */
-    int64_t step; /* of the checkpoint that the path names; -1: it names none */
+    int lock;               /* descriptor of the lock; -1: opened for reading only */
+    int64_t step;           /* of the checkpoint that the path names; -1: it names none */
     bool has_config, has_manifest; /* see mf_rundir_expect */
+    bool made;                     /* the directory was not there before */
 } mf_rundir;
 
 /* Creates PARENT/NAME-N with the smallest free N >= 1, and locks it. PARENT is created if
@@ -57,6 +58,11 @@ int mf_rundir_judge(const mf_rundir *dir);
 int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
+/* The same for a start that failed: if nothing was written there, the lock goes, too, and the
+ * directory if it was made for this start. */
+void mf_rundir_discard(mf_rundir *dir);
+/* Whether nothing is in the directory but the lock of a start that failed. */
+bool mf_rundir_is_left(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);
 /* Whether a process writes to the run now. */

@@ -33,9 +33,9 @@ sound() {
 
 @test "a router in Rust" {
     command -v rustc >/dev/null || skip "no rustc"
-    rustc --edition 2021 --crate-type cdylib -O -C panic=abort -D warnings "$EXAMPLES/router.rs" -o cosine_rust.so
-    [ "$(nm -D --defined-only cosine_rust.so | grep -c .)" -eq 1 ]
-    sound ./cosine_rust.so
+    rustc --edition 2021 --crate-type cdylib -O -C panic=abort -D warnings "$EXAMPLES/router.rs" -o direction_rust.so
+    [ "$(nm -D --defined-only direction_rust.so | grep -c .)" -eq 1 ]
+    sound ./direction_rust.so
 }
 
 @test "a router in Python through cffi" {

@@ -64,7 +64,10 @@ small() {
 @test "new, changed, built, dropped in, checked, trained" {
     "$MOEFW" plugin new router sharp -q
     cd sharp
-    sed -i 's/"10", 0.01, 1000/"20", 0.01, 1000/; s/"cosine of token and expert"/"mine and sharper"/' sharp.c
+    # what it says of itself is what it computes: only x is normalised
+    [ "$(grep -c 'mf_l2_normalize(g, in->x' sharp.c)" -eq "$(grep -c mf_l2_normalize sharp.c)" ]
+    grep -q '"linear in the direction of the token"' sharp.c
+    sed -i 's/"10", 0.01, 1000/"20", 0.01, 1000/; s/"linear in the direction of the token"/"mine and sharper"/' sharp.c
     make CC="$CC" dropin
     grep -q "^file = $PWD/sharp.so" "$HOME/.config/moefw/plugins.d/sharp.ini"
     cd ..

@@ -45,6 +45,19 @@ loss() {
     [[ "$stderr" == *": weights: of one, step 2; "* ]] || { echo "$stderr"; return 1; }
 }
 
+@test "export hf says that merged changes of adapters are rounded, and what keeps them" {
+    "$MOEFW" train imported/config.ini --data text.txt -q -t 1 --steps 1 --out low_rank --set 'train.freeze=*' \
+        --set adapter.lora.plugin=lora --set 'adapter.lora.at=attention.*' >&2
+    run --separate-stderr "$MOEFW" export hf low_rank -o f32 --dtype f32
+    [ "$status" -eq 0 ]
+    [[ "$stderr" != *"rounded"* ]]
+    run --separate-stderr "$MOEFW" export hf low_rank -o bf16 --dtype bf16
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"the changes of adapters are merged into "*" tensors, which are rounded to BF16: "*"--dtype f32 keeps it"* ]]
+    run --separate-stderr "$MOEFW" export hf low_rank -o plain --dtype bf16 --unmerged
+    [[ "$stderr" != *"rounded"* ]]
+}
+
 @test "an import cannot be resumed or repeated: the message names the command that trains it" {
     for words in '' --resume; do
         run "$MOEFW" train imported $words

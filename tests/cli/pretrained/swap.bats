@@ -1,5 +1,7 @@
 # moefw swap: another router in a run's model, its fit to the old one, and the numbers of the report.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export OMP_WAIT_POLICY=passive XDG_CONFIG_HOME="$BATS_FILE_TMPDIR"
     cd "$BATS_FILE_TMPDIR" || exit 1
@@ -256,4 +258,20 @@ refused() {
     [ "$(grep '^|' <<<"$first")" = "$(grep '^|' <<<"$output")" ]
     run "$srcdir/share/repeat/swap.sh" --model nowhere
     [ "$status" -eq 3 ]
+}
+
+@test "the losses that swap and quantize tell are those of eval, also with train.eval_context" {
+    # value KEY: the number with this key in the JSON in $output
+    value() { grep -oE "\"$1\":[^],}]*" <<<"$output" | head -1 | cut -d: -f2; }
+    # near A B: whether both are the same number, but for rounding
+    near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(a > 0 && d < 1e-4 && d > -1e-4) }'; }
+    "$MOEFW" train run/config.ini "${small[@]:0:9}" --set train.eval_context=16 --steps 1 -o tuned >&2
+    run --separate-stderr "$MOEFW" eval tuned --json -t 1 -q --batches 3
+    loss=$(value task_loss)
+    run --separate-stderr "$MOEFW" swap tuned --router linear -o swapped --json -t 1 -q --batches 3
+    near "$loss" "$(value loss_before)"
+    run --separate-stderr "$MOEFW" quantize tuned -o new --group 32 --json -t 1 -q --batches 3
+    near "$loss" "$(value loss_before)"
+    run --separate-stderr "$MOEFW" swap tuned --set train.eval_context=0 --router linear -o whole --json -t 1 -q --batches 3
+    [ "$status" -ne 0 ] || ! near "$loss" "$(value loss_before)"
 }

@@ -156,7 +156,8 @@ START_TEST(bad_texts)
         {"; c\n\nk = v\n[s]", "f.ini:3: key 'k' before any section: expected [section] first"},
         {"[s]\n= v", "f.ini:2: key '': " NAMES},
         {"[s]\na b = v", "f.ini:2: key 'a b': " NAMES},
-        {"[s]\na.b = v", "f.ini:2: key 'a.b': " NAMES},
+        {"[s]\na.b = v", "f.ini:2: key 'a.b': a file has the section on a line of its own; "
+                         "expected b below [a]"},
         {"[s]\n\xC3\xA4 = v", "f.ini:2: key '\xC3\xA4': " NAMES},
         {"[s]\nk ; c = v", "f.ini:2: key 'k ; c': " NAMES},
         {"[s]\nk =;v",

@@ -1,5 +1,6 @@
 /* moefw bench gemm: gemms of the sizes that models have, on the CPU or on a device, each beside
  * what the processor or the device can do at most. */
+#include "base/text/wrap.h"
 #include "cli/verbs/bench_gemm.h"
 
 #include <math.h>
@@ -65,21 +66,23 @@ static void print_gemm(void *arg, const mf_gemm_bench *r)
 static void print_limits(const gemms *p)
 {
     const mf_machine_limits *l = &p->limits;
+    mf_line line = {0};
     if (!p->device) {
-        printf("%d thread(s): registers multiply %.1f GFLOP/s in f32, ", mf_parallel_threads(),
-               l->peak_gflops);
-        if (!isnan(l->read_gb)) printf("memory is read at %.1f GB/s; ", l->read_gb);
-        printf("gemms by %s, %s\n", mf_kernels_gemm(), mf_kernels_isa());
+        mf_line_add(&line, "%d thread(s): registers multiply %.1f GFLOP/s in f32, ",
+                    mf_parallel_threads(), l->peak_gflops);
+        if (!isnan(l->read_gb)) mf_line_add(&line, "memory is read at %.1f GB/s; ", l->read_gb);
+        mf_line_add(&line, "gemms by %s, %s", mf_kernels_gemm(), mf_kernels_isa());
     } else {
-        printf("device %s: ", mf_device_name(p->device));
+        mf_line_add(&line, "device %s: ", mf_device_name(p->device));
         if (isnan(l->peak_gflops))
-            printf("no peak is known");
+            mf_line_add(&line, "no peak is known");
         else
-            printf("%.0f GFLOP/s in f32 and %.0f in bf16 by its data sheet or clock",
-                   l->peak_gflops, l->peak_bf16_gflops);
-        if (!isnan(l->read_gb)) printf("; copies move %.1f GB/s", l->read_gb);
-        putchar('\n');
+            mf_line_add(&line,
+                        "%.0f GFLOP/s in f32 and %.0f in bf16 by its data sheet or clock",
+                        l->peak_gflops, l->peak_bf16_gflops);
+        if (!isnan(l->read_gb)) mf_line_add(&line, "; copies move %.1f GB/s", l->read_gb);
     }
+    mf_wrap_line(stdout, 2, "%s", line.text);
     puts("form   types   E      m      n      k         ms  GFLOP/s of peak");
 }
 

@@ -1,5 +1,6 @@
 /* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights as files have
  * them. A line is printed as soon as its type has been measured. */
+#include "base/text/wrap.h"
 #include "cli/verbs/bench_stored.h"
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +54,12 @@ int mf_bench_stored(const mf_cli *cli)
     mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     const int rc = mf_backend_init();
     if (rc != MF_OK) return rc;
-    if (!json)
-        printf("%d thread(s), %s; a row (%s) for each of 8 experts [2048,2048], beside a loop "
-               "that reads the same bytes\n"
-               "type  experts       MB   GB/s reading  share  of %d pairs\n",
-               mf_parallel_threads(), mf_kernels_isa(), bf16 ? "bf16" : "f32", pairs);
+    if (!json) {
+        mf_wrap_line(stdout, 2,
+                     "%d thread(s), %s; a row (%s) for each of 8 experts [2048,2048], beside a "
+                     "loop that reads the same bytes",
+                     mf_parallel_threads(), mf_kernels_isa(), bf16 ? "bf16" : "f32");
+        printf("type  experts       MB   GB/s reading  share  of %d pairs\n", pairs);
+    }
     return mf_stored_bench_run(pairs, bf16, show, &json);
 }

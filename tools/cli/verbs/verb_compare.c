@@ -287,17 +287,17 @@ static int judge_search(const mf_search *s)
 }
 
 /* The status of the comparison: that of its refusal if a router that was asked for was skipped,
- * MF_ERUN if a run failed for another reason than divergence, MF_ENONFINITE if all runs
- * diverged. Divergence of some runs is a result, and no error. */
+ * MF_ERUN if a run failed for another reason than divergence, MF_ENONFINITE if all runs of a
+ * router diverged. Divergence of some runs is a result, and no error. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;
     const mf_compare_router *first;
     const int lacks = mf_compare_lacks(t->of, &first);
-    if (lacks > 0)
+    if (first && first->refused)
         return mf_fail(first->refused_as,
-                       "%d of %d routers %s skipped, so the comparison lacks %s: %s: %s", lacks,
-                       t->of->n_routers, lacks == 1 ? "was" : "were",
+                       "%d of %d routers %s no result, so the comparison lacks %s: %s: %s",
+                       lacks, t->of->n_routers, lacks == 1 ? "has" : "have",
                        lacks == 1 ? "it" : "them", first->entry.label, first->refused);
     if (t->of->spec->search && judge_search(t->of->spec->search) != MF_OK) return MF_ERUN;
     for (int i = 0; i < t->n; i++) {
@@ -310,6 +310,11 @@ static int judge_failures(const mf_compare_table *t)
                        failed - diverged, failed - diverged == 1 ? "" : "s", t->of->spec->out);
     if (done == 0 && diverged > 0)
         return mf_fail(MF_ENONFINITE, "every run diverged; a smaller train.lr may help");
+    if (lacks > 0)
+        return mf_fail(MF_ENONFINITE,
+                       "every run of %s diverged, so the comparison lacks %s; a smaller "
+                       "train.lr may help",
+                       first->entry.label, lacks == 1 ? "it" : "this router and others");
     return MF_OK;
 }
 
@@ -355,7 +360,14 @@ static void foretell(const mf_compare *c)
     double total;
     for (int i = 0; i < c->n_routers; i++)
         others += !c->routers[i].refused;
-    if (others < 1 || c->spec->seeds < 2) return;
+    if (others < 1) return;
+    if (c->spec->seeds < MF_VERDICT_SEEDS) {
+        mf_log(MF_LOG_INFO,
+               "%d seed%s: too few to show a difference; verdicts need %d or more (--seeds %d)",
+               (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s", MF_VERDICT_SEEDS,
+               MF_SEEDS_DEFAULT);
+        return;
+    }
     const double level = mf_compare_level(c, &total) / others;
     mf_log(MF_LOG_INFO,
            "%d seeds show, in 4 of 5 comparisons, a difference of %.1f standard deviations of "

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "config/aliases.h"
@@ -191,25 +192,26 @@ static void print_row(const char *name, int64_t params, int64_t active)
 /* Prints the parameters, and those that one token uses in inference. */
 static void print_cost(const mf_cost *cost, int ranks)
 {
-    printf("ok: %.2f M parameters, %.2f M active per token; ", (double)cost->params / 1e6,
-           (double)cost->params_active / 1e6);
+    char memory[128] = "memory to train: not known without the data";
     if (cost->memory > 0)
-        printf("%.0f MiB to train%s, without pages of program and libraries\n",
-               (double)cost->memory / MIB, ranks > 1 ? " on each rank" : "");
-    else
-        puts("memory to train: not known without the data");
+        snprintf(memory, sizeof memory,
+                 "%.0f MiB to train%s, without pages of program and libraries",
+                 (double)cost->memory / MIB, ranks > 1 ? " on each rank" : "");
+    mf_wrap_line(stdout, 4, "ok: %.2f M parameters, %.2f M active per token; %s",
+                 (double)cost->params / 1e6, (double)cost->params_active / 1e6, memory);
     if (cost->device > 0)
-        printf("%.0f MiB of the device to train, and what its backend takes for itself\n",
-               (double)cost->device / MIB);
+        mf_wrap_line(stdout, 4,
+                     "%.0f MiB of the device to train, and what its backend takes for itself",
+                     (double)cost->device / MIB);
     printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
            "MiB inference");
     for (int i = 0; i < cost->n_modules; i++)
         print_row(cost->module[i].name, cost->module[i].params, cost->module[i].active);
     print_row("all", cost->params, cost->params_active);
     if (cost->stored > 0)
-        printf("%.2f M of them stay in their files as %s: %.2f MiB\n",
-               (double)cost->stored / 1e6, cost->stored_types,
-               (double)cost->stored_bytes / MIB);
+        mf_wrap_line(stdout, 4, "%.2f M of them stay in their files as %s: %.2f MiB",
+                     (double)cost->stored / 1e6, cost->stored_types,
+                     (double)cost->stored_bytes / MIB);
 }
 
 /* Reports an old key with its present name; this is a note, no error. */
@@ -225,6 +227,17 @@ static void on_old_key(void *arg, const char *file, int line, const char *words)
         fprintf(stderr, "moefw: note: %s: %s\n", mf_shown(file), mf_shown(words));
     else
         fprintf(stderr, "moefw: note: %s:%d: %s\n", mf_shown(file), line, mf_shown(words));
+}
+
+/* What does not fit this machine may fit the one that it is for, so this is no error. */
+static void warn_of_memory(findings *f, const mf_cost *cost)
+{
+    char text[512];
+    if (!mf_cost_exceeds(cost, text, sizeof text)) return;
+    if (!f->json)
+        mf_log(MF_LOG_WARN, "%s", text);
+    else if (f->n_notes < MAX_NOTES)
+        f->note[f->n_notes++] = mf_strdup(text);
 }
 
 static void put_notes(findings *f)
@@ -261,6 +274,7 @@ static int check(const mf_cli *cli)
         rc = build(config, ranks, &f, &cost);
     else
         mf_config_free(config);
+    if (rc == MF_OK) warn_of_memory(&f, &cost);
     if (rc != MF_OK) mf_error_clear(); /* it has been reported */
     if (!f.json) {
         if (rc == MF_OK && cost.params == 0)

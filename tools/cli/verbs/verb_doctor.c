@@ -8,7 +8,9 @@
 #include "base/thread/parallel.h"
 #include "base/file/paths.h"
 #include "base/processor.h"
+#include "base/resident.h"
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "cli/talk/line_edit.h"
 #include "comm/world.h"
@@ -38,7 +40,7 @@ static void say(doctor *d, const char *key, const char *value)
     if (d->json)
         mf_jw_kv_string(d->json, key, value);
     else
-        printf("%-16s %s\n", key, mf_shown(value));
+        mf_wrap_line(stdout, 17, "%-16s %s", key, mf_shown(value));
 }
 
 static void warn(doctor *d, const char *text)
@@ -105,8 +107,7 @@ static void memory(doctor *d)
 {
     char text[64];
     const double page = (double)sysconf(_SC_PAGESIZE), mib = 1048576;
-    snprintf(text, sizeof text, "%.0f MiB, %.0f MiB free",
-             (double)sysconf(_SC_PHYS_PAGES) * page / mib,
+    snprintf(text, sizeof text, "%.0f MiB, %.0f MiB free", mf_resident_machine() / mib,
              (double)sysconf(_SC_AVPHYS_PAGES) * page / mib);
     say(d, "memory", text);
 }
@@ -122,7 +123,7 @@ static void cuda_line(void *arg, const char *text)
     if (l->d->json)
         mf_jw_string(l->d->json, text);
     else
-        printf("%-16s %s\n", l->n == 0 ? "CUDA" : "", mf_shown(text));
+        mf_wrap_line(stdout, 17, "%-16s %s", l->n == 0 ? "CUDA" : "", mf_shown(text));
     l->n++;
 }
 
@@ -226,7 +227,7 @@ static void refused(doctor *d, const mf_found *f, const char *message)
         mf_jw_kv_string(d->json, "message", message);
         mf_jw_end(d->json);
     } else {
-        printf("%-16s %s\n", "  refused", mf_shown(message));
+        mf_wrap_line(stdout, 17, "%-16s %s", "  refused", mf_shown(message));
     }
 }
 
@@ -283,7 +284,7 @@ static void tell_warnings(doctor *d)
         if (d->json)
             mf_jw_string(d->json, d->warning[i] ? d->warning[i] : "");
         else
-            printf("warning: %s\n", mf_shown(d->warning[i]));
+            mf_wrap_line(stdout, 0, "warning: %s", mf_shown(d->warning[i]));
     if (d->json) mf_jw_end(d->json);
 }
 

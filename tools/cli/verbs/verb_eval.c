@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "pretrained/tokens.h"
 #include "api/run_internal.h"
@@ -92,43 +93,56 @@ static const mf_cli_option options[] = {
      .help = "first check every byte of the files that an import's weights are in"},
     MF_CLI_END};
 
+static void print_efficiency(const mf_metrics_record *r)
+{
+    mf_line line = {0};
+    mf_line_add(
+        &line,
+        "parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
+        mf_metrics_efficiency(r), (double)r->params_active / 1e6);
+    if (r->heads_total > 0 && r->heads_active > 0)
+        mf_line_add(&line,
+                    "; perplexity / head %.4g, head efficiency %.4g (%lld of %lld heads)",
+                    r->ppl / (double)r->heads_active, mf_metrics_head_efficiency(r),
+                    (long long)r->heads_active, (long long)r->heads_total);
+    mf_wrap_line(stdout, 2, "%s", line.text);
+}
+
 /* trained: the weights are those of a run, not initial ones. */
 static void print_text(const mf_session *s, const mf_metrics_record *r, bool trained,
                        int64_t step)
 {
+    mf_line line = {0};
     char answers[1024];
     const bool by_row = mf_task_by_row(s->config->model.task),
                nats = s->config->model.task != MF_TASK_REGRESS && s->config->n_tasks == 0;
     if (trained)
-        printf("%s after %lld steps: loss %.4f", r->split, (long long)step, r->task_loss);
+        mf_line_add(&line, "%s after %lld steps", r->split, (long long)step);
     else
-        printf("%s with initial weights: loss %.4f", r->split, r->task_loss);
-    if (nats) printf(" nats/%s", by_row ? "example" : "token");
-    if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
+        mf_line_add(&line, "%s with initial weights", r->split);
+    mf_line_add(&line, ": loss %.4f", r->task_loss);
+    if (nats) mf_line_add(&line, " nats/%s", by_row ? "example" : "token");
+    if (r->ppl == r->ppl) mf_line_add(&line, ", perplexity %.3f", r->ppl);
     if (r->ppl_batch_mean == r->ppl_batch_mean)
-        printf(" (mean of batches %.3f)", r->ppl_batch_mean);
-    if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits/byte", r->bits_per_byte);
-    printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
-    if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0') puts(mf_shown(answers));
-    if (r->ppl == r->ppl) {
-        printf(
-            "parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
-            mf_metrics_efficiency(r), (double)r->params_active / 1e6);
-        if (r->heads_total > 0 && r->heads_active > 0)
-            printf("; perplexity / head %.4g, head efficiency %.4g (%lld of %lld heads)",
-                   r->ppl / (double)r->heads_active, mf_metrics_head_efficiency(r),
-                   (long long)r->heads_active, (long long)r->heads_total);
-        putchar('\n');
-    }
+        mf_line_add(&line, " (mean of batches %.3f)", r->ppl_batch_mean);
+    if (r->bits_per_byte == r->bits_per_byte)
+        mf_line_add(&line, ", %.4f bits/byte", r->bits_per_byte);
+    mf_wrap_line(stdout, 2, "%s (%lld %s)", line.text, (long long)r->tokens,
+                 by_row ? "examples" : "tokens");
+    if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0')
+        mf_wrap_line(stdout, 2, "%s", mf_shown(answers));
+    if (r->ppl == r->ppl) print_efficiency(r);
     if (r->floor == r->floor)
-        printf("entropy floor in windows of %d %.4f: loss is %.3f x the floor\n",
-               (int)s->config->model.seq, r->floor, r->task_loss / r->floor);
+        mf_wrap_line(stdout, 2, "entropy floor in windows of %d %.4f: loss is %.3f x the floor",
+                     (int)s->config->model.seq, r->floor, r->task_loss / r->floor);
     for (int i = 0; i < r->n_layers; i++) {
         const mf_layer_stats *l = &r->layers[i];
-        printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d",
-               (int)l->layer, l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty);
-        if (l->nmi == l->nmi) printf(", NMI(expert, label) %.4f", l->nmi);
-        putchar('\n');
+        char nmi[64] = "";
+        if (l->nmi == l->nmi) snprintf(nmi, sizeof nmi, ", NMI(expert, label) %.4f", l->nmi);
+        mf_wrap_line(
+            stdout, 2,
+            "layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d%s",
+            (int)l->layer, l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty, nmi);
     }
 }
 

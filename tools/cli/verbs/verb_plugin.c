@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/file/paths.h"
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
 #include "base/error.h"
@@ -212,7 +213,8 @@ static const char *section_of(mf_kind kind)
 
 static void info_text(const mf_loaded *p)
 {
-    printf("%s %s: %s\n", mf_shown(p->name), mf_shown(p->version), mf_shown(p->brief));
+    mf_wrap_line(stdout, 2, "%s %s: %s", mf_shown(p->name), mf_shown(p->version),
+                 mf_shown(p->brief));
     printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  xxh128   %s\n",
            mf_kind_name(p->kind), mf_shown(p->license), (unsigned)p->abi, mf_shown(p->path),
            p->hash);
@@ -226,12 +228,13 @@ static void info_text(const mf_loaded *p)
         const mf_option *o = &p->schema.options[i];
         char expected[512];
         mf_option_expected(o, expected, sizeof expected);
-        printf("  %s = %s\n      %s; %s%s%s\n", mf_shown(o->name),
+        printf("  %s = %s\n", mf_shown(o->name),
                !o->value             ? "(must be given)"
                : o->value[0] == '\0' ? "\"\""
-                                     : mf_shown(o->value),
-               mf_shown(o->help), mf_shown(expected),
-               (o->flags & MF_OPT_LIVE) != 0 ? "; live" : "", !o->value ? "; no default" : "");
+                                     : mf_shown(o->value));
+        mf_wrap_line(stdout, 6, "      %s; %s%s%s", mf_shown(o->help), mf_shown(expected),
+                     (o->flags & MF_OPT_LIVE) != 0 ? "; live" : "",
+                     !o->value ? "; no default" : "");
     }
 }
 
@@ -276,11 +279,11 @@ enum { CHECK_SECONDS = 600, CHECK_SEED = 1 };
 static void check_row(void *arg, const mf_check_row *row)
 {
     (void)arg;
-    printf("%-5s %-17s %s\n",
-           row->skipped ? "-"
-           : row->pass  ? "ok"
-                        : "FAIL",
-           row->name, mf_shown(row->detail));
+    mf_wrap_line(stdout, 24, "%-5s %-17s %s",
+                 row->skipped ? "-"
+                 : row->pass  ? "ok"
+                              : "FAIL",
+                 row->name, mf_shown(row->detail));
     fflush(stdout);
 }
 

@@ -352,6 +352,16 @@ static int judge_remove(const mf_cli *cli)
     for (int i = 0; i < mf_cli_operands(cli); i++)
         chosen = chosen && mf_rundir_is(mf_cli_operand(cli, i));
     if (chosen || mf_cli_count(cli, "where") > 0) return MF_OK;
+    for (int i = 0; i < mf_cli_operands(cli); i++) {
+        const char *path = mf_cli_operand(cli, i);
+        mf_listed_runs list = {0};
+        if (mf_rundir_is_left(path))
+            return mf_fail(MF_EINPUT,
+                           "%s: no run: it holds only the lock of a start that failed", path);
+        const int rc = mf_listed_runs_add(&list, path);
+        mf_listed_runs_free(&list);
+        if (rc != MF_OK) return rc;
+    }
     return mf_fail(MF_EUSAGE,
                    "--remove: expected the runs to remove, or --where KEY=VALUE that "
                    "chooses them");

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
+#include "cli/cli_model.h"
 #include "cli/ranks.h"
 #include "cli/signals.h"
 #include "plugin/crash.h"
@@ -207,6 +208,17 @@ static int judge_data(const mf_config *c)
         "%s: data.path = " MF_DATA_NONE ": there are no data: --data FILE names some", c->name);
 }
 
+/* Memory is out: whether this model can be trained on this machine at all. */
+static int tell_need(const char *name, int n, const mf_assignment *a)
+{
+    char why[1024];
+    mf_config *config = NULL;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    if (mf_config_load_from(name, n, a, NULL, &config) != MF_OK) config = NULL;
+    mf_fail(MF_ENOMEM, "%s", why);
+    return mf_cli_model_too_large(config);
+}
+
 static int open_run(const mf_cli *cli, moefw_run *run)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
@@ -233,6 +245,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
             rc = mf_run_configure(run, config_name, n, a);
             if (rc == MF_OK) rc = judge_data(run->config);
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
+            if (rc == MF_ENOMEM) rc = tell_need(config_name, n, a);
         }
         /* What failed before the ranks could join is told by one of them. */
         if (rc != MF_OK) rc = mf_run_join(run, rc);
@@ -411,6 +424,10 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
     if (rc != MF_OK) return rc;
     const bool quiet = mf_cli_quiet(cli) || is_other(run);
     introduce(run);
+    if (mf_trainer_done(run->trainer) && !quiet)
+        mf_log(
+            MF_LOG_INFO,
+            "all of its steps are done: it is only validated again (--steps N trains it on)");
     w.progress = mf_progress_new(&terminal, "train", mf_trainer_steps(run->trainer),
                                  run->session->steps, quiet);
     mf_signals_catch(run, run->session->config->train.on_usr1 == MF_USR1_STOP);

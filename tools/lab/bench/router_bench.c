@@ -307,6 +307,7 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
             ret->load[e] += one->load[e] / (float)n;
         for (int i = 0; i < b->n_regularizers; i++)
             ret->losses[i].value += one->losses[i].value / n;
+        if (b->spec->tick) b->spec->tick(b->spec->tick_arg);
     }
     ret->entropy_sd = sqrt(fmax(0, entropy2 - entropy * entropy));
     ret->top_prob_sd = sqrt(fmax(0, top2 - top * top));
@@ -315,9 +316,18 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
     return rc;
 }
 
+enum { WARM_UP = 3 };
+
+int64_t mf_router_bench_parts(const mf_router_bench_spec *spec)
+{
+    if (spec->how.turns_in || spec->how.repetitions == 0) return spec->seeds;
+    return spec->seeds + (spec->layer ? 4 : 2) * (WARM_UP + (int64_t)spec->how.repetitions);
+}
+
 typedef struct {
     mf_graph *g;
     int64_t calls;
+    const mf_router_bench_spec *spec;
 } pass_job;
 
 static int pass(void *arg, double *ret_ms)
@@ -329,6 +339,7 @@ static int pass(void *arg, double *ret_ms)
     for (int64_t i = 0; rc == MF_OK && i < j->calls; i++)
         rc = mf_graph_run(j->g, &run);
     *ret_ms = 1e3 * (mf_clock() - began) / (double)j->calls;
+    if (j->spec->tick) j->spec->tick(j->spec->tick_arg);
     return rc;
 }
 
@@ -339,12 +350,12 @@ static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, do
     bench_graph bg;
     mf_timing time;
     int rc = build(b, layer, false, batch, seq, &bg);
-    pass_job j = {bg.g, 1};
+    pass_job j = {bg.g, 1, b->spec};
     if (rc == MF_OK) {
         draw_weights(b, 1);
         fill(b, &bg, 1);
         double ms = 0;
-        for (int i = 0; rc == MF_OK && i < 3; i++) /* warms caches and pages */
+        for (int i = 0; rc == MF_OK && i < WARM_UP; i++) /* warms caches and pages */
             rc = pass(&j, &ms);
         if (ms > 0 && ms < 1) j.calls = (int64_t)ceil(1 / ms);
     }

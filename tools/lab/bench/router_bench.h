@@ -31,6 +31,9 @@ typedef struct mf_router_bench_spec {
         *activations;
     const int32_t *ids, *row_labels; /* [rows], with activations; NULL: drawn */
     int64_t rows;
+    /* called after each of the mf_router_bench_parts of a router; NULL: never */
+    void (*tick)(void *arg);
+    void *tick_arg;
 } mf_router_bench_spec;
 
 typedef struct mf_bench_loss {
@@ -62,6 +65,8 @@ typedef struct mf_router_bench {
  * MF_EUSAGE for wrong sizes or entries, else as the plugins and their graph do; the message
  * names the router. */
 void mf_router_bench_defaults(mf_router_bench_spec *ret);
+/* Passes of one router: those over the seeds, and those that are timed. */
+int64_t mf_router_bench_parts(const mf_router_bench_spec *spec);
 int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
                         mf_router_bench *ret);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "plugin/load/find.h"
+#include "plugin/load/open.h"
 
 /* Length of an option: up to a '+' or ',' before a letter, or up to the end of the text. */
 static size_t option_length(const char *text)
@@ -94,5 +94,35 @@ int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int
                                                : list_named(arena, text, ret, ret_n);
     if (rc == MF_OK && *ret_n == 0)
         rc = mf_fail(MF_EUSAGE, "routers: expected names or all, found no router");
+    return rc;
+}
+
+/* A file is loaded once, under however many names it is asked for. *ret NULL: it cannot be. */
+static int load(const char *plugin, const mf_loaded **ret)
+{
+    const unsigned long faults = mf_faults();
+    const int rc = mf_plugin_load(MF_ROUTER, plugin, NULL, 0, ret);
+    if (rc == MF_OK) return MF_OK;
+    if (rc == MF_ENOMEM || mf_faults() != faults) return rc;
+    *ret = NULL;
+    mf_error_clear();
+    return MF_OK;
+}
+
+int mf_router_list_find(const mf_router_entry *list, int n, const char *text, int *ret)
+{
+    const mf_loaded *wanted, *p;
+    *ret = -1;
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].label, text) == 0) {
+            *ret = i;
+            return MF_OK;
+        }
+    int rc = load(text, &wanted);
+    for (int i = 0; rc == MF_OK && wanted && *ret < 0 && i < n; i++) {
+        if (list[i].n_options > 0) continue;
+        rc = load(list[i].plugin, &p);
+        if (rc == MF_OK && p == wanted) *ret = i;
+    }
     return rc;
 }

@@ -22,5 +22,10 @@ int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret
 /* Parses a list; NULL or "all": every installed router, in order of names. The result is in the
  * arena. Fails with MF_EUSAGE if the list is empty, or if an entry is wrong or occurs twice. */
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n);
+/* *ret: which of list[0 .. n) is this: the entry with this label, else the first without
+ * options that is the same plugin file, by whatever name or path; -1: none. Two files with
+ * plugins of one name are two routers. Fails only if the machine does, since that says nothing
+ * of the files. */
+int mf_router_list_find(const mf_router_entry *list, int n, const char *text, int *ret);
 
 #endif

@@ -75,45 +75,21 @@ static int config_text(const mf_compare *c, const mf_compare_router *r, char **r
 
 /* ---- routers ---- */
 
-/* The plugin's name for a name or path; the text itself if it cannot be loaded. */
-static const char *name_of(const char *plugin)
-{
-    const mf_loaded *loaded;
-    if (mf_plugin_load(MF_ROUTER, plugin, NULL, 0, &loaded) == MF_OK) return loaded->name;
-    mf_error_clear();
-    return plugin;
-}
-
-static bool plain(const mf_router_entry *e, const char *name)
-{
-    return e->n_options == 0 &&
-           (strcmp(e->plugin, name) == 0 || strcmp(name_of(e->plugin), name) == 0);
-}
-
 /* Chooses the baseline. A router of --baseline that is not in the list becomes its
  * first entry. */
 static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry **list, int *n)
 {
     const char *wanted = c->spec->baseline;
-    for (int i = 0; wanted && i < *n; i++)
-        if (strcmp((*list)[i].label, wanted) == 0) {
-            c->baseline = i;
-            return MF_OK;
-        }
-    if (wanted) {
-        mf_router_entry *longer = mf_arena_alloc(c->arena, ((size_t)*n + 1) * sizeof *longer);
-        if (!longer) return MF_ENOMEM;
-        memcpy(longer + 1, *list, (size_t)*n * sizeof *longer);
-        *list = longer;
-        ++*n;
-        c->baseline = 0;
-        return mf_router_entry_read(c->arena, wanted, longer);
-    }
-    const char *name = name_of(own->router.plugin);
-    c->baseline = 0;
-    for (int i = *n - 1; i >= 0; i--)
-        if (plain(&(*list)[i], name)) c->baseline = i;
-    return MF_OK;
+    int found;
+    int rc = mf_router_list_find(*list, *n, wanted ? wanted : own->router.plugin, &found);
+    c->baseline = found >= 0 ? found : 0;
+    if (rc != MF_OK || found >= 0 || !wanted) return rc;
+    mf_router_entry *longer = mf_arena_alloc(c->arena, ((size_t)*n + 1) * sizeof *longer);
+    if (!longer) return MF_ENOMEM;
+    memcpy(longer + 1, *list, (size_t)*n * sizeof *longer);
+    *list = longer;
+    ++*n;
+    return mf_router_entry_read(c->arena, wanted, longer);
 }
 
 /* A folder name that is unique to the label: ':' becomes ',', other special characters are
@@ -471,6 +447,15 @@ static int read_routers(mf_compare *c)
         if (rc == MF_OK) rc = name_router(c, &c->routers[i]);
     }
     return rc;
+}
+
+/* The plugin's name for a name or path; the text itself if it cannot be loaded. */
+static const char *name_of(const char *plugin)
+{
+    const mf_loaded *loaded;
+    if (mf_plugin_load(MF_ROUTER, plugin, NULL, 0, &loaded) == MF_OK) return loaded->name;
+    mf_error_clear();
+    return plugin;
 }
 
 /* Names for people. A plugin's file has the name of its plugin, unless another router of the

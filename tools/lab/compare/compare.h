@@ -166,7 +166,12 @@ int mf_compare_run_all(mf_compare *c, const mf_compare_watch *watch, int *ret_si
 
 /* ---- results ---- */
 
-typedef enum mf_verdict { MF_VERDICT_NONE, MF_VERDICT_BETTER, MF_VERDICT_WORSE } mf_verdict;
+typedef enum mf_verdict {
+    MF_VERDICT_NONE,
+    MF_VERDICT_BETTER,
+    MF_VERDICT_WORSE,
+    MF_VERDICT_UNKNOWN /* there is no seed with which both have a result */
+} mf_verdict;
 
 typedef struct mf_compare_row {
     const mf_compare_router *router;
@@ -206,8 +211,9 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret);
 void mf_compare_table_free(mf_compare_table *t);
 const char *mf_verdict_name(mf_verdict v);
 /* The number of routers that the comparison lacks: those that were asked for by name, or whose
- * plugin was refused, and are skipped. A router of "all" that does not fit the model is none,
- * nor is one that diverged. *ret_first: the first of them, or NULL. */
+ * plugin was refused or diverged, and are skipped, and those of which every run failed. A
+ * router of "all" that does not fit the model is none. *ret_first: the first of them, of those
+ * that are skipped if there are any; or NULL. */
 int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 
 /* Writes comparison.json as one object. */

@@ -12,8 +12,17 @@
 
 const char *mf_verdict_name(mf_verdict v)
 {
-    static const char *const names[] = {"no difference shown", "better", "worse"};
+    static const char *const names[] = {"no difference shown", "better", "worse",
+                                        "not compared"};
     return names[v];
+}
+
+/* Whether no run of the router has a result, and none will have. */
+static bool all_failed(const mf_compare *c, const mf_compare_router *r)
+{
+    for (int32_t s = 0; s < c->spec->seeds; s++)
+        if (r->runs[s].state != MF_RUN_FAILED) return false;
+    return true;
 }
 
 int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first)
@@ -23,9 +32,12 @@ int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first)
     *ret_first = NULL;
     for (int i = 0; i < c->n_routers; i++) {
         const mf_compare_router *r = &c->routers[i];
-        if (!r->refused || r->refused_as == MF_ENONFINITE) continue;
-        if (!named && r->refused_as != MF_EPLUGIN) continue;
-        if (n++ == 0) *ret_first = r;
+        if (!r->refused && !all_failed(c, r)) continue;
+        if (r->refused && !named && r->refused_as != MF_EPLUGIN &&
+            r->refused_as != MF_ENONFINITE)
+            continue;
+        n++;
+        if (!*ret_first || (r->refused && !(*ret_first)->refused)) *ret_first = r;
     }
     return n;
 }
@@ -182,6 +194,7 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
         mf_compare_row *row = &t->rows[i];
         row->p_flip_holm = holm[i];
         row->seeds_needed = seeds_needed(row, level);
+        if (!row->baseline && row->against.diff.n == 0) row->verdict = MF_VERDICT_UNKNOWN;
         if (!(row->p_holm < t->level) || row->against.diff.n < MF_VERDICT_SEEDS) continue;
         const bool better = (row->against.diff.mean > 0) == accuracy;
         if (!better || row->diverged == 0)

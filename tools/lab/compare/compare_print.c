@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "lab/compare/compare_parts.h"
 
 /* Prints text whose lines are broken at blanks. */
@@ -16,17 +17,7 @@ static void wrapped(FILE *out, int columns, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    int column = 0;
-    for (const char *s = text; *s != '\0'; s += strspn(s, " ")) {
-        const int word = (int)strcspn(s, " ");
-        if (column > 0 && columns > 0 && column + 1 + word > columns) {
-            fputc('\n', out);
-            column = 0;
-        }
-        column += fprintf(out, "%s%.*s", column > 0 ? " " : "", word, s);
-        s += word;
-    }
-    fputc('\n', out);
+    mf_wrap_put(out, columns, 0, text);
 }
 
 static void number(FILE *out, double v, int width, int digits)
@@ -104,8 +95,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
     const mf_compare_router *first;
     const int lacks = mf_compare_lacks(c, &first);
     if (lacks > 0)
-        wrapped(out, columns, "INCOMPLETE: %d of %d routers skipped: %s%s, see below", lacks,
-                c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
+        wrapped(out, columns, "INCOMPLETE: %d of %d routers without a result: %s%s, see below",
+                lacks, c->n_routers, mf_shown(first->entry.label), lacks > 1 ? ", ..." : "");
     static const char *const words[] = {"task loss", "mean squared error", "accuracy",
                                         "loss in bits/byte"};
     wrapped(out, columns, "%s of the validation split, %s is better; %d seed%s, %lld steps%s",

@@ -302,15 +302,14 @@ static int read_routers(mf_search *s, const mf_config *config)
     int rc = mf_router_list(s->arena, of->routers ? of->routers : config->router.plugin,
                             &s->routers, &s->n_routers);
     if (rc != MF_OK) return rc;
-    s->baseline = of->baseline;
-    for (int i = 0; !s->baseline && i < s->n_routers; i++)
-        if (strcmp(s->routers[i].label, config->router.plugin) == 0)
-            s->baseline = s->routers[i].label;
-    if (!s->baseline) s->baseline = s->routers[0].label;
-    for (int i = 0; i < s->n_routers; i++)
-        if (strcmp(s->routers[i].label, s->baseline) == 0) return MF_OK;
+    int found;
+    rc = mf_router_list_find(s->routers, s->n_routers,
+                             of->baseline ? of->baseline : config->router.plugin, &found);
+    if (rc != MF_OK) return rc;
+    s->baseline = s->routers[found >= 0 ? found : 0].label;
+    if (found >= 0 || !of->baseline) return MF_OK;
     return mf_fail(MF_EUSAGE, "--baseline: expected one of the routers searched, found '%s'",
-                   s->baseline);
+                   of->baseline);
 }
 
 static int judge_out(const char *out)

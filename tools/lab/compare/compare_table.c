@@ -132,6 +132,7 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_kv_bool(w, "complete", t->complete);
     const mf_compare_router *first;
     mf_jw_kv_int(w, "lacks", mf_compare_lacks(c, &first));
+    if (first) mf_jw_kv_string(w, "lacks_first", first->entry.label);
     mf_jw_kv_string(w, "out", c->spec->out);
     mf_jw_key(w, "rows");
     mf_jw_array(w);

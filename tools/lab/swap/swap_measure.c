@@ -191,7 +191,7 @@ int mf_swap_measure(mf_swap_pair *pair, int64_t batches, bool whole, mf_swap_rep
                  .E = pair->after->config->moe.experts};
     mf_batch_spec spec;
     mf_batcher *batcher = NULL;
-    mf_session_batch_spec(pair->before, MF_SPLIT_VAL, &spec);
+    mf_session_eval_spec(pair->before, MF_SPLIT_VAL, &spec);
     int rc = mf_batcher_new(pair->before->corpus, &spec, &batcher);
     if (rc == MF_OK) rc = open(&m, whole);
     const int64_t all = rc == MF_OK ? mf_batcher_count(batcher) : 0,

@@ -156,14 +156,14 @@ static void repeat(const mf_comparison *c)
     mf_html_section_end(p->d);
 }
 
-/* "INCOMPLETE, 1 router skipped (NAME): ", or "" if all that were asked for are there. */
+/* "INCOMPLETE, 1 router without a result (NAME): ", or "" if none of those that were asked for
+ * is missing. */
 static const char *lacking(const mf_comparison *c)
 {
     const double n = mf_json_real_or_nan(c->json, "lacks");
-    const mf_json *first = mf_json_at(mf_json_get(c->json, "skipped"), 0);
-    const char *name = mf_json_string(mf_json_get(first, "router"), NULL);
+    const char *name = mf_json_string(mf_json_get(c->json, "lacks_first"), NULL);
     if (!(n > 0) || !name) return "";
-    return mf_report_strf(&c->page, "INCOMPLETE, %g router%s skipped (%s%s): ", n,
+    return mf_report_strf(&c->page, "INCOMPLETE, %g router%s without a result (%s%s): ", n,
                           n > 1 ? "s" : "", name, n > 1 ? ", ..." : "");
 }
 

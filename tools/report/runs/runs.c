@@ -93,24 +93,29 @@ static int64_t best_step(const char *text, size_t n)
     return step;
 }
 
+/* Keeps the last record of each kind. The records come from the last to the first. */
+static void keep_record(mf_listed_run *r, mf_json *v)
+{
+    mf_json **place = v && validates(v) ? &r->val : &r->train;
+    if (!v || *place) {
+        mf_json_free(v);
+        return;
+    }
+    *place = v;
+    if (!r->last) r->last = v;
+}
+
 static void read_metrics(mf_listed_run *r)
 {
     char *path = mf_path_join(r->dir, "metrics.jsonl"), *text = NULL;
     size_t n = 0;
     if (!path || mf_read_file(path, 0, &text, &n) != MF_OK) n = 0;
     r->best_step = best_step(text, n);
-    while (n > 0 && (!r->last || !r->val)) {
+    while (n > 0 && (!r->train || !r->val)) {
         const char *before = n > 1 ? memrchr(text, '\n', n - 1) : NULL;
         const size_t begin = before ? (size_t)(before - text) + 1 : 0;
-        const bool whole = text[n - 1] == '\n';
-        mf_json *v = NULL;
-        if (whole && (!r->last || may_validate(text + begin, n - begin)))
-            v = record_of(text + begin, n - begin);
-        if (v && validates(v)) r->val = v;
-        if (v && !r->last)
-            r->last = v;
-        else if (v && v != r->val)
-            mf_json_free(v);
+        const bool known = may_validate(text + begin, n - begin) ? r->val : r->train;
+        if (text[n - 1] == '\n' && !known) keep_record(r, record_of(text + begin, n - begin));
         n = begin;
     }
     mf_free(text);
@@ -213,8 +218,8 @@ static void free_run(mf_listed_run *r)
     mf_free(r->dir);
     mf_ini_free(r->config);
     mf_json_free(r->manifest);
-    if (r->val != r->last) mf_json_free(r->val);
-    mf_json_free(r->last);
+    mf_json_free(r->val);
+    mf_json_free(r->train);
 }
 
 void mf_listed_runs_free(mf_listed_runs *list)
@@ -253,16 +258,6 @@ static double number_at(const mf_json *v, const char *path)
     return v && mf_json_real(v, &x) ? x : (double)NAN;
 }
 
-/* Tokens of training so far: records of validation count other tokens. */
-static double tokens_of(const mf_listed_run *r)
-{
-    const char *batch = config_value(r, "train.batch"), *seq = config_value(r, "model.seq"),
-               *accumulate = config_value(r, "train.accumulate");
-    if (r->last && !validates(r->last)) return number_at(r->last, "tokens");
-    if (!batch || !seq) return (double)NAN;
-    return (double)r->step * atof(batch) * atof(seq) * (accumulate ? atof(accumulate) : 1);
-}
-
 double mf_listed_run_number(const mf_listed_run *r, const char *key)
 {
     double x;
@@ -270,7 +265,7 @@ double mf_listed_run_number(const mf_listed_run *r, const char *key)
         return r->best_step >= 0 ? (double)r->best_step : (double)NAN;
     if (strcmp(key, "data") == 0 || strcmp(key, "tokenizer") == 0) return NAN;
     if (strcmp(key, "step") == 0) return (double)r->step;
-    if (strcmp(key, "tokens") == 0) return tokens_of(r);
+    if (strcmp(key, "tokens") == 0) return number_at(r->train, "tokens");
     if (strcmp(key, "val_loss") == 0) return number_at(r->val, "task_loss");
     if (strcmp(key, "params") == 0 || strcmp(key, "seed") == 0)
         return mf_json_real_or_nan(r->manifest, key);

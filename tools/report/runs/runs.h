@@ -10,8 +10,9 @@ typedef struct mf_listed_run {
     char *dir;         /* path of the run */
     mf_ini *config;    /* config.ini; NULL: it cannot be read */
     mf_json *manifest; /* manifest.json; NULL: it cannot be read */
-    mf_json *last;     /* last record of metrics.jsonl; NULL: none */
     mf_json *val;      /* last record of the validation split; NULL: none */
+    mf_json *train;    /* last record of a training step; NULL: none */
+    mf_json *last;     /* the later one of both in metrics.jsonl; NULL: none */
     int64_t step;      /* of the last record; 0: none */
     int64_t best_step; /* of the best validation; -1: there are fewer than two */
     bool finished;     /* all planned steps are done */

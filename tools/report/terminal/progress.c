@@ -196,16 +196,18 @@ static void begin_line(mf_progress *p, int64_t step)
 }
 
 /* A line of the history above the live line, as much of it as fits the terminal. Work whose
- * total is not known has none there. */
+ * total is not known has none there, nor has work without a loss: the bar says how far
+ * it is. */
 static void history(mf_progress *p)
 {
     part parts[MAX_PARTS];
+    if (isnan(p->loss)) return;
     int n = 0;
     char count[24];
     const int width = snprintf(NULL, 0, "%lld", (long long)p->total);
     add_part(parts, &n, (part){.rank = 1}, "%*lld/%lld", width, (long long)p->step,
              (long long)p->total);
-    if (!isnan(p->loss)) add_part(parts, &n, (part){.rank = 0}, "loss %.4f", p->loss);
+    add_part(parts, &n, (part){.rank = 0}, "loss %.4f", p->loss);
     if (!isnan(p->tokens_per_s))
         add_part(parts, &n, (part){.rank = 2}, "%s tokens/s",
                  mf_count_text(p->tokens_per_s, count));
@@ -307,6 +309,11 @@ void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
     if (scores[0] != '\0') fprintf(p->t.out, "  %s", scores);
     fputc('\n', p->t.out);
     fflush(p->t.out);
+}
+
+void mf_progress_clear(mf_progress *p)
+{
+    if (p) erase(p);
 }
 
 void mf_progress_end(mf_progress *p)

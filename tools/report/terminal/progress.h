@@ -31,6 +31,8 @@ void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
 void mf_progress_batch(mf_progress *p, int64_t done, int64_t total);
 /* Sets the time that the validation after the last step takes; it is part of the time left. */
 void mf_progress_last(mf_progress *p, double seconds);
+/* Erases the live line before other output; the next step draws it again. */
+void mf_progress_clear(mf_progress *p);
 /* Erases the live line and frees p. */
 void mf_progress_end(mf_progress *p);
 

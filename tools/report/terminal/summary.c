@@ -77,6 +77,7 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
 static void put_speed(const mf_terminal *t, const mf_summary *s)
 {
     char rate[24], time[24], tokens[24];
+    if (!(s->tokens_per_s > 0)) return; /* nothing was trained */
     row(t, "speed");
     fprintf(t->out, "%s tokens/s; %lld steps, %s tokens in %s\n",
             mf_count_text(s->tokens_per_s, rate), (long long)s->steps,

@@ -4,12 +4,12 @@
 
 #include "base/text/shown.h"
 #include "base/text/utf8.h"
+#include "base/text/wrap.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool set(const char *name)
@@ -40,12 +40,7 @@ mf_terminal mf_terminal_of(FILE *out)
 
 int mf_terminal_columns(const mf_terminal *t)
 {
-    struct winsize size;
-    long columns = 0;
-    if (set("COLUMNS")) columns = strtol(getenv("COLUMNS"), NULL, 10);
-    if (columns <= 0 && ioctl(fileno(t->out), TIOCGWINSZ, &size) == 0) columns = size.ws_col;
-    if (columns <= 0 || columns > 10000) columns = 80;
-    return columns < 20 ? 20 : (int)columns;
+    return mf_columns(t->out);
 }
 
 const char *mf_ink_begin(const mf_terminal *t, mf_ink ink)

@@ -13,8 +13,7 @@ typedef struct mf_terminal {
 } mf_terminal;
 
 mf_terminal mf_terminal_of(FILE *out);
-/* Number of columns: COLUMNS, else the terminal's own, else 80 (also if it is over 10000); at
- * least 20. */
+/* Its number of columns (base/text/wrap.h). */
 int mf_terminal_columns(const mf_terminal *t);
 
 typedef enum mf_ink {

@@ -1,0 +1,14 @@
+/* cli/verbs/bench_routers.h: moefw bench routers. */
+#ifndef MF_CLI_BENCH_ROUTERS_H
+#define MF_CLI_BENCH_ROUTERS_H
+
+#include "cli/cli.h"
+#include "lab/bench/timing.h"
+
+extern const mf_verb mf_verb_bench;
+
+/* How the options of moefw bench ask for times. repetitions: if no option gives them. */
+mf_timing_how mf_bench_how(const mf_cli *cli, int repetitions);
+int mf_bench_routers(const mf_cli *cli);
+
+#endif
