@@ -108,6 +108,31 @@ sums() {
     [ ! -e c ]
 }
 
+@test "runs --remove and train --resume take a path that leads through the run itself" {
+    "$MOEFW" train tiny.ini -q --out kept
+    sums kept >before
+    for path in run/ckpt/../../run run/samples/../../run run/../run ./run/ckpt/step-4/../../../run/; do
+        cp -r kept run
+        mkdir -p run/samples
+        run "$MOEFW" runs "$path" --remove --yes
+        [ "$status" -eq 0 ] || { echo "$path: $status $output"; false; }
+        [ ! -e run ] || { echo "$path: $(find run)"; false; }
+    done
+    # a run that is named twice is refused before anything is gone
+    cp -r kept run
+    run "$MOEFW" runs run ckpt/../run run/../run --remove --yes
+    [ "$status" -ne 0 ]
+    run "$MOEFW" runs run run/ckpt/../../run --remove --yes
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"the same run as run: expected each run once"* ]]
+    sed 's,kept/,run/,' before | diff - <(sums run)
+    # files that a resumed run removes are found by such a path, too
+    rm -rf run/ckpt run/metrics.jsonl
+    run "$MOEFW" train --resume run/samples/../../run -q
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [ -e run/ckpt/latest ]
+}
+
 @test "results on a closed standard output are an error; a run's name is none" {
     run bash -c '"$MOEFW" config show tiny.ini >&-'
     [ "$status" -eq 1 ]

@@ -14,7 +14,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -152,20 +154,61 @@ void mf_rundir_close(mf_rundir *dir)
 /* A run that came from somebody else may have links to files of whoever resumes it. */
 int mf_rundir_refuse_links(const char *path, const char *name)
 {
-    static const char *const written[] = {
-        "config.ini", "manifest.json", "metrics.jsonl", "memory.jsonl", "tokenizer.json",
-        "report.html", "routing_sample.json", "samples", "weights.json", MF_STORED_FILES,
-        "ckpt", "trace", "best", "tensorboard", MF_RUN_ENDED, MF_RUN_MLFLOW, LOCK_NAME, NULL};
+    static const char *const written[] = {"config.ini",
+                                          "manifest.json",
+                                          "metrics.jsonl",
+                                          "memory.jsonl",
+                                          "tokenizer.json",
+                                          "report.html",
+                                          "routing_sample.json",
+                                          "samples",
+                                          "weights.json",
+                                          MF_STORED_FILES,
+                                          "ckpt",
+                                          "trace",
+                                          "best",
+                                          "tensorboard",
+                                          MF_RUN_ENDED,
+                                          MF_RUN_MLFLOW,
+                                          LOCK_NAME,
+                                          NULL};
     const char *const one[] = {name, NULL};
     return mf_below_judge(path, name ? one : written);
 }
 
-static int open_locked(const char *path, mf_rundir **ret)
+/* Whether a part ".." stands behind the name of a folder. */
+static bool turns_back(const char *path)
 {
-    int code = new_rundir(path, ret);
+    bool named = false;
+    for (size_t n; *path; path += n + (path[n] == '/')) {
+        n = strcspn(path, "/");
+        if (n == 2 && strncmp(path, "..", 2) == 0) {
+            if (named) return true;
+        } else if (n > 0 && !(n == 1 && *path == '.')) {
+            named = true;
+        }
+    }
+    return false;
+}
+
+char *mf_rundir_settle(const char *path)
+{
+    if (!turns_back(path)) return mf_strdup(path);
+    char real[PATH_MAX];
+    if (realpath(path, real)) return mf_strdup(real);
+    mf_fail_errno(MF_EIO, "%s: cannot be found", path);
+    return NULL;
+}
+
+static int open_locked(const char *named, mf_rundir **ret)
+{
+    char *path = mf_rundir_settle(named);
+    *ret = NULL;
+    int code = path ? new_rundir(path, ret) : mf_error_code();
     if (code == MF_OK) code = mf_rundir_refuse_links(path, NULL);
     if (code == MF_OK) code = mf_below_add(path, &(*ret)->below);
     if (code == MF_OK) code = take_lock(*ret);
+    mf_free(path);
     if (code != MF_OK) {
         mf_rundir_close(*ret);
         *ret = NULL;

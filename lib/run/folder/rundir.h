@@ -22,8 +22,8 @@ typedef struct mf_rundir {
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
     char *weights, *ckpt, *trace, *best, *stored, *lock_file;
     struct mf_below *below; /* of a writer: no write follows a link in the directory */
-    int lock;     /* descriptor of the lock; -1: opened for reading only */
-    int64_t step; /* of the checkpoint that the path names; -1: it names none */
+    int lock;               /* descriptor of the lock; -1: opened for reading only */
+    int64_t step;           /* of the checkpoint that the path names; -1: it names none */
     bool has_config, has_manifest; /* see mf_rundir_expect */
 } mf_rundir;
 
@@ -57,6 +57,10 @@ int mf_rundir_judge(const mf_rundir *dir);
 int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
+/* The path as it is used while files of the run are removed: one that goes down into a folder
+ * and back by ".." may lead through the run itself, so it becomes the real path; any other stays
+ * as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
+char *mf_rundir_settle(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);
 /* Whether a process writes to the run now. */
