@@ -133,6 +133,38 @@ sums() {
     [ -e run/ckpt/latest ]
 }
 
+@test "a run copied by hard links is resumed without a change of the original" {
+    "$MOEFW" train tiny.ini -q --out run
+    sums run >before
+    cp -al run copy
+    run "$MOEFW" train --resume copy --steps 8
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    sums run | diff - before
+    [ "$(grep -c 'the file has other names (hard links)' <<<"$output")" -eq 1 ]
+    # each file by itself
+    cp -r run outside
+    sums outside >before
+    for file in $(cd run && find . -type f | sed 's,^\./,,' | sort); do
+        rm -rf received
+        cp -r run received
+        ln -f "outside/$file" "received/$file"
+        "$MOEFW" train --resume received -q --steps 6 || true
+        "$MOEFW" report received >/dev/null 2>&1 || true
+        "$MOEFW" trace record received --batches 1 -q --force >/dev/null 2>&1 || true
+        "$MOEFW" runs received --remove --yes -q >/dev/null 2>&1 || true
+        sums outside | diff - before || { echo "changed by $file"; false; }
+    done
+}
+
+@test "a comparison copied by hard links is continued without a change of the original" {
+    "$MOEFW" compare tiny.ini --routers linear --seeds 2 --steps 2 -q --out c >/dev/null
+    sums c >before
+    cp -al c d
+    "$MOEFW" compare tiny.ini --routers linear --seeds 3 --steps 4 -q --out d >/dev/null || true
+    "$MOEFW" compare tiny.ini --routers linear --seeds 3 --steps 2 -q --out d >/dev/null
+    sums c | diff - before
+}
+
 @test "results on a closed standard output are an error; a run's name is none" {
     run bash -c '"$MOEFW" config show tiny.ini >&-'
     [ "$status" -eq 1 ]

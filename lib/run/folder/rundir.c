@@ -51,23 +51,28 @@ static int write_owner(int fd, const char *path)
     return MF_OK;
 }
 
-static int take_lock(mf_rundir *dir)
+/* Whether the path still names the open file: a file with other names is replaced. */
+static bool names_file(const char *path, int fd)
 {
-    char *path = mf_path_join(dir->path, LOCK_NAME);
-    if (path == NULL) return MF_ENOMEM;
+    struct stat here, locked;
+    return stat(path, &here) != 0 || fstat(fd, &locked) != 0 ||
+           (here.st_ino == locked.st_ino && here.st_dev == locked.st_dev);
+}
+
+/* One attempt; *ret_again: the locked file has lost its name meanwhile. */
+static int try_lock(mf_rundir *dir, const char *path, bool *ret_again)
+{
     int code = MF_OK;
     int fd = mf_raw_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) {
-        code = mf_fail_errno(MF_EIO, "%s: cannot open", path);
-        mf_free(path);
-        return code;
-    }
+    *ret_again = false;
+    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     /* The lock belongs to the open file, not to the process. So a second open file of the same
      * process cannot take it, and closing that file does not release it. */
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-        dir->lock = fd;
-        code = write_owner(fd, path);
+        *ret_again = !names_file(path, fd);
+        if (!*ret_again) dir->lock = fd;
+        if (!*ret_again) code = write_owner(fd, path);
     } else if (errno == EAGAIN || errno == EACCES) {
         char owner[OWNER_MAX];
         read_owner(fd, owner);
@@ -79,6 +84,18 @@ static int take_lock(mf_rundir *dir)
                              path);
     }
     if (dir->lock != fd) mf_raw_close(fd);
+    return code;
+}
+
+static int take_lock(mf_rundir *dir)
+{
+    enum { TRIES = 100 };
+    char *path = mf_path_join(dir->path, LOCK_NAME);
+    bool again = true;
+    int code = path ? MF_OK : MF_ENOMEM;
+    for (int i = 0; code == MF_OK && again; i++)
+        code = i < TRIES ? try_lock(dir, path, &again)
+                         : mf_fail(MF_ERUN, "%s: another process replaces this file", path);
     mf_free(path);
     return code;
 }
