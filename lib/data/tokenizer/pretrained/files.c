@@ -297,6 +297,19 @@ static int no_vocabulary(const char *folder)
         if (path && mf_exists(path)) other = others[i];
         mf_free(path);
     }
+    static const char *const parts[] = {"tokenizer_config.json", "vocab.json", "merges.txt",
+                                        "added_tokens.json", "special_tokens_map.json"};
+    const char *part = NULL;
+    for (size_t i = 0; !part && i < sizeof parts / sizeof *parts; i++) {
+        char *path = mf_path_join(folder, parts[i]);
+        if (path && mf_exists(path)) part = parts[i];
+        mf_free(path);
+    }
+    if (!other && part)
+        return mf_fail(MF_EINPUT,
+                       "%s: no tokenizer, but a part of one (%s): expected tokenizer.json, "
+                       "vocab.json with merges.txt, or vocab.txt",
+                       folder, part);
     if (other)
         return mf_fail(
             MF_EINPUT,
