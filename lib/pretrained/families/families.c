@@ -47,8 +47,10 @@ static int unknown(const char *path, const char *type, const mf_json *config)
         return mf_fail(
             MF_EINPUT,
             "%s: model_type: expected one of %s, found '%.64s'; the nearest architecture "
-            "is %s",
-            path, list, type, other);
+            "is %s%s",
+            path, list, type, other,
+            strchr(other, ',') ? ""
+                               : ", which reads all keys: what differs is not in config.json");
     return mf_fail(MF_EINPUT, "%s: model_type: expected one of %s, found '%.64s'%s%s%s", path,
                    list, type, near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
 }

@@ -140,8 +140,5 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
             at += (size_t)snprintf(out + at, size - at, "%s%.40s",
                                    n++ > 0 ? ", " : ", which does not read the keys ", key);
     }
-    if (n == 0 && at < size)
-        snprintf(out + at, size - at,
-                 ", which reads all keys: what differs is not in config.json");
     return true;
 }

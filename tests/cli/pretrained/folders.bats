@@ -58,7 +58,13 @@ replace() {
     run "$MOEFW" generate run --prompt All -n 8 --temp 0 -q
     [ "$status" -eq 0 ]
     [[ "$output" == All* ]]
-    rm folder/tokenizer*
+    rm folder/tokenizer.json
+    for part in tokenizer_config.json vocab.json merges.txt; do
+        rm -f folder/tokenizer_config.json
+        echo '{}' >"folder/$part"
+        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, or vocab.txt; --no-tokenizer imports the weights alone"
+        rm "folder/$part"
+    done
     run "$MOEFW" import folder -o new
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == *"; no tokenizer" ]]
@@ -137,6 +143,17 @@ greedy() {
     "$MOEFW" export hf again -o back -q
     [ ! -e back/model.safetensors.index.json ]
     "$MOEFW" import back -o last -q
+}
+
+@test "HTML pages in the place of files are called so" {
+    printf '\n<!DOCTYPE HTML>\n<html><head><title>Sign in</title></head></html>\n' >page
+    for file in model-00002-of-00005.safetensors model.safetensors.index.json tokenizer.json config.json; do
+        cp -f page "folder/$file"
+        refused "folder/$file: an HTML page, not the file itself"
+        cp -f "$MOE/hf/$file" folder
+    done
+    printf 'version https://hawser.github.com/spec/v1\noid sha256:%064d\nsize 91\n' 0 >folder/model-00002-of-00005.safetensors
+    refused "folder/model-00002-of-00005.safetensors: a pointer of Git LFS"
 }
 
 @test "pointers of Git LFS in the place of files are called so" {
