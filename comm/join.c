@@ -1,9 +1,11 @@
 /* comm/join.c: TCP between rank 0 and each other rank.
  *
- * Whoever reaches the port may connect, so a greeting counts only if it has the token that the
- * launcher gave to all ranks. Any other one, and one that does not come, is dropped and changes
- * nothing; all connections that have not yet greeted are read side by side, and are few. What
- * a peer sends as text is ended and made printable before it is used.
+ * Whoever reaches the port may connect, and whoever is at the address may listen, so both sides
+ * prove that they have the token that the launcher gave to all ranks, which never travels: each
+ * sends random bytes, and the HMAC of both sides' bytes and of the greeting, first rank 0. What
+ * rank 0 then sends has such a proof, too. Any other greeting, and one that does not come, is
+ * dropped and changes nothing; all connections that have not yet greeted are read side by side,
+ * and are few. What a peer sends as text is ended and made printable before it is used.
  *
  * What travels later than the greeting are single numbers: 0 says that a rank is done (from
  * rank 0: that all are), any other one is the exit code for all. */
@@ -17,25 +19,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/sha256.h"
 #include "comm/launch.h"
 
-enum { HELLO_SECONDS = 5, AGAIN_MS = 50, GUESTS_MAX = 64, TOKEN_MIN = 16 };
-#define MAGIC "moefwJN2"
+enum { HELLO_SECONDS = 5, AGAIN_MS = 50, GUESTS_MAX = 64, TOKEN_MIN = 16, TOKEN_MAX = 63 };
+enum { NONCE = 32 };
+#define MAGIC "moefwJN3"
 
 typedef struct hello {
-    char magic[8], version[24], host[64], token[64];
+    char magic[8], version[24], host[64];
+    unsigned char nonce[NONCE];
     int32_t rank, ranks;
 } hello;
+
+/* What rank 0 answers: its random bytes, and its proof. */
+typedef struct answer {
+    unsigned char nonce[NONCE], proof[MF_HMAC_BYTES];
+} answer;
+
+typedef struct secret {
+    char token[TOKEN_MAX + 1]; /* "" : none, on one machine */
+    size_t n;
+} secret;
 
 /* A connection whose greeting is not complete. */
 typedef struct guest {
     int fd;
-    size_t at; /* bytes of the greeting that have come */
+    size_t at; /* bytes that have come, of the greeting and the proof behind it */
     double until;
-    hello h;
+    struct {
+        hello h; /* as it came */
+        unsigned char proof[MF_HMAC_BYTES];
+    } said;
+    unsigned char nonce[NONCE]; /* ours */
 } guest;
 
 static double now(void)
@@ -188,13 +208,36 @@ static void clean_hello(hello *h)
     clean(h->host, sizeof h->host);
 }
 
-/* Takes as long for each token, so that its time tells nothing of the right one. */
-static bool same_token(const hello *a, const hello *b)
+/* Takes as long for each proof, so that its time tells nothing of the right one. */
+static bool same_proof(const unsigned char *a, const unsigned char *b)
 {
     unsigned differ = 0;
-    for (size_t i = 0; i < sizeof a->token; i++)
-        differ |= (unsigned char)a->token[i] ^ (unsigned char)b->token[i];
+    for (size_t i = 0; i < MF_HMAC_BYTES; i++)
+        differ |= a[i] ^ b[i];
     return differ == 0;
+}
+
+/* The proof of one side that it has the token: who says which side, so that none can be sent
+ * back. */
+static void prove(const secret *key, char who, const hello *h, const unsigned char nonce[NONCE],
+                  unsigned char out[MF_HMAC_BYTES])
+{
+    struct {
+        char who[8];
+        hello h;
+        unsigned char nonce[NONCE];
+    } all;
+    memset(&all, 0, sizeof all);
+    all.who[0] = who;
+    all.h = *h;
+    memcpy(all.nonce, nonce, NONCE);
+    mf_hmac_sha256(key->token, key->n, &all, sizeof all, out);
+}
+
+/* Random bytes that no one has had. */
+static bool draw(unsigned char nonce[NONCE])
+{
+    return getrandom(nonce, NONCE, 0) == NONCE;
 }
 
 static bool judge(const hello *h, const hello *mine, const mf_join *j, char *text, size_t room)
@@ -237,14 +280,28 @@ static void let_in(hall *l, int fd)
     l->guests[l->n++] = (guest){.fd = peer, .until = now() + HELLO_SECONDS};
 }
 
-/* 1: the greeting is complete; 0: not yet; -1: it will not be. */
-static int listen_to(guest *g)
+/* Answers the greeting of a guest. So few bytes always have room in a new connection. */
+static bool answer_to(guest *g, const secret *key)
 {
-    const ssize_t n = recv(g->fd, (char *)&g->h + g->at, sizeof g->h - g->at, MSG_DONTWAIT);
+    answer a;
+    if (memcmp(g->said.h.magic, MAGIC, sizeof g->said.h.magic) != 0 || !draw(g->nonce))
+        return false;
+    memcpy(a.nonce, g->nonce, NONCE);
+    prove(key, '0', &g->said.h, g->nonce, a.proof);
+    return send(g->fd, &a, sizeof a, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof a;
+}
+
+/* 1: greeting and proof are complete; 0: not yet; -1: they will not be. */
+static int listen_to(guest *g, const secret *key)
+{
+    const size_t begin = sizeof g->said.h,
+                 end = g->at < begin ? begin : begin + sizeof g->said.proof;
+    const ssize_t n = recv(g->fd, (char *)&g->said + g->at, end - g->at, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (n <= 0) return -1;
     g->at += (size_t)n;
-    return g->at == sizeof g->h;
+    if (g->at < end) return 0;
+    return end > begin ? 1 : answer_to(g, key) ? 0 : -1;
 }
 
 /* Waits for the next event, at most until the first guest has been silent for too long. */
@@ -260,32 +317,37 @@ static void wait_for(hall *l, int fd, double until)
 }
 
 /* Takes the greeting of guest i. False: it ends the job, and text says why. */
-static bool take(mf_join *j, hall *l, int i, hello *all, int *n, char *text, size_t room)
+static bool take(mf_join *j, hall *l, int i, const secret *key, hello *all, int *n, char *text,
+                 size_t room)
 {
     guest *g = &l->guests[i];
-    clean_hello(&g->h);
-    if (memcmp(g->h.magic, MAGIC, sizeof g->h.magic) != 0 || !same_token(&g->h, &all[0])) {
+    hello h = g->said.h;
+    unsigned char proof[MF_HMAC_BYTES];
+    prove(key, 'r', &h, g->nonce, proof);
+    clean_hello(&h);
+    if (!same_proof(proof, g->said.proof)) {
         l->refused++;
         send_away(l, i);
         return true;
     }
-    if (!judge(&g->h, &all[0], j, l->why, sizeof l->why)) {
+    if (!judge(&h, &all[0], j, l->why, sizeof l->why)) {
         snprintf(text, room, "%s", l->why);
-        if (all[0].token[0]) return false; /* it is of this job */
+        if (key->n > 0) return false; /* it is of this job */
         l->refused++;
         send_away(l, i);
         return true;
     }
     prepare(g->fd);
-    j->socket[g->h.rank] = g->fd;
-    all[g->h.rank] = g->h;
+    j->socket[h.rank] = g->fd;
+    all[h.rank] = h;
     l->guests[i] = l->guests[--l->n];
     ++*n;
     return true;
 }
 
 /* Greets until all have come. */
-static bool greet(mf_join *j, int fd, hello *all, double until, char *text, size_t room)
+static bool greet(mf_join *j, int fd, const secret *key, hello *all, double until, char *text,
+                  size_t room)
 {
     hall *l = calloc(1, sizeof *l);
     int n = 1;
@@ -303,9 +365,10 @@ static bool greet(mf_join *j, int fd, hello *all, double until, char *text, size
         }
         wait_for(l, fd, until);
         for (int i = l->n - 1; fine && i >= 0; i--) {
-            const int rc = l->at[1 + i].revents ? listen_to(&l->guests[i]) : 0;
+            const int rc = l->at[1 + i].revents ? listen_to(&l->guests[i], key) : 0;
+            if (rc < 0 && l->guests[i].at > 0) l->refused++;
             if (rc > 0)
-                fine = take(j, l, i, all, &n, text, room);
+                fine = take(j, l, i, key, all, &n, text, room);
             else if (rc < 0 || now() > l->guests[i].until)
                 send_away(l, i);
         }
@@ -330,24 +393,56 @@ static void find_place(mf_join *j, const hello *all)
     memcpy(j->place.host, all[j->rank].host, sizeof j->place.host);
 }
 
-/* Everybody gets the hellos of all, and the blob. */
-static bool spread(mf_join *j, hello *all, double until, void *blob, size_t size)
+/* The two sides greet: this rank says who it is, rank 0 proves that it has the token, and only
+ * then this rank does. */
+static bool greet_root(int fd, const secret *key, const hello *mine, double until)
+{
+    answer a;
+    unsigned char proof[MF_HMAC_BYTES];
+    if (!put(fd, mine, sizeof *mine, until) || !get(fd, &a, sizeof a, until)) return false;
+    prove(key, '0', mine, a.nonce, proof);
+    if (!same_proof(proof, a.proof)) return false;
+    prove(key, 'r', mine, a.nonce, proof);
+    return put(fd, proof, sizeof proof, until);
+}
+
+/* The proof of what rank r gets: its own random bytes are among the hellos. */
+static bool prove_all(const secret *key, int r, const hello *all, int ranks, const void *blob,
+                      size_t size, unsigned char out[MF_HMAC_BYTES])
+{
+    const size_t n = (size_t)ranks * sizeof *all;
+    char *whole = malloc(8 + n + size);
+    if (!whole) return false;
+    snprintf(whole, 8, "a%06d", r);
+    memcpy(whole + 8, all, n);
+    memcpy(whole + 8 + n, blob, size);
+    mf_hmac_sha256(key->token, key->n, whole, 8 + n + size, out);
+    free(whole);
+    return true;
+}
+
+/* Everybody gets the hellos of all, and the blob, with a proof. */
+static bool spread(mf_join *j, const secret *key, hello *all, double until, void *blob,
+                   size_t size)
 {
     const size_t n = (size_t)j->ranks * sizeof *all;
+    unsigned char proof[MF_HMAC_BYTES], right[MF_HMAC_BYTES];
+    bool fine = true;
     if (j->rank > 0) {
         const hello mine = all[j->rank];
-        bool fine = put(j->socket[0], &mine, sizeof mine, until) &&
-                    get(j->socket[0], all, n, until) && get(j->socket[0], blob, size, until);
-        for (int r = 0; r < j->ranks; r++) {
+        const int fd = j->socket[0];
+        fine = get(fd, all, n, until) && get(fd, blob, size, until) &&
+               get(fd, proof, sizeof proof, until) &&
+               prove_all(key, j->rank, all, j->ranks, blob, size, right) &&
+               same_proof(proof, right) && memcmp(all[j->rank].nonce, mine.nonce, NONCE) == 0;
+        for (int r = 0; r < j->ranks; r++)
             clean_hello(&all[r]);
-            fine = fine && memcmp(all[r].magic, MAGIC, sizeof all[r].magic) == 0 &&
-                   same_token(&all[r], &mine);
-        }
         return fine;
     }
-    bool fine = true;
     for (int r = 1; r < j->ranks; r++)
-        fine = fine && put(j->socket[r], all, n, until) && put(j->socket[r], blob, size, until);
+        fine = fine && prove_all(key, r, all, j->ranks, blob, size, proof) &&
+               put(j->socket[r], all, n, until) && put(j->socket[r], blob, size, until) &&
+               put(j->socket[r], proof, sizeof proof, until);
     return fine;
 }
 
@@ -365,21 +460,22 @@ static bool is_local(const struct addrinfo *a)
     return true;
 }
 
-/* Puts the token of the environment into the greeting. A machine's own users may do without. */
-static bool find_token(const struct addrinfo *root, hello *h, char *text, size_t room)
+/* Takes the token of the environment. A machine's own users may do without. */
+static bool find_token(const struct addrinfo *root, secret *ret, char *text, size_t room)
 {
     const char *token = getenv("MOEFW_COMM_TOKEN");
     const size_t n = token ? strlen(token) : 0;
-    if (n >= TOKEN_MIN && n < sizeof h->token) {
-        memcpy(h->token, token, n);
+    if (n >= TOKEN_MIN && n <= TOKEN_MAX) {
+        memcpy(ret->token, token, n);
+        ret->n = n;
         return true;
     }
     if (n == 0 && is_local(root)) return true;
     snprintf(
         text, room,
-        "expected MOEFW_COMM_TOKEN, a random text of %d to %zu bytes that all ranks have, "
+        "expected MOEFW_COMM_TOKEN, a random text of %d to %d bytes that all ranks have, "
         "found %zu bytes; export MOEFW_COMM_TOKEN=$(openssl rand -hex 16) in the job script",
-        TOKEN_MIN, sizeof h->token - 1, n);
+        TOKEN_MIN, TOKEN_MAX, n);
     return false;
 }
 
@@ -389,15 +485,21 @@ static int join(mf_join *j, hello *all, double seconds, void *blob, size_t size,
     struct addrinfo *root;
     const double until = now() + seconds;
     bool fine = true;
+    secret key = {0};
     *text = '\0';
     if (root_of(&root, text, room)) return 1;
-    if (!find_token(root, &all[j->rank], text, room)) {
+    if (!find_token(root, &key, text, room)) {
+        freeaddrinfo(root);
+        return 1;
+    }
+    if (!draw(all[j->rank].nonce)) {
+        snprintf(text, room, "no random bytes: %s", strerror(errno));
         freeaddrinfo(root);
         return 1;
     }
     if (j->rank == 0) {
         const int fd = listen_at(root, j->ranks, text, room);
-        fine = fd >= 0 && greet(j, fd, all, until, text, room);
+        fine = fd >= 0 && greet(j, fd, &key, all, until, text, room);
         if (fd >= 0) close(fd);
     } else {
         j->socket[0] = reach(root, until);
@@ -406,7 +508,9 @@ static int join(mf_join *j, hello *all, double seconds, void *blob, size_t size,
         if (!fine) snprintf(text, room, "rank %d does not reach rank 0", j->rank);
     }
     freeaddrinfo(root);
-    if (fine && !spread(j, all, until, blob, size)) {
+    const bool met =
+        fine && (j->rank == 0 || greet_root(j->socket[0], &key, &all[j->rank], until));
+    if (fine && !(met && spread(j, &key, all, until, blob, size))) {
         snprintf(text, room,
                  "rank %d: the connection ended before all ranks were there, or rank 0 has "
                  "another MOEFW_COMM_TOKEN or moefw",

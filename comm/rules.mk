@@ -18,9 +18,9 @@ plugins/comm/openmpi.so: comm/mpi.c
 plugins/comm/mpich.so: comm/mpi.c
 	$(AM_V_SO)$(COMM_BUILD) -DMF_COMM_NAME='"mpich"' $(MPICH_CFLAGS) \
 	  $(top_srcdir)/comm/mpi.c $(MPICH_LIBS) && mv -f $@-t $@
-plugins/comm/nccl.so: comm/nccl.c comm/join.c comm/join.h core/comm/launch.c
+plugins/comm/nccl.so: comm/nccl.c comm/join.c comm/join.h core/comm/launch.c core/base/sha256.c
 	$(AM_V_SO)$(COMM_BUILD) $(NCCL_CFLAGS) $(top_srcdir)/comm/nccl.c $(top_srcdir)/comm/join.c \
-	  $(top_srcdir)/core/comm/launch.c $(NCCL_LIBS) && mv -f $@-t $@
+	  $(top_srcdir)/core/comm/launch.c $(top_srcdir)/core/base/sha256.c $(NCCL_LIBS) && mv -f $@-t $@
 -include $(COMMS:.so=.so.d)
 CLEANFILES += $(COMMS) $(COMMS:.so=.so.d)
 

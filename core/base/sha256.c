@@ -60,10 +60,13 @@ static void base64(const unsigned char *p, size_t n, char *out)
     *out = '\0';
 }
 
-static void sha256(const void *data, size_t n, unsigned char hash[32])
+static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+
+/* Hashes the last n bytes; h is the state after those before, whole blocks. */
+static void finish(uint32_t h[8], size_t before, const void *data, size_t n,
+                   unsigned char hash[32])
 {
-    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const unsigned char *p = data;
     unsigned char last[128] = {0};
     size_t rest = n % 64, end = rest < 56 ? 64 : 128;
@@ -72,11 +75,40 @@ static void sha256(const void *data, size_t n, unsigned char hash[32])
     if (rest > 0) memcpy(last, p + n - rest, rest);
     last[rest] = 0x80;
     for (int i = 0; i < 8; i++)
-        last[end - 1 - i] = (unsigned char)((uint64_t)n * 8 >> (8 * i));
+        last[end - 1 - i] = (unsigned char)((uint64_t)(before + n) * 8 >> (8 * i));
     for (size_t i = 0; i < end; i += 64)
         block(h, last + i);
     for (int i = 0; i < 32; i++)
         hash[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+static void sha256(const void *data, size_t n, unsigned char hash[32])
+{
+    uint32_t h[8];
+    memcpy(h, start, sizeof h);
+    finish(h, 0, data, n, hash);
+}
+
+/* Hashes a key, each byte changed by `pad`, and n bytes behind it. */
+static void keyed(const unsigned char key[64], unsigned char pad, const void *data, size_t n,
+                  unsigned char hash[32])
+{
+    uint32_t h[8];
+    unsigned char first[64];
+    memcpy(h, start, sizeof h);
+    for (int i = 0; i < 64; i++)
+        first[i] = key[i] ^ pad;
+    block(h, first);
+    finish(h, sizeof first, data, n, hash);
+}
+
+void mf_hmac_sha256(const void *key, size_t k, const void *data, size_t n,
+                    unsigned char out[MF_HMAC_BYTES])
+{
+    unsigned char whole[64] = {0}, inner[MF_HMAC_BYTES];
+    memcpy(whole, key, k < sizeof whole ? k : sizeof whole);
+    keyed(whole, 0x36, data, n, inner);
+    keyed(whole, 0x5c, inner, sizeof inner, out);
 }
 
 void mf_sha256_base64(const void *data, size_t n, char out[45])

@@ -12,4 +12,9 @@ void mf_sha256_base64(const void *data, size_t n, char out[45]);
 #define MF_SHA256_HEX 65
 void mf_sha256_hex(const void *data, size_t n, char out[MF_SHA256_HEX]);
 
+/* HMAC (RFC 2104): what only who has the key can say of n bytes. key: at most 64 bytes. */
+enum { MF_HMAC_BYTES = 32 };
+void mf_hmac_sha256(const void *key, size_t k, const void *data, size_t n,
+                    unsigned char out[MF_HMAC_BYTES]);
+
 #endif

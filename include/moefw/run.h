@@ -87,7 +87,8 @@ MOEFW_API const char *moefw_run_message(const moefw_run *run);
 enum { MOEFW_LOG_ERROR, MOEFW_LOG_WARNING, MOEFW_LOG_INFO, MOEFW_LOG_DEBUG };
 typedef void (*moefw_log_fn)(void *arg, int level, const char *line);
 /* `line` is called for each log line of at most this level, in the thread that called the
- * library. NULL: no lines, as in a new handle. */
+ * library. NULL: no lines, as in a new handle. An exception of C++ that leaves `line` ends the
+ * process (std::terminate): catch it within. */
 MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg);
 
 /* ---- configuration ---- */
@@ -260,7 +261,7 @@ typedef struct moefw_open_options {
     int gradients;     /* 1: keep what is needed to measure gradients */
     /* 1: weights are packed for generation; evaluation and routing are then refused */
     int generate_only;
-    int threads; /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
+    int threads;        /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
     const char *device; /* where the model is: cpu, cuda, cuda:N; NULL: as configured */
 } moefw_open_options;
 #define MOEFW_OPEN_OPTIONS_INIT                                                                \

@@ -129,17 +129,21 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     char *folder = NULL;
     int rc = mf_record_folder(dir, &folder);
     if (rc == MF_OK) rc = mf_generation_read(folder, ret);
+    /* A run that was trained from an import has learned the ends of its own texts. */
+    if (rc == MF_OK && folder && strncmp(folder, dir, strlen(dir)) != 0) ret->given = false;
     mf_free(folder);
     return rc;
 }
 
-/* Whether a token ends a text: one of generation_config.json, or else the tokenizer's. */
+/* Whether a token ends a text: one of the imported files, or the tokenizer's of a run that is
+ * no import. */
 static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
     for (int i = 0; i < run->usual.n_ends; i++)
         if (run->usual.end[i] == id) return true;
-    return run->usual.n_ends == 0 && tokenizer && tokenizer->special[MF_SPECIAL_EOS] == id;
+    return run->usual.n_ends == 0 && !run->usual.given && tokenizer &&
+           tokenizer->special[MF_SPECIAL_EOS] == id;
 }
 
 static int write_tokens(moefw_run *run, const float *logits, int64_t most, const listener *l)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "data/recognise.h"
 #include "data/source.h"
+#include "data/source_bin.h"
 #include "data/stream/cache.h"
 
 #include <string.h>
@@ -64,80 +65,6 @@ static int judge_date(const mf_source *s, const char *data, size_t size)
                    s->path, (unsigned)date, (unsigned)version);
 }
 
-/* Words of a file at even and at odd places. If they are halves of ids, these are the lower
- * and the upper halves. */
-typedef struct halves {
-    uint32_t largest[2];
-    int64_t nonzero[2], many[2]; /* words that are not 0; that are at least LOW */
-    int64_t n;                   /* words at each */
-} halves;
-
-enum { ENOUGH = 1 << 20, FEW = 32, LOW = MF_IDS_VOCAB >> 16 };
-
-/* at: n words of `width` bytes, 2 or 4. False: too few, or an odd number of them. */
-static bool look_at_halves(const void *at, int64_t n, size_t width, halves *ret)
-{
-    *ret = (halves){.n = (n < ENOUGH ? n : ENOUGH) / 2};
-    if (n < 2 * FEW || n % 2 != 0) return false;
-    for (int64_t i = 0; i < 2 * ret->n; i++) {
-        const unsigned char *b = (const unsigned char *)at + (size_t)i * width;
-        const uint32_t word =
-            width == 4 ? read_u32((const char *)b) : (uint32_t)b[0] | (uint32_t)b[1] << 8;
-        if (word > ret->largest[i % 2]) ret->largest[i % 2] = word;
-        ret->nonzero[i % 2] += word > 0;
-        ret->many[i % 2] += word >= LOW;
-    }
-    return true;
-}
-
-/* Ids of 32 bits: upper halves are below LOW, while words of a text of 16 bits are alike at
- * even and odd places. */
-static bool looks_wide(const mf_id_part *p)
-{
-    halves h;
-    if (p->id_bytes != 2 || !look_at_halves(p->ids, p->n, 2, &h)) return false;
-    if (h.nonzero[1] == 0) return h.nonzero[0] > 0;
-    return h.largest[1] < LOW && h.many[0] >= h.n / 4;
-}
-
-/* Ids of 64 bits, as numpy has them: every second word of 32 bits is 0. */
-static bool looks_wider(const mf_id_part *p)
-{
-    halves h;
-    return p->id_bytes == 4 && look_at_halves(p->ids, p->n, 4, &h) && h.nonzero[1] == 0 &&
-           h.nonzero[0] >= h.n / 4;
-}
-
-/* Small ids of 16 bits, read as if two of them were one: both halves are small. */
-static bool looks_like_pairs(const mf_id_part *p)
-{
-    halves h;
-    return p->id_bytes == 4 && look_at_halves(p->ids, 2 * p->n, 2, &h) && h.largest[0] < 256 &&
-           h.largest[1] < 256 && h.nonzero[1] >= h.n / 4;
-}
-
-/* bits: what the user said; 0: nothing. */
-static int judge_width(const mf_source *s, const mf_id_part *p, int32_t bits)
-{
-    if (bits == 0 && looks_wide(p))
-        return mf_fail(MF_EINPUT,
-                       "%s: every second id of 16 bits is 0 or small, as the upper halves of "
-                       "ids of 32 bits are: expected data.bin_bits = 32, or 16 if they are",
-                       s->path);
-    if (looks_wider(p))
-        return mf_fail(MF_EINPUT,
-                       "%s: every second id of 32 bits is 0, as the upper halves of ids of 64 "
-                       "bits are: expected 16 or 32 bits (in Python: "
-                       "ids.astype('<u4').tofile(FILE))",
-                       s->path);
-    if (looks_like_pairs(p))
-        return mf_fail(MF_EINPUT,
-                       "%s: both halves of each id of 32 bits are small, as pairs of ids of 16 "
-                       "bits are: expected data.bin_bits = 16",
-                       s->path);
-    return MF_OK;
-}
-
 /* Refuses files of other programs: their bytes would be read as ids without meaning. */
 static int judge_foreign(const mf_source *s, const char *data, size_t size)
 {
@@ -145,13 +72,11 @@ static int judge_foreign(const mf_source *s, const char *data, size_t size)
         const char *sign;
         size_t n;
         const char *name;
-    } known[] = {
-        {"\211HDF\r\n\032\n", 8, "an HDF5 file"},
-        {"\223NUMPY", 6, "an array of numpy (.npy)"},
-        {"ARROW1", 6, "an Arrow file"},
-        {"GGUF", 4, "a GGUF file"},
-        {"SQLite format 3", 15, "an SQLite file"},
-        {"version https://git-lfs", 23, "a pointer of Git LFS (git lfs pull brings the file)"}};
+    } known[] = {{"\211HDF\r\n\032\n", 8, "an HDF5 file"},
+                 {"\223NUMPY", 6, "an array of numpy (.npy)"},
+                 {"ARROW1", 6, "an Arrow file"},
+                 {"GGUF", 4, "a GGUF file"},
+                 {"SQLite format 3", 15, "an SQLite file"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (size >= known[i].n && memcmp(data, known[i].sign, known[i].n) == 0)
             return mf_fail(
@@ -202,7 +127,7 @@ int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits)
             MF_EINPUT, "%s: token %lld is %u: expected less than %d; are the ids 16 bits wide?",
             s->path, (long long)wrong, (unsigned)mf_id_parts_word(&part, wrong), MF_IDS_VOCAB);
     else if (begin == 0)
-        rc = judge_width(s, &part, bits);
+        rc = mf_bin_judge_width(s->path, &part, bits);
     if (rc == MF_OK) return mf_id_parts_add(&s->tokens, &part);
     mf_id_part_free(&part);
     return rc;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text/number.h"
 #include "base/text/utf8.h"
+#include "data/learned.h"
 #include "data/source.h"
 
 #include <float.h>
@@ -127,6 +128,28 @@ static const char *label_member(const mf_source *s)
     return asked_for(s->columns.label) ? s->columns.label : "label";
 }
 
+/* Whether a member holds the answer of a further task. */
+static bool is_column(const mf_source *s, const char *key)
+{
+    for (int k = 0; k < s->columns.n_more; k++)
+        if (strcmp(key, s->columns.more[k].column) == 0) return true;
+    return false;
+}
+
+/* Whether the line says that nothing of it is learned. A member that holds a label or an answer
+ * of a task says no such thing. */
+static bool is_left_out(const mf_source *s, const mf_json *object)
+{
+    const char *key;
+    const mf_json *v;
+    bool on;
+    for (size_t i = 0; mf_json_member(object, i, &key, &v); i++)
+        if (mf_learned_names(key) && strcmp(key, label_member(s)) != 0 && !is_column(s, key) &&
+            mf_learned_value(v, &on) && !on)
+            return true;
+    return false;
+}
+
 /* Notes the members of a text that are neither it nor a label. */
 static void note_unread(mf_source *s, const mf_json *object, const char *text)
 {
@@ -135,8 +158,9 @@ static void note_unread(mf_source *s, const mf_json *object, const char *text)
     for (size_t i = 0; mf_json_member(object, i, &key, &v); i++) {
         bool read = mf_json_typeof(v) == MF_JSON_NULL || strcmp(key, text) == 0 ||
                     strcmp(key, label_member(s)) == 0;
-        for (int k = 0; k < s->columns.n_more && !read; k++)
-            read = strcmp(key, s->columns.more[k].column) == 0;
+        read = read || is_column(s, key);
+        bool on;
+        read = read || (mf_learned_names(key) && mf_learned_value(v, &on));
         if (!read) mf_unread_note(&s->unread, "", key);
     }
 }
@@ -148,6 +172,11 @@ static int add_json(mf_source *s, const line *l)
     mf_json *object;
     int rc = mf_json_parse(name, l->text, l->n, &object);
     if (rc != MF_OK) return rc;
+    if (is_left_out(s, object)) {
+        s->left_out++;
+        mf_json_free(object);
+        return MF_OK;
+    }
     mf_document d = {.begin = s->size, .line = l->number};
     bool turns = false;
     const char *member = asked_for(s->columns.text) ? s->columns.text : "text";
@@ -211,6 +240,11 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
     }
     mf_unread_tell(&s->unread, s->path);
     s->unread = (mf_unread){0};
+    if (s->left_out > 0)
+        mf_log(MF_LOG_INFO,
+               "%s: %lld line%s left out: weight, train, training or loss is 0 or false",
+               s->path, (long long)s->left_out, s->left_out == 1 ? "" : "s");
+    s->left_out = 0;
     if (s->n_documents == 0) return no_documents(s);
     return all_or_none(s);
 }

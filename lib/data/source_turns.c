@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/json.h"
+#include "data/learned.h"
 #include "data/source.h"
 
 enum { PARTS_MAX = 64 };
@@ -136,34 +137,32 @@ static bool read_role(const mf_json *v, mf_role *ret)
     return false;
 }
 
-/* Whether an answer counts: "weight" is 0 or 1 (OpenAI, Mistral), "train" a truth value. */
+/* Whether an answer counts: "weight" is 0 or 1, "train" a truth value; others may be numbers
+ * of another meaning (data/learned.h). */
 static int read_weight(const reader *r, const mf_json *message, size_t i, bool *ret)
 {
-    const mf_json *weight = mf_json_get(message, "weight"),
-                  *train = mf_json_get(message, "train");
-    double number = 1;
-    bool flag = true;
-    const bool null_weight = mf_json_typeof(weight) == MF_JSON_NULL,
-               null_train = mf_json_typeof(train) == MF_JSON_NULL;
-    if (!null_weight && (!mf_json_real(weight, &number) || (number != 0 && number != 1)))
-        return mf_fail(MF_EINPUT, "%s: message %zu: \"weight\": expected 0 or 1", r->name,
-                       i + 1);
-    if (!null_train && !mf_json_bool(train, &flag))
-        return mf_fail(MF_EINPUT, "%s: message %zu: \"train\": expected true or false", r->name,
-                       i + 1);
-    *ret = number != 0 && flag;
+    static const char *const own[][2] = {{"weight", "0 or 1"}, {"train", "true or false"}};
+    bool on;
+    for (int k = 0; k < 2; k++) {
+        const mf_json *v = mf_json_get(message, own[k][0]);
+        if (mf_json_typeof(v) != MF_JSON_NULL && !mf_learned_value(v, &on))
+            return mf_fail(MF_EINPUT, "%s: message %zu: \"%s\": expected %s", r->name, i + 1,
+                           own[k][0], own[k][1]);
+    }
+    *ret = !mf_learned_not(message);
     return MF_OK;
 }
 
 /* Refuses what a template would write and this reader does not; notes what else is not read. */
 static int judge_members(const reader *r, const mf_json *message, size_t at)
 {
-    static const char *const read[] = {"role", "content", "from", "value", "weight", "train"};
+    static const char *const read[] = {"role", "content", "from", "value"};
     static const char *const refused[] = {"tool_calls", "function_call"};
     const char *key;
     const mf_json *v;
     for (size_t i = 0; mf_json_member(message, i, &key, &v); i++) {
-        bool known = is_empty(v);
+        bool known = is_empty(v), on;
+        known = known || (mf_learned_names(key) && mf_learned_value(v, &on));
         for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
             known = strcmp(key, read[k]) == 0;
         for (size_t k = 0; k < sizeof refused / sizeof *refused && !known; k++)
@@ -278,7 +277,8 @@ static void note_unread(const reader *r)
     const char *key;
     const mf_json *v;
     for (size_t i = 0; mf_json_member(r->object, i, &key, &v); i++) {
-        bool read = is_empty(v);
+        bool read = is_empty(v), on;
+        read = read || (mf_learned_names(key) && mf_learned_value(v, &on));
         for (int k = 0; k < r->n_read && !read; k++)
             read = r->read[k] == v;
         if (!read) mf_unread_note(&r->s->unread, "", key);

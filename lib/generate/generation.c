@@ -1,8 +1,8 @@
 /* generate/generation.c: reads generation_config.json, or without it the same keys of
  * config.json, as transformers does. Without do_sample keys count one by one; with
- * do_sample = true those that are not there have the values of transformers. Ids that end a
- * text are also those of config.json if generation_config.json has none: transformers would
- * never end then. */
+ * do_sample = true those that are not there have the values of transformers. A
+ * generation_config.json without eos_token_id means that nothing ends a text: config.json is
+ * not asked then. */
 #include "generate/generation.h"
 
 #include "base/error.h"
@@ -74,8 +74,7 @@ static int read_keys(reader *r, mf_generation *ret)
 }
 
 /* Reads a file of the folder. *ret_found: it is there. */
-static int read_one(const char *folder, const char *name, bool ends_only, mf_generation *ret,
-                    bool *ret_found)
+static int read_one(const char *folder, const char *name, mf_generation *ret, bool *ret_found)
 {
     char *path = mf_strf("%s/%s", folder, name), *text = NULL;
     size_t n = 0;
@@ -85,11 +84,7 @@ static int read_one(const char *folder, const char *name, bool ends_only, mf_gen
     int rc = *ret_found ? mf_read_file(path, SIZE_MAX_BYTES, &text, &n) : MF_OK;
     if (rc == MF_OK && text) rc = mf_json_parse(path, text, n, &json);
     reader r = {.path = path, .json = json};
-    if (rc == MF_OK && json && !ends_only) rc = read_keys(&r, ret);
-    if (rc == MF_OK && json && ends_only) {
-        read_ends(&r, ret);
-        rc = r.rc;
-    }
+    if (rc == MF_OK && json) rc = read_keys(&r, ret);
     mf_json_free(json);
     mf_free(text);
     mf_free(path);
@@ -98,11 +93,10 @@ static int read_one(const char *folder, const char *name, bool ends_only, mf_gen
 
 int mf_generation_read(const char *folder, mf_generation *ret)
 {
-    bool own = false, model;
     *ret = (mf_generation){
         .temperature = -1, .top_p = -1, .repeat_penalty = -1, .top_k = -1, .tokens = -1};
     if (!folder) return MF_OK;
-    int rc = read_one(folder, file_name, false, ret, &own);
-    if (rc == MF_OK && ret->n_ends == 0) rc = read_one(folder, "config.json", own, ret, &model);
+    int rc = read_one(folder, file_name, ret, &ret->given);
+    if (rc == MF_OK && !ret->given) rc = read_one(folder, "config.json", ret, &ret->given);
     return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef MF_GENERATE_GENERATION_H
 #define MF_GENERATE_GENERATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { MF_GENERATION_ENDS = 16 };
@@ -12,6 +13,7 @@ typedef struct mf_generation {
     double temperature; /* 0 if do_sample is false */
     double top_p, repeat_penalty;
     int64_t top_k, tokens;
+    bool given;                      /* there is such a file */
     int n_ends;                      /* 0: not given */
     int32_t end[MF_GENERATION_ENDS]; /* ids that end a text */
 } mf_generation;

@@ -18,6 +18,8 @@ enum { KEY_MAX = 64 };
 static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int *ret_n)
 {
     char one[KEY_MAX];
+    if (k->asked && k->asked->n < (int)(sizeof k->asked->name / sizeof *k->asked->name))
+        k->asked->name[k->asked->n++] = name;
     for (const char *at = name; *at;) {
         const size_t n = strcspn(at, "|");
         *ret_at = (int)(at - name);

@@ -21,11 +21,18 @@ typedef struct mf_key_default {
     const char *value;
 } mf_key_default;
 
+/* The names that a reading asked for, with all spellings. */
+typedef struct mf_keys_asked {
+    const char *name[128];
+    int n;
+} mf_keys_asked;
+
 typedef struct mf_keys {
     const char *path; /* of config.json, for messages */
     const mf_json *json;
     const mf_key_default *defaults; /* of the family; NULL: none */
     mf_arena *arena;
+    mf_keys_asked *asked; /* NULL: not wanted */
     int rc;
     const char *set[MF_KEYS_SET_MAX]; /* [n] assignments "section.key=value" */
     int n;

@@ -1,7 +1,8 @@
 /* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24:
  * rope_scaling if it holds something, else rope_parameters if it is there, else the
  * family's numbers. rope_theta in that object is stronger than the key beside it. A number
- * that the kind of scaling needs has no default, except original_max_position_embeddings. */
+ * that the kind of scaling needs has no default, except original_max_position_embeddings, and
+ * of that one the key beside the object is stronger than the one in it. */
 #include "pretrained/keys.h"
 
 #include <math.h>
@@ -111,6 +112,22 @@ static void llama3(const rope *r, double original)
     mf_keys_set(r->k, "model.rope_original=%.17g", original);
 }
 
+/* The length of pretraining: of the key beside the object, else of that in it, else the
+ * model's length. */
+static double original_length(const rope *r)
+{
+    static const char *const key = "original_max_position_embeddings";
+    mf_keys *k = r->k;
+    const bool beside = mf_json_get(k->json, key) != NULL;
+    const double n = beside ? mf_keys_real_or(k, key, 0) : number(r, key, (double)k->seq, 0);
+    if (n >= 1) return n;
+    if (beside)
+        mf_keys_refuse(k, key, "expected a number of at least 1");
+    else
+        mf_keys_refuse(k, r->name, "%s: expected a number of at least 1", key);
+    return 1;
+}
+
 /* The scaling of a kind other than default. */
 static void scale_rope(const rope *r, double *ret_softmax)
 {
@@ -128,12 +145,7 @@ static void scale_rope(const rope *r, double *ret_softmax)
                        "expected rope_type default, linear, dynamic, yarn or llama3, found "
                        "'%.64s'",
                        r->type);
-    if (kind == YARN || kind == LLAMA3) {
-        original = number(r, "original_max_position_embeddings", (double)k->seq, 0);
-        if (!(original >= 1))
-            mf_keys_refuse(k, r->name,
-                           "original_max_position_embeddings: expected a number of at least 1");
-    }
+    if (kind == YARN || kind == LLAMA3) original = original_length(r);
     if (kind == YARN && find(r, "factor", &v, &usual) == FOUND_NULL)
         factor = (double)k->seq / original;
     else

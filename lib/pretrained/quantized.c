@@ -71,22 +71,20 @@ void mf_quantized_judge(mf_keys *k)
 
 /* ---- zeros ---- */
 
-enum { SEVEN = 0x77777777, EIGHT = (int)0x88888888, PIECE = 4096 };
+enum { IN_WORD = 8, PIECE = 4096 };
 
-/* Counts words of eight zeros 7, of eight zeros 8, and all. */
-static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[3])
+/* Counts zeros of 8, and all. */
+static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[2])
 {
-    int32_t words[PIECE];
+    uint32_t words[PIECE];
     for (uint64_t at = 0; at < t->count; at += PIECE) {
         const uint64_t n = t->count - at < PIECE ? t->count - at : PIECE;
         const int rc =
             mf_st_read_part(file, t, words, (size_t)n * sizeof *words, at * sizeof *words);
         if (rc != MF_OK) return rc;
-        for (uint64_t i = 0; i < n; i++) {
-            ret[0] += words[i] == SEVEN;
-            ret[1] += words[i] == EIGHT;
-        }
-        ret[2] += n;
+        for (uint64_t i = 0; i < IN_WORD * n; i++)
+            ret[0] += (words[i / IN_WORD] >> 4 * (i % IN_WORD) & 15) == 8;
+        ret[1] += IN_WORD * n;
     }
     return MF_OK;
 }
@@ -95,7 +93,7 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
 {
     enum { ZEROS = 1 }; /* the part of a weight in GPTQ */
     const mf_json *q = mf_json_get(f->config, "quantization_config");
-    uint64_t all[3] = {0};
+    uint64_t all[2] = {0};
     const mf_st_tensor *first = NULL;
     bool sym = false;
     mf_json_bool(mf_json_get(q, "sym"), &sym);
@@ -103,19 +101,20 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
         const mf_place *p = &ledger->places[i];
         if (p->form != MF_FORM_GPTQ || !p->param) continue;
         const mf_folder_tensor *t = &f->tensors[p->parts[ZEROS]];
-        uint64_t n[3] = {0};
+        uint64_t n[2] = {0};
         const int rc = count(f->shards[t->shard], t->tensor, n);
         if (rc != MF_OK) return rc;
-        if (n[1] > 0 && (sym || n[1] == n[2]) && !first) first = t->tensor;
-        for (int j = 0; j < 3; j++)
+        if (n[0] > 0 && (sym || n[0] == n[1]) && !first) first = t->tensor;
+        for (int j = 0; j < 2; j++)
             all[j] += n[j];
     }
-    /* Version 1 has 7 for symmetric weights; without that key some zeros may be 8,
-     * but not all. */
-    if (!first || (!sym && all[1] < all[2])) return MF_OK;
+    /* Version 1 has 7 for all symmetric weights; without that key some zeros may be 8, but not
+     * all. */
+    if (!first || (!sym && all[0] < all[1])) return MF_OK;
     return mf_fail(
         MF_EINPUT,
-        "%s: tensor '%s': zeros are stored as 8, which is format gptq_v2 where %s, but "
+        "%s: tensor '%s': %szeros are stored as 8, which is format gptq_v2 where %s, but "
         "config.json says format gptq, where they are 7; GPTQModel writes format gptq",
-        f->path, first->name, sym ? "quantization_config has sym = true" : "all of them are");
+        f->path, first->name, all[0] < all[1] ? "some " : "",
+        sym ? "quantization_config has sym = true" : "all of them are");
 }

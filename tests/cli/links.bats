@@ -108,6 +108,63 @@ sums() {
     [ ! -e c ]
 }
 
+@test "runs --remove and train --resume take a path that leads through the run itself" {
+    "$MOEFW" train tiny.ini -q --out kept
+    sums kept >before
+    for path in run/ckpt/../../run run/samples/../../run run/../run ./run/ckpt/step-4/../../../run/; do
+        cp -r kept run
+        mkdir -p run/samples
+        run "$MOEFW" runs "$path" --remove --yes
+        [ "$status" -eq 0 ] || { echo "$path: $status $output"; false; }
+        [ ! -e run ] || { echo "$path: $(find run)"; false; }
+    done
+    # a run that is named twice is refused before anything is gone
+    cp -r kept run
+    run "$MOEFW" runs run ckpt/../run run/../run --remove --yes
+    [ "$status" -ne 0 ]
+    run "$MOEFW" runs run run/ckpt/../../run --remove --yes
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"the same run as run: expected each run once"* ]]
+    sed 's,kept/,run/,' before | diff - <(sums run)
+    # files that a resumed run removes are found by such a path, too
+    rm -rf run/ckpt run/metrics.jsonl
+    run "$MOEFW" train --resume run/samples/../../run -q
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [ -e run/ckpt/latest ]
+}
+
+@test "a run copied by hard links is resumed without a change of the original" {
+    "$MOEFW" train tiny.ini -q --out run
+    sums run >before
+    cp -al run copy
+    run "$MOEFW" train --resume copy --steps 8
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    sums run | diff - before
+    [ "$(grep -c 'the file has other names (hard links)' <<<"$output")" -eq 1 ]
+    # each file by itself
+    cp -r run outside
+    sums outside >before
+    for file in $(cd run && find . -type f | sed 's,^\./,,' | sort); do
+        rm -rf received
+        cp -r run received
+        ln -f "outside/$file" "received/$file"
+        "$MOEFW" train --resume received -q --steps 6 || true
+        "$MOEFW" report received >/dev/null 2>&1 || true
+        "$MOEFW" trace record received --batches 1 -q --force >/dev/null 2>&1 || true
+        "$MOEFW" runs received --remove --yes -q >/dev/null 2>&1 || true
+        sums outside | diff - before || { echo "changed by $file"; false; }
+    done
+}
+
+@test "a comparison copied by hard links is continued without a change of the original" {
+    "$MOEFW" compare tiny.ini --routers linear --seeds 2 --steps 2 -q --out c >/dev/null
+    sums c >before
+    cp -al c d
+    "$MOEFW" compare tiny.ini --routers linear --seeds 3 --steps 4 -q --out d >/dev/null || true
+    "$MOEFW" compare tiny.ini --routers linear --seeds 3 --steps 2 -q --out d >/dev/null
+    sums c | diff - before
+}
+
 @test "results on a closed standard output are an error; a run's name is none" {
     run bash -c '"$MOEFW" config show tiny.ini >&-'
     [ "$status" -eq 1 ]

@@ -109,11 +109,12 @@ $(FAKE_LIBNCCL): tests/cuda/fake_nccl.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) -std=gnu17 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -fPIC \
 	  -fvisibility=hidden -I$(top_srcdir)/tests/cuda/include -shared -Wl,-soname,libnccl.so.2 \
 	  -o $@-t $(top_srcdir)/tests/cuda/fake_nccl.c && mv -f $@-t $@
-$(FAKE_NCCL): comm/nccl.c comm/join.c comm/join.h core/comm/launch.c $(FAKE_LIBNCCL)
+$(FAKE_NCCL): comm/nccl.c comm/join.c comm/join.h core/comm/launch.c core/base/sha256.c $(FAKE_LIBNCCL)
 	$(AM_V_SO)$(CC) -D_GNU_SOURCE= -I$(top_builddir)/include -I$(top_srcdir)/include \
 	  -I$(top_srcdir)/core -I$(top_srcdir)/tests/cuda/include $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) \
 	  $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $(top_srcdir)/comm/nccl.c $(top_srcdir)/comm/join.c \
-	  $(top_srcdir)/core/comm/launch.c $(FAKE_LIBNCCL) -Wl,-rpath,'$$ORIGIN' && mv -f $@-t $@
+	  $(top_srcdir)/core/comm/launch.c $(top_srcdir)/core/base/sha256.c \
+	  $(FAKE_LIBNCCL) -Wl,-rpath,'$$ORIGIN' && mv -f $@-t $@
 fake-nccl: $(FAKE_NCCL)
 .PHONY: fake-nccl
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,12 +14,15 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
+#include "base/file/own.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 struct mf_below {
     char *folder;
     size_t length;
     int fd;
+    atomic_bool told; /* that a file had other names */
     struct mf_below *next;
 };
 
@@ -120,13 +124,14 @@ typedef struct target {
     int fd;   /* AT_FDCWD: name is the whole path */
     bool own; /* fd was opened for this target */
     const char *name;
+    atomic_bool *told; /* of the registered folder */
 } target;
 
 /* The registered folder of the path that is the longest; NULL: none. Needs the lock. */
-static const mf_below *folder_of(const char *path)
+static mf_below *folder_of(const char *path)
 {
-    const mf_below *found = NULL;
-    for (const mf_below *b = first; b; b = b->next)
+    mf_below *found = NULL;
+    for (mf_below *b = first; b; b = b->next)
         if (strncmp(path, b->folder, b->length) == 0 && path[b->length] == '/' &&
             path[b->length + 1] != '\0' && (!found || b->length > found->length))
             found = b;
@@ -157,8 +162,8 @@ static int go_down(int fd, const char *part, size_t n)
 /* Finds the folder that has the last part of the path. Needs the lock. False: errno tells. */
 static bool find(const char *path, target *ret)
 {
-    const mf_below *b = folder_of(path);
-    *ret = (target){AT_FDCWD, false, path};
+    mf_below *b = folder_of(path);
+    *ret = (target){AT_FDCWD, false, path, NULL};
     if (!b) return true;
     const char *at = path + b->length;
     int fd = b->fd;
@@ -175,7 +180,7 @@ static bool find(const char *path, target *ret)
         if (next < 0) return false;
         fd = next;
     }
-    *ret = (target){fd, fd != b->fd, at};
+    *ret = (target){fd, fd != b->fd, at, &b->told};
     return true;
 }
 
@@ -191,20 +196,38 @@ static bool begin(const char *path, target *ret)
 {
     pthread_rwlock_rdlock(&lock);
     if (find(path, ret)) return true;
-    end(&(target){AT_FDCWD, false, path});
+    end(&(target){AT_FDCWD, false, path, NULL});
     return false;
+}
+
+/* Opens a file below a registered folder to write it: the one that has this name alone. *ret_tell:
+ * say that there was another. */
+static int open_own(const target *t, int flags, mode_t mode, bool *ret_tell)
+{
+    bool copied = false;
+    if (!(flags & O_EXCL) && mf_file_own(t->fd, t->name, &copied) != 0) return -1;
+    *ret_tell = copied && !atomic_exchange(t->told, true);
+    return openat(t->fd, t->name, flags | O_CLOEXEC | O_NOFOLLOW, mode);
 }
 
 int mf_below_open(const char *path, int flags, int mode)
 {
     target t;
+    bool tell = false;
     if (!(flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)))
         return open(path, flags | O_CLOEXEC, (mode_t)mode);
     if (!begin(path, &t)) return -1;
-    const int fd = t.fd == AT_FDCWD
-                       ? open(path, flags | O_CLOEXEC, (mode_t)mode)
-                       : openat(t.fd, t.name, flags | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
+    const int fd = t.fd == AT_FDCWD ? open(path, flags | O_CLOEXEC, (mode_t)mode)
+                                    : open_own(&t, flags, (mode_t)mode, &tell);
     end(&t);
+    if (tell) {
+        const int why = errno;
+        mf_log(MF_LOG_INFO,
+               "%s: the file has other names (hard links): this folder gets copies of such "
+               "files, and the others stay as they are",
+               path);
+        errno = why;
+    }
     return fd;
 }
 

@@ -224,7 +224,7 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
     if (!root && (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'))
         return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
     if (!root) {
-        if (mf_lfs_judge(name, text, size) != MF_OK) return MF_EINPUT;
+        if (mf_lfs_judge_binary(name, text, size) != MF_OK) return MF_EINPUT;
         make_printable(error.text);
         return mf_fail(MF_EINPUT, "%s:%d:%d: bad JSON: %s", name, error.line, error.column,
                        error.text);

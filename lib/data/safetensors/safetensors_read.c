@@ -202,7 +202,7 @@ static int judge_pointer(const mf_st_file *f, uint64_t size)
     char text[64];
     const size_t n = size < sizeof text ? (size_t)size : sizeof text;
     const int rc = mf_file_read_at(f->fd, f->path, text, n, 0);
-    return rc == MF_OK ? mf_lfs_judge(f->path, text, n) : rc;
+    return rc == MF_OK ? mf_lfs_judge_binary(f->path, text, n) : rc;
 }
 
 static int read_header(mf_st_file *f, uint64_t size)

@@ -252,7 +252,9 @@ static void alternatives(matcher *m, const char **p, const positions *from, posi
     m->depth--;
 }
 
-int mf_pattern_means(const char *where, const char *key, const char *name, bool *ret)
+/* behind_dots: the expression may begin behind each dot of the name, too. */
+static int match(const char *where, const char *key, const char *name, bool behind_dots,
+                 bool *ret)
 {
     matcher m = {.where = where, .key = key, .name = name, .n = strlen(name)};
     positions from = {{0}}, to;
@@ -262,9 +264,19 @@ int mf_pattern_means(const char *where, const char *key, const char *name, bool 
         return mf_fail(MF_EINPUT, "%s: expected names of at most %d bytes", where,
                        (int)MF_PATTERN_TEXT);
     for (size_t i = 0; i <= m.n; i++)
-        from.at[i] = i == 0 || name[i - 1] == '.';
+        from.at[i] = i == 0 || (behind_dots && name[i - 1] == '.');
     alternatives(&m, &p, &from, &to);
     if (*p != '\0') refuse(&m, "expected ( before )");
     *ret = m.rc == MF_OK && to.at[m.n];
     return m.rc;
+}
+
+int mf_pattern_means(const char *where, const char *key, const char *name, bool *ret)
+{
+    return match(where, key, name, true, ret);
+}
+
+int mf_pattern_is(const char *where, const char *key, const char *name, bool *ret)
+{
+    return match(where, key, name, false, ret);
 }

@@ -1,5 +1,5 @@
-/* adapters/pattern.h: the keys of PEFT's alpha_pattern and rank_pattern, which are regular
- * expressions of Python. */
+/* adapters/pattern.h: the keys of PEFT's alpha_pattern, rank_pattern and target_modules, which
+ * are regular expressions of Python. */
 #ifndef MF_PRETRAINED_PATTERN_H
 #define MF_PRETRAINED_PATTERN_H
 
@@ -13,5 +13,7 @@ enum { MF_PATTERN_TEXT = 1024 }; /* bytes of the longest name that is compared *
  * and $. MF_EINPUT, with what is not: other groups and escapes, and what Python refuses.
  * where: file and key, for messages. */
 int mf_pattern_means(const char *where, const char *key, const char *name, bool *ret);
+/* Whether the expression is the whole name: re.fullmatch(KEY, name). */
+int mf_pattern_is(const char *where, const char *key, const char *name, bool *ret);
 
 #endif

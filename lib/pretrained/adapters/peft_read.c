@@ -10,7 +10,9 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "pretrained/adapters/pattern.h"
+#include "pretrained/adapters/targets.h"
 #include "pretrained/weights/values.h"
 
 enum { CONFIG_MAX = 16 << 20, FITS_MAX = 8 };
@@ -28,7 +30,9 @@ typedef struct reader {
     const mf_store *store;
     mf_arena *arena;
     mf_peft *out;
-    int version; /* 1000 major + minor of PEFT; 0: unknown */
+    int version;               /* 1000 major + minor of PEFT; 0: unknown */
+    int64_t ignored;           /* pairs of modules that the configuration does not mean */
+    const char *first_ignored; /* the A of one */
 } reader;
 
 /* ---- adapter_config.json ---- */
@@ -337,6 +341,12 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     char name[MF_ST_NAME_MAX], other[MF_ST_NAME_MAX + 16];
     fit f = {0};
     snprintf(name, sizeof name, "%s", a->name);
+    if (strstr(name, ".lora_embedding_"))
+        return mf_fail(MF_EINPUT,
+                       "%s: tensor '%s' is LoRA on an embedding, which is not read: expected "
+                       "LoRA on linear layers; model.merge_and_unload().save_pretrained("
+                       "'FOLDER') of PEFT writes a model folder with all changes, which is",
+                       x->weights_path, a->name);
     if (strncmp(name, prefix, sizeof prefix - 1) != 0 ||
         (!cut_end(name, end_a) && !cut_end(name, end_b)))
         return mf_fail(MF_EINPUT, "%s: tensor '%s' is unknown: expected %sMODULE%s or MODULE%s",
@@ -353,8 +363,32 @@ static int read_pair(reader *x, const mf_st_tensor *a)
                        a->rank != 2 ? a->name : b->name);
     while (cut_end(name, nested))
         ;
+    bool meant = true;
     int rc = choose(x, a->name, name + sizeof prefix - 1, a, b, &f);
-    return rc == MF_OK ? add(x, &f, a, b) : rc;
+    if (rc == MF_OK) rc = mf_peft_targets(x->config_path, x->config, f.module, &meant);
+    if (rc == MF_OK && !meant && x->ignored++ == 0) x->first_ignored = a->name;
+    return rc == MF_OK && meant ? add(x, &f, a, b) : rc;
+}
+
+/* Tells which tensors were not read, as PEFT does not read them. */
+static int judge_ignored(const reader *x)
+{
+    static const char keys[] = "target_modules, exclude_modules, layers_to_transform and "
+                               "target_parameters";
+    if (x->out->n == 0 && x->ignored > 0)
+        return mf_fail(MF_EINPUT,
+                       "%s: %s mean none of the modules of " MF_PEFT_WEIGHTS
+                       ", as that of '%s'",
+                       x->config_path, keys, x->first_ignored);
+    if (x->out->n == 0)
+        return mf_fail(MF_EINPUT, "%s: there is no tensor in it", x->weights_path);
+    if (x->ignored > 0)
+        mf_log(MF_LOG_WARN,
+               "%s: %lld pair%s of tensors ignored, as '%s': " MF_PEFT_CONFIG
+               " does not mean their modules (%s), so PEFT does not load them",
+               x->weights_path, (long long)x->ignored, x->ignored == 1 ? "" : "s",
+               x->first_ignored, keys);
+    return MF_OK;
 }
 
 static int read_tensors(reader *x)
@@ -365,9 +399,7 @@ static int read_tensors(reader *x)
     if (!x->out->changes) return MF_ENOMEM;
     for (size_t i = 0; rc == MF_OK && i < n; i++)
         rc = read_pair(x, mf_st_at(x->file, i));
-    if (rc == MF_OK && x->out->n == 0)
-        rc = mf_fail(MF_EINPUT, "%s: there is no tensor in it", x->weights_path);
-    return rc;
+    return rc == MF_OK ? judge_ignored(x) : rc;
 }
 
 int mf_peft_read(const char *folder, const mf_record *record, const mf_store *store,

@@ -47,8 +47,10 @@ static int unknown(const char *path, const char *type, const mf_json *config)
         return mf_fail(
             MF_EINPUT,
             "%s: model_type: expected one of %s, found '%.64s'; the nearest architecture "
-            "is %s",
-            path, list, type, other);
+            "is %s%s",
+            path, list, type, other,
+            strchr(other, ',') ? ""
+                               : ", which reads all keys: what differs is not in config.json");
     return mf_fail(MF_EINPUT, "%s: model_type: expected one of %s, found '%.64s'%s%s%s", path,
                    list, type, near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
 }
@@ -65,6 +67,17 @@ int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
     return unknown(path, type, config);
 }
 
+/* Keys that change a model of any family, and that its class does not have. */
+static void judge_any(mf_keys *k)
+{
+    const char *task = mf_keys_setting(k, "model", "task");
+    const bool decoder = task && strcmp(task, "lm") == 0;
+    if (mf_json_size(mf_json_get(k->json, "per_layer_config")) > 0)
+        mf_keys_refuse(k, "per_layer_config", "expected the same sizes for all blocks");
+    if (decoder && mf_json_get(k->json, "is_causal") && !mf_keys_bool(k, "is_causal"))
+        mf_keys_refuse(k, "is_causal", "expected true");
+}
+
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
@@ -72,6 +85,7 @@ int mf_keys_read(const mf_family *family, const char *path, const mf_json *confi
         (mf_keys){.path = path, .json = config, .arena = arena, .defaults = family->defaults};
     mf_quantized_judge(ret);
     family->settings(ret);
+    judge_any(ret);
     mf_keys_set(ret, "train.batch=1");
     mf_keys_set(ret, "train.dtype=f32");
     return ret->rc;

@@ -1,7 +1,7 @@
 /* families/nearest.c: what to say of a model_type that no family has: which one is nearest,
  * and what that one lacks. Some types are known by name; of the others the keys of
  * config.json tell: the nearest family reads most of them, and what it lacks are the keys
- * that it does not read. */
+ * that it does not read. Its function is asked which it reads. */
 #include "pretrained/families/family_rules.h"
 
 #include <stdio.h>
@@ -62,6 +62,8 @@ static bool is_common(const char *key)
                                          "rope_scaling",
                                          "rope_theta",
                                          "rope_parameters",
+                                         "original_max_position_embeddings",
+                                         "is_causal",
                                          "transformers_version",
                                          "attention_dropout",
                                          "hidden_dropout_prob",
@@ -81,26 +83,40 @@ static bool is_common(const char *key)
     return key[0] == '_';
 }
 
-static bool reads(const mf_family *f, const char *key)
+/* Lets the family read the configuration for nothing but the names of its keys. */
+static void ask(const mf_family *f, const mf_json *config, mf_keys_asked *ret)
 {
-    for (const mf_key_default *d = f->defaults; d->key; d++)
-        if (strcmp(d->key, key) == 0) return true;
+    mf_keys k = {.json = config, .defaults = f->defaults, .asked = ret, .rc = MF_EINPUT};
+    ret->n = 0;
+    f->settings(&k);
+}
+
+static bool reads(const mf_keys_asked *asked, const char *key)
+{
+    const size_t n = strlen(key);
+    for (int i = 0; i < asked->n; i++)
+        for (const char *at = asked->name[i]; *at;) {
+            const size_t m = strcspn(at, "|");
+            if (m == n && memcmp(at, key, n) == 0) return true;
+            at += m + (at[m] == '|');
+        }
     return is_common(key);
 }
 
-static int overlap(const mf_family *f, const mf_json *config)
+static int overlap(const mf_keys_asked *asked, const mf_json *config)
 {
     const char *key;
     const mf_json *value;
     int n = 0;
     for (size_t i = 0; mf_json_member(config, i, &key, &value); i++)
-        n += !is_common(key) && reads(f, key);
+        n += !is_common(key) && reads(asked, key);
     return n;
 }
 
 bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_t size)
 {
     const mf_family *best = NULL;
+    mf_keys_asked asked;
     const char *key;
     const mf_json *value;
     int most = 3, n = 0; /* fewer keys tell nothing */
@@ -109,15 +125,17 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);
             return true;
         }
-    for (int i = 0; mf_families[i]; i++)
-        if (overlap(mf_families[i], config) > most) {
-            best = mf_families[i];
-            most = overlap(best, config);
-        }
+    for (int i = 0; mf_families[i]; i++) {
+        ask(mf_families[i], config, &asked);
+        const int found = overlap(&asked, config);
+        if (found > most) best = mf_families[i];
+        if (found > most) most = found;
+    }
     if (!best) return false;
+    ask(best, config, &asked);
     size_t at = (size_t)snprintf(out, size, "%s", best->name);
     for (size_t i = 0; mf_json_member(config, i, &key, &value) && n < 8; i++) {
-        if (mf_json_typeof(value) == MF_JSON_NULL || reads(best, key)) continue;
+        if (mf_json_typeof(value) == MF_JSON_NULL || reads(&asked, key)) continue;
         if (at < size)
             at += (size_t)snprintf(out + at, size - at, "%s%.40s",
                                    n++ > 0 ? ", " : ", which does not read the keys ", key);

@@ -18,6 +18,7 @@
 #include "plugin/load/open.h"
 #include "run/cost.h"
 #include "run/folder/changes.h"
+#include "run/folder/file_sums.h"
 
 #define MAX_PLUGINS 64
 
@@ -253,6 +254,7 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
         rc = mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0, 0, &floor);
     if (!isnan(floor)) mf_jw_kv_real(w, "entropy_floor", floor);
     put_plugins(w, s->model);
+    if (rc == MF_OK) rc = mf_file_sums_put(w, path);
     mf_jw_kv_string(w, MF_RUN_CONFIG, config);
     mf_jw_end(w);
     size_t n;

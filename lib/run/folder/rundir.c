@@ -14,7 +14,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -49,23 +51,28 @@ static int write_owner(int fd, const char *path)
     return MF_OK;
 }
 
-static int take_lock(mf_rundir *dir)
+/* Whether the path still names the open file: a file with other names is replaced. */
+static bool names_file(const char *path, int fd)
 {
-    char *path = mf_path_join(dir->path, LOCK_NAME);
-    if (path == NULL) return MF_ENOMEM;
+    struct stat here, locked;
+    return stat(path, &here) != 0 || fstat(fd, &locked) != 0 ||
+           (here.st_ino == locked.st_ino && here.st_dev == locked.st_dev);
+}
+
+/* One attempt; *ret_again: the locked file has lost its name meanwhile. */
+static int try_lock(mf_rundir *dir, const char *path, bool *ret_again)
+{
     int code = MF_OK;
     int fd = mf_raw_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) {
-        code = mf_fail_errno(MF_EIO, "%s: cannot open", path);
-        mf_free(path);
-        return code;
-    }
+    *ret_again = false;
+    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     /* The lock belongs to the open file, not to the process. So a second open file of the same
      * process cannot take it, and closing that file does not release it. */
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-        dir->lock = fd;
-        code = write_owner(fd, path);
+        *ret_again = !names_file(path, fd);
+        if (!*ret_again) dir->lock = fd;
+        if (!*ret_again) code = write_owner(fd, path);
     } else if (errno == EAGAIN || errno == EACCES) {
         char owner[OWNER_MAX];
         read_owner(fd, owner);
@@ -77,6 +84,18 @@ static int take_lock(mf_rundir *dir)
                              path);
     }
     if (dir->lock != fd) mf_raw_close(fd);
+    return code;
+}
+
+static int take_lock(mf_rundir *dir)
+{
+    enum { TRIES = 100 };
+    char *path = mf_path_join(dir->path, LOCK_NAME);
+    bool again = true;
+    int code = path ? MF_OK : MF_ENOMEM;
+    for (int i = 0; code == MF_OK && again; i++)
+        code = i < TRIES ? try_lock(dir, path, &again)
+                         : mf_fail(MF_ERUN, "%s: another process replaces this file", path);
     mf_free(path);
     return code;
 }
@@ -184,12 +203,39 @@ int mf_rundir_refuse_links(const char *path, const char *name)
     return mf_below_judge(path, name ? one : written);
 }
 
-static int open_locked(const char *path, mf_rundir **ret)
+/* Whether a part ".." stands behind the name of a folder. */
+static bool turns_back(const char *path)
 {
-    int code = new_rundir(path, ret);
+    bool named = false;
+    for (size_t n; *path; path += n + (path[n] == '/')) {
+        n = strcspn(path, "/");
+        if (n == 2 && strncmp(path, "..", 2) == 0) {
+            if (named) return true;
+        } else if (n > 0 && !(n == 1 && *path == '.')) {
+            named = true;
+        }
+    }
+    return false;
+}
+
+char *mf_rundir_settle(const char *path)
+{
+    if (!turns_back(path)) return mf_strdup(path);
+    char real[PATH_MAX];
+    if (realpath(path, real)) return mf_strdup(real);
+    mf_fail_errno(MF_EIO, "%s: cannot be found", path);
+    return NULL;
+}
+
+static int open_locked(const char *named, mf_rundir **ret)
+{
+    char *path = mf_rundir_settle(named);
+    *ret = NULL;
+    int code = path ? new_rundir(path, ret) : mf_error_code();
     if (code == MF_OK) code = mf_rundir_refuse_links(path, NULL);
     if (code == MF_OK) code = mf_below_add(path, &(*ret)->below);
     if (code == MF_OK) code = take_lock(*ret);
+    mf_free(path);
     if (code != MF_OK) {
         mf_rundir_close(*ret);
         *ret = NULL;

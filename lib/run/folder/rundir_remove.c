@@ -119,11 +119,15 @@ int mf_run_remove(const char *path, char **ret_kept)
     mf_rundir *dir;
     *ret_kept = NULL;
     int rc = mf_run_removable(path);
-    if (rc == MF_OK) rc = mf_rundir_open(path, &dir);
-    if (rc != MF_OK) return rc;
-    rc = remove_below(path, "", 0, ret_kept);
-    mf_rundir_close(dir);
-    if (rc == MF_OK && !*ret_kept && mf_io()->rmdir(path) != 0 && errno != ENOENT)
-        rc = mf_fail_errno(MF_EIO, "%s: cannot remove", path);
-    return rc == MF_OK && !*ret_kept ? mf_sync_parent(path) : rc;
+    char *run = rc == MF_OK ? mf_rundir_settle(path) : NULL;
+    if (rc == MF_OK) rc = run ? mf_rundir_open(run, &dir) : mf_error_code();
+    if (rc == MF_OK) {
+        rc = remove_below(run, "", 0, ret_kept);
+        mf_rundir_close(dir);
+        if (rc == MF_OK && !*ret_kept && mf_io()->rmdir(run) != 0 && errno != ENOENT)
+            rc = mf_fail_errno(MF_EIO, "%s: cannot remove", run);
+        if (rc == MF_OK && !*ret_kept) rc = mf_sync_parent(run);
+    }
+    mf_free(run);
+    return rc;
 }

@@ -32,8 +32,8 @@ int mf_run_files_write(mf_session *s, const mf_rundir *dir)
         rc = mf_stored_files_write(s->stored, s->model->store, dir->stored);
     if (rc == MF_OK) rc = write_weights(s->model->store, dir->weights);
     if (rc == MF_OK) rc = mf_provenance_name(s, dir->config, dir->weights);
-    if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s, config);
     if (rc == MF_OK && s->tokenizer) rc = mf_tokenizer_save(s->tokenizer, dir->tokenizer);
+    if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s, config);
     mf_free(config);
     return rc;
 }

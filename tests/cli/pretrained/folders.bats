@@ -58,7 +58,13 @@ replace() {
     run "$MOEFW" generate run --prompt All -n 8 --temp 0 -q
     [ "$status" -eq 0 ]
     [[ "$output" == All* ]]
-    rm folder/tokenizer*
+    rm folder/tokenizer.json
+    for part in tokenizer_config.json vocab.json merges.txt; do
+        rm -f folder/tokenizer_config.json
+        echo '{}' >"folder/$part"
+        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, or vocab.txt; --no-tokenizer imports the weights alone"
+        rm "folder/$part"
+    done
     run "$MOEFW" import folder -o new
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == *"; no tokenizer" ]]
@@ -92,19 +98,21 @@ greedy() {
     "$MOEFW" generate "$1" --ids ids --begin 1,5 -n "$2" --temp 0 -q -t 1 && od -A n -v -t u2 ids | tr -s ' \n' ' '
 }
 
-@test "what ends a text: generation_config.json, then config.json, then the tokenizer" {
+@test "what ends a text: generation_config.json, or without that file config.json" {
     read -r _ _ first second _ <<<"$(greedy run 4)"
     [ "$first" != "$second" ]
     sed -i "s/\"eos_token_id\": 2/\"eos_token_id\": $second/" folder/config.json
-    # a file that says nothing of it, and no file
-    echo '{"max_new_tokens": 7}' >folder/generation_config.json
-    "$MOEFW" import folder -o some -q
+    # a file that says nothing of it, or null, is asked alone, as transformers does
+    for says in '{"max_new_tokens": 7}' '{"eos_token_id": null}' '{}'; do
+        rm -rf some
+        echo "$says" >folder/generation_config.json
+        "$MOEFW" import folder -o some -q
+        [[ "$(greedy some 4)" == *" $first $second"* ]] || { greedy some 4; false; }
+    done
     rm folder/generation_config.json
     "$MOEFW" import folder -o none -q
-    for of in some none; do
-        [[ "$(greedy $of 4)" == " 1 5 $first "* ]] || { greedy $of 4; false; }
-        [[ "$(greedy $of 4)" != *" $first $second"* ]]
-    done
+    [[ "$(greedy none 4)" == " 1 5 $first "* ]] || { greedy none 4; false; }
+    [[ "$(greedy none 4)" != *" $first $second"* ]]
     # generation_config.json is stronger
     echo "{\"eos_token_id\": $first}" >folder/generation_config.json
     "$MOEFW" import folder -o strong -q
@@ -137,6 +145,17 @@ greedy() {
     "$MOEFW" export hf again -o back -q
     [ ! -e back/model.safetensors.index.json ]
     "$MOEFW" import back -o last -q
+}
+
+@test "HTML pages in the place of files are called so" {
+    printf '\n<!DOCTYPE HTML>\n<html><head><title>Sign in</title></head></html>\n' >page
+    for file in model-00002-of-00005.safetensors model.safetensors.index.json tokenizer.json config.json; do
+        cp -f page "folder/$file"
+        refused "folder/$file: an HTML page, not the file itself"
+        cp -f "$MOE/hf/$file" folder
+    done
+    printf 'version https://hawser.github.com/spec/v1\noid sha256:%064d\nsize 91\n' 0 >folder/model-00002-of-00005.safetensors
+    refused "folder/model-00002-of-00005.safetensors: a pointer of Git LFS"
 }
 
 @test "pointers of Git LFS in the place of files are called so" {

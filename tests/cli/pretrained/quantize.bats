@@ -223,6 +223,12 @@ zeros() {
     run "$MOEFW" import new.hf -o two
     [ "$status" -eq 3 ]
     [[ "$output" == *"is format gptq_v2 where quantization_config has sym = true, but"* ]]
+    # also where they are mixed within a word
+    zeros new.hf/model.safetensors 170 q_proj # 0x78
+    zeros new.hf/model.safetensors 167 '[^q]_proj'
+    run "$MOEFW" import new.hf -o two
+    [ "$status" -eq 3 ]
+    [[ "$output" == *".qzeros': some zeros are stored as 8, which is format gptq_v2 where quantization_config has sym = true, but"* ]]
     zeros new.hf/model.safetensors 167 .
     "$MOEFW" import new.hf -o one -q
     # either key names the format

@@ -57,6 +57,33 @@ train() {
     [[ "$output" == *'folder/tokenizer.json: "pre_tokenizer": "Whitespace": expected Split'* ]]
 }
 
+@test "tokenizer.json: cutting and padding are named, other versions and mixed merges refused" {
+    printf 'Hello Hello Hello Hello' >text
+    mkdir folder
+    change() { sed -E "$1" "$small/gpt2/tokenizer.json" >folder/tokenizer.json; }
+    plain=$("$MOEFW" tokenize encode "$small/gpt2" text)
+    change '3s/null/{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}/; 4s/null/{"strategy":{"Fixed":99},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"x"}/'
+    for what in folder/tokenizer.json "$PWD/folder"; do
+        run "$MOEFW" tokenize encode "$what" text
+        [ "$status" -eq 0 ]
+        [[ "$output" == *'tokenizer.json: "truncation" is not followed: texts are not cut'* ]]
+        [[ "$output" == *'tokenizer.json: "padding" is not followed: nothing is added to them'* ]]
+        [ "${lines[2]}" = "$plain" ]
+    done
+    # a run tells it when it is begun, and not again
+    train "$PWD/folder"
+    run "$MOEFW" eval run -q
+    [[ "$output" != *"not followed"* ]]
+    change '2s/1\.0/2.0/'
+    run "$MOEFW" tokenize encode ./folder text
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'folder/tokenizer.json: "version": expected "1.0", found 2.0' ]]
+    tr -d '\n' <"$small/gpt2/tokenizer.json" | sed -E 's/("merges": *\[ *\[[^]]*\], *)\[ *"([^"]*)", *"([^"]*)" *\]/\1"\2 \3"/' >folder/tokenizer.json
+    run "$MOEFW" tokenize encode ./folder text
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'"merges": entry 1: expected the form of the first one: all texts, or all lists' ]]
+}
+
 @test "a run keeps the tokenizer, and begins texts with its template" {
     train "$small/mistral"
     rm text

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/below.h"
 #include "base/file/io.h"
+#include "base/mem.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"
 
@@ -88,6 +89,43 @@ START_TEST(links_are_not_followed)
 }
 END_TEST
 
+/* A file with a name outside gets a copy before it is written, unless somebody has locked it. */
+START_TEST(other_names_stay)
+{
+    const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    mf_below *b;
+    mf_writer w;
+    char *found;
+    size_t n;
+    make();
+    ck_assert_int_eq(mf_below_add(scratch_path("run"), &b), MF_OK);
+    scratch_write(scratch_path("hard"), "mine", 4);
+    ck_assert_int_eq(link(scratch_path("hard"), scratch_path("run/own/hard")), 0);
+    const int held = open(scratch_path("hard"), O_RDWR);
+    ck_assert_int_ge(held, 0);
+    ck_assert_int_eq(fcntl(held, F_OFD_SETLK, &lock), 0);
+    for (int i = 0; i < 2; i++) {
+        struct stat before, after;
+        ck_assert_int_eq(stat(scratch_path("hard"), &before), 0);
+        ck_assert_int_eq(mf_writer_append(&w, scratch_path("run/own/hard")), MF_OK);
+        if (i == 1) mf_writer_put(&w, " too", 4);
+        ck_assert_int_eq(mf_writer_close(&w, true), MF_OK);
+        ck_assert_int_eq(stat(scratch_path("run/own/hard"), &after), 0);
+        ck_assert_int_eq(before.st_ino == after.st_ino, i == 0);
+        if (i == 0) close(held);
+    }
+    ck_assert_int_eq(mf_read_file(scratch_path("hard"), 0, &found, &n), MF_OK);
+    ck_assert_str_eq(found, "mine");
+    mf_free(found);
+    ck_assert_int_eq(mf_read_file(scratch_path("run/own/hard"), 0, &found, &n), MF_OK);
+    ck_assert_str_eq(found, "mine too");
+    mf_free(found);
+    ck_assert_int_eq(unlink(scratch_path("run/own/hard")), 0);
+    ck_assert_int_eq(unlink(scratch_path("hard")), 0);
+    mf_below_drop(b);
+}
+END_TEST
+
 START_TEST(files_of_its_own_are_written)
 {
     mf_below *b, *inner;
@@ -145,6 +183,7 @@ static Suite *suite(void)
     Suite *s = suite_create("below");
     TCase *t = tcase_create("below");
     tcase_add_test(t, links_are_not_followed);
+    tcase_add_test(t, other_names_stay);
     tcase_add_test(t, files_of_its_own_are_written);
     tcase_add_test(t, links_are_named);
     suite_add_tcase(s, t);

@@ -1,5 +1,6 @@
-/* join: whoever reaches the port of rank 0 and lacks the token changes nothing, and no text of
- * a peer is used before it is ended and made printable. */
+/* join: whoever reaches the port of rank 0 and lacks the token changes nothing, whoever stands
+ * for rank 0 gets neither the token nor obedience, and no text of a peer is used before it is
+ * ended and made printable. */
 #include "check_main.h"
 
 #include "comm/join.c"
@@ -88,19 +89,35 @@ static int call_at(int port)
     return -1;
 }
 
-static hello hello_of(int rank, int ranks, const char *with)
+static hello hello_of(int rank, int ranks)
 {
-    hello h = {.magic = MAGIC, .rank = rank, .ranks = ranks};
+    hello h = {.magic = MAGIC, .nonce = {7}, .rank = rank, .ranks = ranks};
     snprintf(h.version, sizeof h.version, "%s", MOEFW_VERSION);
     snprintf(h.host, sizeof h.host, "peer");
-    snprintf(h.token, sizeof h.token, "%s", with);
     return h;
 }
 
-static int greet_at(int port, const hello *h)
+static secret secret_of(const char *text)
 {
+    secret s = {.n = strlen(text)};
+    memcpy(s.token, text, s.n);
+    return s;
+}
+
+/* Greets rank 0 as one who has this token. */
+static int greet_at(int port, const hello *h, const char *with)
+{
+    const secret key = secret_of(with);
     const int fd = call_at(port);
+    answer a;
+    unsigned char proof[MF_HMAC_BYTES];
     ck_assert(put(fd, h, sizeof *h, now() + 5));
+    ck_assert(get(fd, &a, sizeof a, now() + 5));
+    prove(&key, '0', h, a.nonce, proof);
+    const char *right = getenv("MOEFW_COMM_TOKEN");
+    ck_assert(same_proof(proof, a.proof) == (strcmp(with, right ? right : "") == 0));
+    prove(&key, 'r', h, a.nonce, proof);
+    ck_assert(put(fd, proof, sizeof proof, now() + 5));
     return fd;
 }
 
@@ -113,14 +130,18 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const pid_t child = start_rank0(port, 20, &from);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         silent[i] = call_at(port);
-    const hello wrong = hello_of(1, 2, "0123456789abcdef0123456789abcdeX"),
-                ranks = hello_of(1, 7, ""), none = hello_of(1, 2, "");
-    const int a = greet_at(port, &wrong), b = greet_at(port, &ranks), c = greet_at(port, &none),
-              d = call_at(port);
+    const hello good = hello_of(1, 2), ranks = hello_of(1, 7);
+    const int a = greet_at(port, &good, "0123456789abcdef0123456789abcdeX"),
+              b = greet_at(port, &ranks, ""), c = greet_at(port, &good, ""), d = call_at(port),
+              f = call_at(port);
+    /* one that sends rank 0's own proof back */
+    answer own;
+    ck_assert(put(f, &good, sizeof good, now() + 5));
+    ck_assert(get(f, &own, sizeof own, now() + 5));
+    ck_assert(put(f, own.proof, sizeof own.proof, now() + 5));
     ck_assert(put(d, "GET / HTTP/1.0\r\n\r\n", 18, now() + 5));
     poll(NULL, 0, 100);
-    const hello good = hello_of(1, 2, token);
-    const int e = greet_at(port, &good);
+    const int e = greet_at(port, &good, token);
     const said s = read_rank0(child, from);
     ck_assert_msg(s.rc == 0, "%s", s.text);
     /* Those that say nothing do not make others wait. */
@@ -133,6 +154,7 @@ START_TEST(who_lacks_the_token_changes_nothing)
     close(c);
     close(d);
     close(e);
+    close(f);
 }
 END_TEST
 
@@ -141,18 +163,18 @@ START_TEST(who_has_the_token_is_told_what_differs)
     const int port = free_port();
     int from;
     setenv("MOEFW_COMM_TOKEN", token, 1);
-    hello other = hello_of(1, 2, token);
+    hello other = hello_of(1, 2);
     memset(other.version, '\033', sizeof other.version);
     pid_t child = start_rank0(port, 20, &from);
-    const int a = greet_at(port, &other);
+    const int a = greet_at(port, &other, token);
     said s = read_rank0(child, from);
     ck_assert_int_eq(s.rc, 1);
     ck_assert_ptr_nonnull(strstr(s.text, "moefw ????????"));
     ck_assert_ptr_null(strchr(s.text, '\033'));
     close(a);
-    other = hello_of(INT32_MAX, 2, token);
+    other = hello_of(INT32_MAX, 2);
     child = start_rank0(port, 20, &from);
-    const int b = greet_at(port, &other);
+    const int b = greet_at(port, &other, token);
     s = read_rank0(child, from);
     ck_assert_int_eq(s.rc, 1);
     ck_assert_ptr_nonnull(strstr(s.text, "says that it is rank 2147483647 of 2"));
@@ -165,15 +187,15 @@ START_TEST(without_a_token_a_wrong_greeting_ends_nothing)
     const int port = free_port();
     int from;
     unsetenv("MOEFW_COMM_TOKEN");
-    const hello wrong = hello_of(1, 7, ""), good = hello_of(1, 2, "");
+    const hello wrong = hello_of(1, 7), good = hello_of(1, 2);
     pid_t child = start_rank0(port, 20, &from);
-    const int a = greet_at(port, &wrong), b = greet_at(port, &good);
+    const int a = greet_at(port, &wrong, ""), b = greet_at(port, &good, "");
     said s = read_rank0(child, from);
     ck_assert_msg(s.rc == 0, "%s", s.text);
     close(a);
     close(b);
     child = start_rank0(port, 1, &from);
-    const int c = greet_at(port, &wrong);
+    const int c = greet_at(port, &wrong, "");
     s = read_rank0(child, from);
     ck_assert_int_eq(s.rc, 1);
     ck_assert_ptr_nonnull(strstr(s.text, "1 of 2 ranks have come to rank 0; others were sent "
@@ -198,23 +220,41 @@ START_TEST(other_machines_need_a_token)
 }
 END_TEST
 
-/* A rank 0 whose hosts have no end; with_token: it has the token of the job. */
-static int join_at_wrong_root(bool with_token, char *text, size_t room, mf_join *j)
+enum trick { RIGHT, NO_TOKEN, ECHO, OTHER_BLOB };
+
+/* A rank 0 whose hosts have no end, and what else is wrong with it. It fails if the token comes
+ * to it. */
+static int join_at_wrong_root(enum trick trick, char *text, size_t room, mf_join *j)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     const int fd = socket(AF_INET, SOCK_STREAM, 0), port = free_port(), yes = 1;
+    int status;
     a.sin_port = htons((uint16_t)port);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
     ck_assert_int_eq(listen(fd, 4), 0);
     const pid_t child = fork();
     if (child == 0) {
-        hello all[2] = {hello_of(0, 2, with_token ? token : ""),
-                        hello_of(1, 2, with_token ? token : "")};
+        const secret key = secret_of(trick == NO_TOKEN ? "" : token);
         const int peer = accept(fd, NULL, NULL);
+        hello all[2] = {hello_of(0, 2)};
+        answer own = {.nonce = {3}};
+        unsigned char proof[MF_HMAC_BYTES];
+        if (!get(peer, &all[1], sizeof all[1], now() + 5)) _exit(1);
+        if (memmem(&all[1], sizeof all[1], token, 16)) _exit(1);
+        prove(&key, '0', &all[1], own.nonce, own.proof);
+        if (trick == ECHO) memcpy(&own, &all[1], sizeof own);
+        (void)put(peer, &own, sizeof own, now() + 5);
+        const bool proved = get(peer, proof, sizeof proof, now() + 1);
+        if (proved != (trick == RIGHT || trick == OTHER_BLOB)) _exit(1);
         for (int r = 0; r < 2; r++)
             memset(all[r].host, 'H', sizeof all[r].host);
-        _exit(!put(peer, all, sizeof all, now() + 5) || !put(peer, "blobblo", 8, now() + 5));
+        if (!prove_all(&key, 1, all, 2, trick == OTHER_BLOB ? "another" : "blobblo", 8, proof))
+            _exit(1);
+        (void)put(peer, all, sizeof all, now() + 5);
+        (void)put(peer, "blobblo", 8, now() + 5);
+        (void)put(peer, proof, sizeof proof, now() + 5);
+        _exit(0);
     }
     close(fd);
     char blob[8];
@@ -223,7 +263,8 @@ static int join_at_wrong_root(bool with_token, char *text, size_t room, mf_join 
     set_number("WORLD_SIZE", 2);
     set_root("127.0.0.1", port);
     const int rc = mf_join_open(j, 5, blob, sizeof blob, text, room);
-    waitpid(child, NULL, 0);
+    waitpid(child, &status, 0);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     return rc;
 }
 
@@ -231,7 +272,7 @@ START_TEST(texts_of_rank_0_are_ended)
 {
     char text[256];
     mf_join j;
-    ck_assert_int_eq(join_at_wrong_root(true, text, sizeof text, &j), 0);
+    ck_assert_int_eq(join_at_wrong_root(RIGHT, text, sizeof text, &j), 0);
     ck_assert_uint_eq(strnlen(j.place.host, sizeof j.place.host), sizeof j.place.host - 1);
     ck_assert_int_eq(j.place.node_ranks, 2);
     mf_join_close(&j);
@@ -242,8 +283,10 @@ START_TEST(another_rank_0_is_not_obeyed)
 {
     char text[256];
     mf_join j;
-    ck_assert_int_eq(join_at_wrong_root(false, text, sizeof text, &j), 1);
-    ck_assert_ptr_nonnull(strstr(text, "another MOEFW_COMM_TOKEN"));
+    for (int trick = NO_TOKEN; trick <= OTHER_BLOB; trick++) {
+        ck_assert_int_eq(join_at_wrong_root((enum trick)trick, text, sizeof text, &j), 1);
+        ck_assert_ptr_nonnull(strstr(text, "another MOEFW_COMM_TOKEN"));
+    }
 }
 END_TEST
 

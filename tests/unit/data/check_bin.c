@@ -45,6 +45,113 @@ static void check_widths(mf_corpus_spec *s)
     mf_corpus_free(c);
 }
 
+/* ---- drawn files ---- */
+
+enum { MOST = 1 << 12 };
+static uint64_t state;
+
+static uint32_t draw(uint32_t below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((state >> 33) % below);
+}
+
+/* An id of a text: small ones are frequent, as merges and letters are. */
+static uint32_t draw_id(uint32_t vocab)
+{
+    const uint32_t most = 1 + draw(vocab), more = 1 + draw(most);
+    return draw(2) ? draw(more) : draw(most);
+}
+
+/* Loads the bytes without data.bin_bits; says: NULL, or what the refusal says. */
+static void load_bytes(const void *bytes, size_t n, const char *says, const char *what)
+{
+    mf_corpus_spec s = corpus_spec(bytes_file("t.bin", bytes, n), NULL);
+    mf_corpus *c = NULL;
+    s.split = .5;
+    const int rc = mf_corpus_load(&s, &c);
+    if (says)
+        ck_assert_msg(rc == MF_EINPUT && strstr(mf_error_message(), says), "%s, %zu bytes: %s",
+                      what, n, rc == MF_OK ? "taken" : mf_error_message());
+    else
+        ck_assert_msg(rc == MF_OK, "%s, %zu bytes: %s", what, n, mf_error_message());
+    mf_corpus_free(c);
+}
+
+/* Ids of 16 bits in many forms are taken. */
+START_TEST(good_files)
+{
+    static const uint32_t vocabs[] = {2, 5, 63, 256, 300, 5000, 50257, 65536};
+    static uint16_t ids[MOST];
+    state = 1;
+    for (int i = 0; i < 4000; i++) {
+        const uint32_t n = i % 4 ? 2 + draw(MOST - 2) : 2 + draw(70), v = vocabs[draw(8)],
+                       kind = draw(7), one = draw(v), length = 1 + draw(200);
+        for (uint32_t k = 0; k < n; k++) {
+            const bool pad = length > 1 && k / length % 2 == 1;
+            ids[k] = (uint16_t)draw_id(v);
+            if (kind == 1) ids[k] = (uint16_t)one;
+            if (kind == 2) ids[k] = draw(100) < 97 ? 0 : ids[k];
+            if (kind == 3 && pad) ids[k] = (uint16_t)(v - 1);
+            if (kind == 4 && pad) ids[k] = 0;
+            if (kind == 5 && draw(5) == 0) ids[k] = 65535;
+            if (kind == 6 && k > 0 && draw(3) > 0) ids[k] = ids[k - 1];
+        }
+        load_bytes(ids, 2 * (size_t)n, NULL, "good");
+    }
+    memset(ids, 0, sizeof ids);
+    load_bytes(ids, sizeof ids, NULL, "zeros");
+    memset(ids, 0xFF, sizeof ids);
+    load_bytes(ids, sizeof ids, NULL, "ones");
+    memset(ids, ' ', sizeof ids);
+    load_bytes(ids, sizeof ids, NULL, "8224");
+}
+END_TEST
+
+/* Values of 32 bits are not read as ids of 16, whatever a few of them are, and texts neither. */
+START_TEST(bad_files)
+{
+    static const char wide[] = "every second id of 16 bits", first[] = ", from the first,",
+                      real[] = "as the upper halves of f32 values are";
+    static uint32_t ids[MOST + 1], turned[MOST];
+    static float values[MOST];
+    static char text[4 * MOST];
+    state = 2;
+    for (int i = 0; i < 3000; i++) {
+        static const uint32_t vocabs[] = {300, 5000, 50257, 65536, 150000, 256000, 4000000};
+        const bool small = i % 3 == 0;
+        const uint32_t v = vocabs[draw(small ? 4 : 7)],
+                       n = small ? 6 + draw(26) : 600 + draw(MOST - 600);
+        const uint32_t kind = small ? 0 : draw(4), at = draw(n);
+        ids[0] = 0;
+        for (uint32_t k = 1; k <= n; k++) {
+            ids[k] = 1 + draw(v - 1);
+            if (kind == 1 && draw(2)) ids[k] = UINT32_MAX; /* -1 */
+            if (kind == 2 && draw(10)) ids[k] = 0;
+        }
+        if (kind == 3) ids[1 + at] = draw(2) ? UINT32_MAX : UINT32_MAX - 99;
+        for (uint32_t k = 0; k < n; k++) {
+            turned[k] = __builtin_bswap32(ids[1 + k]);
+            values[k] = draw(2) ? (float)ids[1 + k] : (float)draw(1000) / 999.f - .5f;
+        }
+        load_bytes(ids + 1, 4 * (size_t)n, wide, "uint32");
+        if (small) continue;
+        load_bytes(turned, 4 * (size_t)n, first, "big-endian");
+        load_bytes((const char *)ids + 2, 4 * (size_t)n + 2, first, "2 bytes before");
+        load_bytes(ids + 1, 4 * (size_t)n - 2, wide, "2 bytes less");
+        if (kind == 0 || kind == 3) load_bytes(values, 4 * (size_t)n, real, "f32");
+        for (uint32_t k = 0; k < n; k++)
+            values[k] = (float)ids[1 + k];
+        if (kind == 0 && v < 65536) load_bytes(values, 4 * (size_t)n, real, "whole f32");
+        for (uint32_t k = 0; k < n; k++)
+            text[k] = draw(9) ? (char)(' ' + draw(95)) : '\n';
+        load_bytes(text, n & ~1u, "a text, not ids: expected data.format = text", "text");
+    }
+    static const char umlauts[] = "Grüße aus München, schöne Straße.";
+    load_bytes(umlauts, (sizeof umlauts - 1) & ~1u, "a text, not ids", "UTF-8");
+}
+END_TEST
+
 /* Files that are no ids begin with what their programs write. */
 START_TEST(bin_of_other_programs)
 {
@@ -180,6 +287,8 @@ static Suite *suite(void)
     Suite *s = suite_create("bin");
     TCase *t = tcase_create("bin");
     tcase_add_test(t, bin);
+    tcase_add_test(t, good_files);
+    tcase_add_test(t, bad_files);
     tcase_add_test(t, bin_of_other_programs);
     suite_add_tcase(s, t);
     return s;

@@ -27,7 +27,7 @@ static mf_tokenizer *parse(const char *text)
     "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,"      \
     "\" \":3,\"ab\":4,\"X\":5,\"\xE2\x96\x81\":6,\"\xE2\x96\x81"                               \
     "a\":7},"                                                                                  \
-    "\"merges\":[\"a b\",[\"\xE2\x96\x81\",\"a\"]]}"
+    "\"merges\":[[\"a\",\"b\"],[\"\xE2\x96\x81\",\"a\"]]}"
 
 static const char *ids_of(const mf_tokenizer *t, const char *text)
 {

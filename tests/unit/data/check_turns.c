@@ -21,7 +21,7 @@ static void keep_log(void *arg, mf_log_level level, const char *text)
 
 static mf_corpus *load_and_log(const mf_corpus_spec *s)
 {
-    const mf_log_sink sink = {.highest = MF_LOG_WARN, .line = keep_log};
+    const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep_log};
     *logged = '\0';
     const mf_log_sink *before = mf_log_redirect(&sink);
     mf_corpus *c = corpus_load(s);
@@ -100,6 +100,13 @@ START_TEST(members_of_messages)
          ",{\"role\":\"assistant\",\"content\":\"bad\",\"train\":false}," USER
          ",{\"role\":\"assistant\",\"content\":\"good\",\"tool_calls\":null}]}",
          "u\nbad\nu\n[good\n]"},
+        {"{\"messages\":[" USER
+         ",{\"role\":\"assistant\",\"content\":\"bad\",\"training\":false}," USER
+         ",{\"role\":\"assistant\",\"content\":\"bad\",\"loss\":0}," USER
+         ",{\"role\":\"assistant\",\"content\":\"bad\",\"weight\":false}," USER
+         ",{\"role\":\"assistant\",\"content\":\"bad\",\"train\":0}," USER
+         ",{\"role\":\"assistant\",\"content\":\"good\",\"training\":true,\"loss\":1}]}",
+         "u\nbad\nu\nbad\nu\nbad\nu\nbad\nu\n[good\n]"},
         {"{\"messages\":[{\"role\":\"developer\",\"content\":\"d\"}," USER
          ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
          "{\"type\":\"text\",\"text\":\"b\"}]}]}",
@@ -117,6 +124,33 @@ START_TEST(members_of_messages)
               "\"reasoning_content\":\"hm\"}],\"tools\":[{}]}");
     ck_assert_ptr_nonnull(
         strstr(logged, "not read: message.name, message.reasoning_content, tools"));
+}
+END_TEST
+
+/* A line that is not to be learned is left out, whatever it is. */
+START_TEST(lines_left_out)
+{
+    static const char *const off[] = {"\"weight\":0",    "\"weight\":0.0", "\"weight\":false",
+                                      "\"train\":false", "\"train\":0",    "\"training\":false",
+                                      "\"loss\":false",  "\"loss\":0"};
+    static const char *const lines[] = {"\"text\":\"x\"", "\"prompt\":\"q\",\"answer\":\"x\"",
+                                        "\"messages\":[" USER
+                                        ",{\"role\":\"assistant\",\"content\":\"x\"}]"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+            char text[512];
+            snprintf(text, sizeof text, "{%s,%s}\n{\"text\":\"good\",\"weight\":1}\n", lines[k],
+                     off[i]);
+            ck_assert_str_eq(read_line(text), "[good]");
+            ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: 1 line left out"));
+            ck_assert_ptr_null(strstr(logged, "not read"));
+        }
+    /* numbers of another meaning */
+    ck_assert_str_eq(read_line("{\"text\":\"good\",\"loss\":0.25}"), "[good]");
+    ck_assert_ptr_nonnull(strstr(logged, "not read: loss"));
+    mf_corpus_spec s =
+        corpus_spec(text_file("turns.jsonl", "{\"text\":\"a\",\"train\":false}"), NULL);
+    corpus_refuse(&s, MF_EINPUT, "no examples in the file");
 }
 END_TEST
 
@@ -180,6 +214,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("members");
     tcase_add_test(t, members_of_prompts);
     tcase_add_test(t, members_of_messages);
+    tcase_add_test(t, lines_left_out);
     tcase_add_test(t, refused_members);
     tcase_add_test(t, members_by_name);
     suite_add_tcase(s, t);

@@ -196,7 +196,20 @@ START_TEST(nulls_and_spellings)
          "model", "rope_theta", "9"},
         {"\"model_type\":\"llama\",\"original_max_position_embeddings\":16,\"rope_scaling\":"
          "{\"type\":\"yarn\",\"factor\":2}",
-         "model", "rope_original", "2048"},
+         "model", "rope_original", "16"},
+        {"\"model_type\":\"llama\",\"original_max_position_embeddings\":16,\"rope_parameters\":"
+         "{\"rope_type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":32}",
+         "model", "rope_original", "16"},
+        {"\"model_type\":\"llama\",\"original_max_position_embeddings\":1024,\"rope_scaling\":"
+         "{\"type\":\"yarn\",\"factor\":null}",
+         "model", "rope_factor", "2"},
+        {"\"model_type\":\"gpt_oss\",\"original_max_position_embeddings\":64", "model",
+         "rope_original", "64"},
+        {"\"model_type\":\"llama\",\"original_max_position_embeddings\":null,\"rope_scaling\":"
+         "{\"type\":\"linear\",\"factor\":2}",
+         "model", "rope_factor", "2"},
+        {"\"model_type\":\"llama\",\"is_causal\":true,\"per_layer_config\":{}", "model", "task",
+         "lm"},
         {"\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"yarn\",\"rope_type\":"
          "\"linear\","
          "\"factor\":2}",
@@ -232,6 +245,15 @@ START_TEST(nulls_and_spellings)
          NULL,
          "rope_scaling: low_freq_factor: expected a number, which rope_type llama3 needs, "
          "found nothing"},
+        {"\"model_type\":\"llama\",\"original_max_position_embeddings\":null,\"rope_scaling\":"
+         "{\"type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":16}",
+         NULL, NULL, "original_max_position_embeddings: expected a number of at least 1"},
+        {"\"model_type\":\"mixtral\",\"is_causal\":false", NULL, NULL,
+         "is_causal: expected true"},
+        {"\"model_type\":\"gpt2\",\"is_causal\":null", NULL, NULL,
+         "is_causal: expected true or false, found null"},
+        {"\"model_type\":\"llama\",\"per_layer_config\":{\"0\":{\"head_dim\":4}}", NULL, NULL,
+         "per_layer_config: expected the same sizes for all blocks"},
         {"\"model_type\":\"llama\",\"rope_scaling\":\"linear\"", NULL, NULL,
          "rope_scaling: expected null or an object"},
         {"\"model_type\":\"llama\",\"rope_parameters\":{\"full_attention\":{}}", NULL, NULL,
@@ -269,8 +291,9 @@ END_TEST
 
 /* ---- logits ---- */
 
-static const char *const cases[] = {"rope_twice", "rope_empty",  "yarn_nulls",
-                                    "yarn_whole", "keys_absent", "other_names"};
+static const char *const cases[] = {"rope_twice",  "rope_empty",  "yarn_nulls",
+                                    "yarn_whole",  "yarn_beside", "llama3_beside",
+                                    "keys_absent", "other_names"};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* Writes the case's config.json as text: numbers, texts, lists and one level of objects. */

@@ -165,6 +165,15 @@ START_TEST(types_of_no_family)
          "\"tie_word_embeddings\":true,\"soft_cap\":30,\"none\":null," DECODER "}",
          "found 'own'; the nearest architecture is llama, which does not read the keys "
          "soft_cap"},
+        {"{\"model_type\":\"own\",\"intermediate_size\":32,\"moe_intermediate_size\":8,"
+         "\"head_dim\":8,\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+         "\"decoder_sparse_step\":1,\"norm_topk_prob\":true,\"mlp_only_layers\":[],"
+         "\"shared\":1," DECODER "}",
+         "found 'own'; the nearest architecture is qwen3_moe, which does not read the keys "
+         "shared"},
+        {"{\"model_type\":\"own\",\"intermediate_size\":32,\"mlp_bias\":false," DECODER "}",
+         "found 'own'; the nearest architecture is llama, which reads all keys: what differs "
+         "is not in config.json"},
         {"{\"model_type\":\"own\"}", "found 'own'"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -15,6 +15,7 @@
 #include "pretrained/import.h"
 #include "pretrained/adapters/lora.h"
 #include "pretrained/adapters/peft.h"
+#include "pretrained/adapters/targets.h"
 #include "pretrained/tokens.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
@@ -280,6 +281,111 @@ START_TEST(squares)
     ck_assert(p.changes[0].change.a[0] == 10 && p.changes[0].change.a[4] == 30);
     ck_assert(p.changes[0].change.b[0] == 1 && p.changes[0].change.b[1] == 5);
     mf_arena_free(arena);
+}
+END_TEST
+
+/* ---- targets ---- */
+
+/* Which modules a configuration means, as PEFT 0.21 decides it. */
+START_TEST(targets)
+{
+    static const struct {
+        const char *config, *name, *parameter;
+        bool meant;
+    } table[] = {
+        {"", "model.layers.0.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":[\"q_proj\"]", "model.layers.0.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":[\"q_proj\"]", "model.layers.0.self_attn.k_proj", NULL, false},
+        {"\"target_modules\":[\"proj\"]", "model.layers.0.self_attn.q_proj", NULL, false},
+        {"\"target_modules\":[\"model.layers.0.self_attn.q_proj\"]",
+         "model.layers.0.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":\".*q_proj\"", "model.layers.0.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":\"q_proj\"", "model.layers.0.self_attn.q_proj", NULL, false},
+        {"\"target_modules\":\".*q_proj\"", "model.layers.0.self_attn.k_proj", NULL, false},
+        {"\"target_modules\":\"All-Linear\"", "model.layers.0.self_attn.k_proj", NULL, true},
+        {"\"target_modules\":\"all-linear\"", "lm_head", NULL, false},
+        {"\"exclude_modules\":[\"q_proj\"]", "model.layers.0.self_attn.q_proj", NULL, false},
+        {"\"exclude_modules\":\".*0.*q_proj\"", "model.layers.0.self_attn.q_proj", NULL, false},
+        {"\"exclude_modules\":\".*0.*q_proj\"", "model.layers.1.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[0]",
+         "model.layers.0.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[0]",
+         "model.layers.1.self_attn.q_proj", NULL, false},
+        {"\"target_modules\":[\"q_proj\"],\"layers_to_transform\":1",
+         "model.layers.1.self_attn.q_proj", NULL, true},
+        {"\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[1],\"layers_pattern\":\"h\"",
+         "model.layers.1.self_attn.q_proj", NULL, false},
+        {"\"target_modules\":[\"c_attn\"],\"layers_to_transform\":[1],\"layers_pattern\":["
+         "\"h\"]",
+         "transformer.h.1.attn.c_attn", NULL, true},
+        {"\"target_modules\":[\"lm_head\"],\"layers_to_transform\":[1]", "lm_head", NULL,
+         false},
+        {"\"target_modules\":null,\"target_parameters\":[\"experts.down_proj\"]",
+         "model.layers.1.self_attn.q_proj", NULL, false},
+        {"\"target_parameters\":[\"experts.down_proj\"]", "model.layers.1.mlp.experts",
+         "down_proj", true},
+        {"\"target_parameters\":[\"experts.down_proj\"]", "model.layers.1.mlp.experts",
+         "gate_up_proj", false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[256];
+        mf_json *config;
+        bool meant = false;
+        const mf_peft_module m = {.name = table[i].name,
+                                  .parameter = table[i].parameter,
+                                  .layer = strcmp(table[i].name, "lm_head") == 0 ? -1 : 0};
+        snprintf(text, sizeof text, "{%s}", table[i].config);
+        must(mf_json_parse("config", text, strlen(text), &config));
+        must(mf_peft_targets("config", config, &m, &meant));
+        ck_assert_msg(meant == table[i].meant, "%s, %s: %d", text, table[i].name, meant);
+        mf_json_free(config);
+    }
+}
+END_TEST
+
+/* Imports the adapter of the golden folder with keys of its configuration replaced; the number
+ * of linear layers that get a change, 0: refused. */
+static int64_t import_changed(const char *from, const char *to)
+{
+    const char *folder = scratch_path("changed"), *run = scratch_path("run");
+    char path[PATH];
+    size_t n;
+    mf_import_report r = {0};
+    mf_remove_tree(folder);
+    must(mf_mkdirs(folder));
+    char *text = scratch_read(golden("peft/corrected/adapter_config.json"), &n);
+    char *at = strstr(text, from), *whole = malloc(n + 256);
+    ck_assert_ptr_nonnull(at);
+    const int size =
+        snprintf(whole, n + 256, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    snprintf(path, sizeof path, "%s/" MF_PEFT_CONFIG, folder);
+    scratch_write(path, whole, (size_t)size);
+    free(whole);
+    free(text);
+    text = scratch_read(golden("peft/corrected/adapter_model.safetensors"), &n);
+    snprintf(path, sizeof path, "%s/" MF_PEFT_WEIGHTS, folder);
+    scratch_write(path, text, n);
+    free(text);
+    mf_remove_tree(run);
+    const int rc = mf_import_adapter(folder, scratch_path("base"), run, &r);
+    mf_free(r.run);
+    return rc == MF_OK ? r.used / 2 : 0;
+}
+
+START_TEST(ignored)
+{
+    import(golden("mixtral/hf"), NULL, scratch_path("base"));
+    ck_assert_int_eq(import_changed("\"r\":", "\"r\":"), 8);
+    ck_assert_int_eq(
+        import_changed("\"bias\":", "\"exclude_modules\": [\"q_proj\"], \"bias\":"), 6);
+    ck_assert_int_eq(import_changed("\"mlp.gate.weight\",", ""), 6);
+    ck_assert_int_eq(
+        import_changed("\"target_parameters\": [",
+                       "\"layers_to_transform\": 7, \"target_parameters\": [\"none\"], "
+                       "\"older\": ["),
+        0);
+    ck_assert_msg(strstr(mf_error_message(), "mean none of the modules"), "%s",
+                  mf_error_message());
 }
 END_TEST
 
@@ -579,6 +685,8 @@ static Suite *suite(void)
     tcase_add_test(t, packings);
     tcase_add_test(t, merging);
     tcase_add_test(t, squares);
+    tcase_add_test(t, targets);
+    tcase_add_test(t, ignored);
     tcase_add_test(t, joining);
     tcase_add_test(t, frozen);
     tcase_add_test(t, reference_set);

@@ -8,7 +8,7 @@
 #include "data/safetensors/safetensors.h"
 #include "run/checkpoint/checkpoint.h"
 #include "run/folder/rundir.h"
-#include "run/folder/stored_files.h"
+#include "run/folder/file_sums.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 static const mf_cli_form forms[] = {
     {"ls", "RUN", 1, 1, "list the checkpoints of a run, newest first"},
     {"verify", "RUN|CHECKPOINT", 1, 1,
-     "check every byte of a checkpoint and of the files that its run's weights are in; exit 3 "
-     "if one is bad"},
+     "check every byte of a checkpoint, of its run's tokenizer and of the files that the run's "
+     "weights are in, and the keys of config.ini that weights depend on; exit 3 if one is bad"},
     {"diff", "A B", 2, 2, "compare the tensors of two checkpoints; exit 1 if they differ"},
     MF_CLI_FORM_END};
 
@@ -153,14 +153,15 @@ static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
     return print_json(w);
 }
 
-/* The weights of an import stay in files of others, which its checkpoints do not hold. */
+/* Files of the run that its checkpoints do not hold, and those of others with an import's
+ * weights. */
 static int verify_files(const char *path, mf_ckpt_report *r)
 {
     mf_rundir *dir = NULL;
     uint64_t bytes = 0;
     if (!r->ok || !mf_rundir_readable(path)) return MF_OK;
     int rc = mf_rundir_read(path, &dir);
-    if (rc == MF_OK) rc = mf_stored_files_verify(dir->stored, &bytes);
+    if (rc == MF_OK) rc = mf_file_sums_verify(dir, &bytes);
     mf_rundir_close(dir);
     r->bytes += bytes;
     return rc;

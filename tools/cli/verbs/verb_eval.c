@@ -11,7 +11,7 @@
 #include "pretrained/tokens.h"
 #include "api/run_internal.h"
 #include "run/folder/rundir.h"
-#include "run/folder/stored_files.h"
+#include "run/folder/file_sums.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,
@@ -90,7 +90,8 @@ static const mf_cli_option options[] = {
     MF_CLI_FORCE_OF(NULL),
     {.name = "verify",
      .kind = MF_CLI_FLAG,
-     .help = "first check every byte of the files that an import's weights are in"},
+     .help = "first check every byte of the run's tokenizer and of the files that an import's "
+             "weights are in, and the keys of config.ini that weights depend on"},
     MF_CLI_END};
 
 static void print_efficiency(const mf_metrics_record *r)
@@ -263,7 +264,7 @@ static int verify(const char *what)
     mf_rundir *dir = NULL;
     uint64_t bytes = 0;
     int rc = mf_rundir_read(what, &dir);
-    if (rc == MF_OK) rc = mf_stored_files_verify(dir->stored, &bytes);
+    if (rc == MF_OK) rc = mf_file_sums_verify(dir, &bytes);
     if (rc == MF_OK && bytes > 0)
         mf_log(MF_LOG_INFO, "%s: %llu bytes of its files are as they were imported", what,
                (unsigned long long)bytes);

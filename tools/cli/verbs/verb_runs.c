@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const mf_cli_form forms[] = {
@@ -367,12 +368,27 @@ static int judge_remove(const mf_cli *cli)
                    "chooses them");
 }
 
+/* Whether run i may go, and is none of those before it under another path. */
+static int judge_removable(const mf_listed_runs *list, int i)
+{
+    struct stat one, other;
+    const char *dir = list->run[i].dir;
+    const int rc = mf_run_removable(dir);
+    if (rc != MF_OK || stat(dir, &one) != 0) return rc;
+    for (int j = 0; j < i; j++)
+        if (stat(list->run[j].dir, &other) == 0 && one.st_ino == other.st_ino &&
+            one.st_dev == other.st_dev)
+            return mf_fail(MF_EUSAGE, "%s: the same run as %s: expected each run once", dir,
+                           list->run[j].dir);
+    return MF_OK;
+}
+
 static int remove_runs(const mf_cli *cli, const mf_listed_runs *list)
 {
     bool agreed = false;
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < list->n; i++)
-        rc = mf_run_removable(list->run[i].dir); /* all, before the first is gone */
+    for (int i = 0; rc == MF_OK && i < list->n; i++) /* all, before the first is gone */
+        rc = judge_removable(list, i);
     if (rc == MF_OK) rc = ask(cli, list->n, &agreed);
     if (rc == MF_OK && !agreed) mf_log(MF_LOG_INFO, "nothing was removed");
     for (int i = 0; rc == MF_OK && agreed && i < list->n; i++)

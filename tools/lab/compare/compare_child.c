@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
+#include "base/file/own.h"
 #include "base/text/number.h"
 #include "base/file/paths.h"
 #include "lab/compare/compare_child.h"
@@ -26,9 +27,20 @@ extern char **environ;
 
 /* ---- the claim ---- */
 
+/* Files of a comparison may have other names, which are those of a copy by hard links. */
+static int own(const char *path)
+{
+    bool copied;
+    return mf_file_own(AT_FDCWD, path, &copied) == 0
+               ? MF_OK
+               : mf_fail_errno(MF_EIO, "%s: has other names, and cannot be copied", path);
+}
+
 int mf_compare_claim(const mf_compare_run *run, int *ret_fd)
 {
     *ret_fd = -1;
+    int rc = own(run->claim);
+    if (rc != MF_OK) return rc;
     int fd = mf_raw_open(run->claim, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", run->claim);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -37,7 +49,7 @@ int mf_compare_claim(const mf_compare_run *run, int *ret_fd)
         return MF_OK;
     }
     const bool taken = errno == EAGAIN || errno == EACCES;
-    int rc = taken ? MF_OK : mf_fail_errno(MF_EIO, "%s: cannot lock", run->claim);
+    rc = taken ? MF_OK : mf_fail_errno(MF_EIO, "%s: cannot lock", run->claim);
     mf_raw_close(fd);
     return rc;
 }
@@ -75,9 +87,8 @@ static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim
 {
     int why = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (why == 0)
-        why = posix_spawn_file_actions_addopen(a, STDOUT_FILENO, log,
-                                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
-                                               0666);
+        why = posix_spawn_file_actions_addopen(
+            a, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, STDOUT_FILENO, STDERR_FILENO);
     /* A copy to the same number clears close-on-exec in the child only. */
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);
@@ -156,7 +167,8 @@ int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_c
     mf_arena *arena = mf_arena_new();
     const char *what = *ret_again ? run->dir : run->pilot ? pilot : r->config;
     const char **argv = pilot && arena ? command(c, what, run, *ret_again, arena) : NULL;
-    rc = argv ? spawn(argv, run->log, claim, ret_pid) : MF_ENOMEM;
+    rc = argv ? own(run->log) : MF_ENOMEM;
+    if (rc == MF_OK) rc = spawn(argv, run->log, claim, ret_pid);
     mf_arena_free(arena);
     mf_free(pilot);
     return rc;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/lfs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
 #include "data/tokenizer/tokenizer_kinds.h"
@@ -91,9 +92,30 @@ static bool is_lossless(const mf_pretrained *t)
     return same;
 }
 
+/* What the library does to the ids of a text behind all steps, and training must not. */
+static void tell_lengths(const char *source, const mf_json *v)
+{
+    static const char *const keys[][2] = {{"truncation", "texts are not cut"},
+                                          {"padding", "nothing is added to them"}};
+    for (int i = 0; i < 2; i++)
+        if (mf_json_typeof(mf_json_get(v, keys[i][0])) != MF_JSON_NULL)
+            mf_log(MF_LOG_WARN, "%s: \"%s\" is not followed: %s", source, keys[i][0],
+                   keys[i][1]);
+}
+
+static int judge_version(const char *source, const mf_json *v)
+{
+    const mf_json *version = mf_json_get(v, "version");
+    const char *text = mf_json_string(version, NULL);
+    if (!version || (text && strcmp(text, "1.0") == 0)) return MF_OK;
+    return mf_fail(MF_EINPUT, "%s: \"version\": expected \"1.0\"%s%.20s", source,
+                   text ? ", found " : "", text ? text : "");
+}
+
 static int read_document(const char *source, const mf_json *v, mf_pretrained *t)
 {
-    int rc = mf_pt_read_steps(source, mf_json_get(v, "normalizer"), &t->steps);
+    int rc = judge_version(source, v);
+    if (rc == MF_OK) rc = mf_pt_read_steps(source, mf_json_get(v, "normalizer"), &t->steps);
     if (rc == MF_OK) rc = mf_pt_read_words(source, mf_json_get(v, "pre_tokenizer"), &t->words);
     if (rc == MF_OK)
         rc = mf_pt_read_model(source, mf_json_get(v, "model"), t->words.bytes, &t->model);
@@ -130,6 +152,7 @@ static int read_tokenizer(const char *where, bool folder, const mf_json *documen
     if (rc == MF_OK && !document && !mf_pretrained_is(own))
         rc = mf_fail(MF_EINPUT, "%s: expected a tokenizer with a \"model\"", source);
     if (rc == MF_OK) rc = read_document(source, document ? document : own, t);
+    if (rc == MF_OK && !t->files.kept) tell_lengths(source, document ? document : own);
     mf_json_free(own);
     return rc;
 }
@@ -226,7 +249,7 @@ static int make(const char *where, bool folder, const mf_json *document, mf_pt_f
 static int read_members(const char *source, const mf_json *object, mf_tokenizer **ret)
 {
     const mf_json *list = mf_json_get(object, "files");
-    mf_pt_files f = {0};
+    mf_pt_files f = {.kept = true};
     *ret = NULL;
     for (int i = 0; i < MF_PT_FILES; i++) {
         const char *text = mf_json_string(mf_json_get(list, mf_pt_file_name[i]), &f.n[i]);
@@ -297,6 +320,19 @@ static int no_vocabulary(const char *folder)
         if (path && mf_exists(path)) other = others[i];
         mf_free(path);
     }
+    static const char *const parts[] = {"tokenizer_config.json", "vocab.json", "merges.txt",
+                                        "added_tokens.json", "special_tokens_map.json"};
+    const char *part = NULL;
+    for (size_t i = 0; !part && i < sizeof parts / sizeof *parts; i++) {
+        char *path = mf_path_join(folder, parts[i]);
+        if (path && mf_exists(path)) part = parts[i];
+        mf_free(path);
+    }
+    if (!other && part)
+        return mf_fail(MF_EINPUT,
+                       "%s: no tokenizer, but a part of one (%s): expected tokenizer.json, "
+                       "vocab.json with merges.txt, or vocab.txt",
+                       folder, part);
     if (other)
         return mf_fail(
             MF_EINPUT,

@@ -133,7 +133,12 @@ static int read_merges(const char *source, const mf_json *list, mf_pt_model *m)
         return mf_fail(MF_EINPUT, "%s: \"merges\": expected a list of pairs of tokens", source);
     m->cuts_at_bars = true;
     for (size_t i = 0; i < mf_json_size(list) && rc == MF_OK; i++)
-        rc = read_merge(source, list, i, m);
+        rc = mf_json_typeof(mf_json_at(list, i)) == mf_json_typeof(mf_json_at(list, 0))
+                 ? read_merge(source, list, i, m)
+                 : mf_fail(MF_EINPUT,
+                           "%s: \"merges\": entry %zu: expected the form of the first one: all "
+                           "texts, or all lists",
+                           source, i);
     return rc;
 }
 

@@ -45,6 +45,8 @@ CASES = {
     "rope_empty": ("qwen2_moe", ROPE, {"rope_scaling": {}, "rope_theta": 900.0, "rope_parameters": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}),
     "yarn_nulls": ("mixtral", ROPE, {"head_dim": 16, "rope_theta": 700.0, "rope_scaling": {"rope_type": "yarn", "factor": None, "truncate": None, "beta_fast": None, "attention_factor": None, "original_max_position_embeddings": 16}}),
     "yarn_whole": ("mixtral", ROPE, {"head_dim": 16, "partial_rotary_factor": 1.0, "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4, "beta_fast": 4, "beta_slow": 0.5}}),
+    "yarn_beside": ("mixtral", ROPE, {"head_dim": 16, "original_max_position_embeddings": 16, "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}}),
+    "llama3_beside": ("qwen2_moe", ROPE, {"original_max_position_embeddings": 16, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}}),
     "keys_absent": ("mixtral", ROPE + ["rms_norm_eps", "sliding_window", "head_dim", "tie_word_embeddings", "hidden_act", "num_experts_per_tok", "router_aux_loss_coef", "output_router_logits"], {"hidden_activation": "gelu", "partial_rotary_factor": 0.5}),
     "other_names": ("gpt2", ["n_embd", "n_layer", "n_head", "n_positions", "layer_norm_epsilon", "activation_function"], {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}),
 }
