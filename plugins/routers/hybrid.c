@@ -5,7 +5,7 @@
  *     mix = logit   P = softmax(w1 W x / t + w2 q . k / (sqrt(dk) t))     t: temperature
  *
  * The paper prints the second form and reports values that only the first one gives. w1 and w2
- * are learned (weights = learned) or keep their initial values. A probability is not negative:
+ * are learned (weights = learned) or keep their initial values; a probability is not negative:
  * with mix = prob a learned weight counts as 1e-6 where training has taken it below, and
  * neither may begin below 0. Parameters: E d + d dk + E dk + 2 (d 768, 8 experts, dk 64:
  * 55,810). */

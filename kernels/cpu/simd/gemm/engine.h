@@ -20,8 +20,8 @@
  * the rate of f32, so packing decides. The side that is packed only once stays in the second
  * cache, and the operand that is cheaper to transpose is on the rows side (amx_cost.h). Rows of
  * few lanes are read in place. mf_generator_pack_weights packs the weights of a model that is
- * only read, once and in place; a graph that would read such a parameter in another way is
- * refused. */
+ * only read, once and in place; a graph that would read such a parameter in another way
+ * is refused. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
