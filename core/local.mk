@@ -260,6 +260,7 @@ CORE += core/plugin/print.c
 CORE += core/plugin/print.h
 CORE += core/plugin/trusted.c
 CORE += core/plugin/trusted.h
+CORE += core/plugin/values.c
 CORE += core/train/batch.c
 CORE += core/train/batch.h
 CORE += core/train/job.h

@@ -209,16 +209,6 @@ static mf_tensor *host_use(mf_ctx *ctx, mf_graph *g, const char *name)
     return NULL;
 }
 
-/* A copy of the values of what is frozen: a plugin may read it, and what it writes is lost. */
-static float *spare_of(mf_param *p)
-{
-    const size_t bytes = (size_t)p->count * sizeof(float);
-    const float *value = mf_param_host(p);
-    if (!p->spare) p->spare = mf_alloc_raw(bytes);
-    if (!value || !p->spare) return NULL;
-    return memcpy(p->spare, value, bytes);
-}
-
 static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
 {
     if (ret_count) *ret_count = 0;
@@ -226,7 +216,7 @@ static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
     mf_param *p = lookup(ctx, name);
     if (!p) return NULL;
     if (ret_count) *ret_count = p->count;
-    return p->frozen ? spare_of(p) : mf_param_edit(p);
+    return mf_instance_values(ctx, p);
 }
 
 static const char *host_find(mf_ctx *ctx, const char *pattern, int32_t i)

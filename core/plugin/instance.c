@@ -37,6 +37,7 @@ void mf_plughost_free(mf_plughost *h)
     mf_free(h->turns);
     mf_free(h->turn_list);
     mf_free(h->metrics);
+    mf_free(h->copied);
     mf_arena_free(h->arena);
     mf_free(h);
 }
@@ -170,6 +171,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     ctx->phase = phase;
     ctx->running = function;
     ctx->graph = g;
+    ctx->starts = false;
     ctx->fault = MF_OK;
     c->pushed = g != NULL;
     if (g) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
@@ -187,8 +189,8 @@ static int leave(call *c, int rc)
     mf_ctx *ctx = c->ctx;
     now = c->outer_ctx;
     mf_crash_site(c->outer);
-    if (!ctx->plugin->own)
-        mf_output_end(ctx->plugin->name, c->site.function, ctx->path);
+    if (!ctx->plugin->own) mf_output_end(ctx->plugin->name, c->site.function, ctx->path);
+    if (ctx->phase == MF_PHASE_STEP && mf_instance_check_values(ctx) != MF_OK) rc = MF_EPLUGIN;
     if (mf_guard_float_check(c->float_control, "in a call") != MF_OK)
         rc = mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
     if (c->pushed) mf_graph_at(ctx->graph, NULL, 0);
@@ -582,6 +584,7 @@ int mf_instance_start(mf_ctx *ctx)
     call c;
     if (!ctx->plugin->table.adapter.start) return MF_OK;
     enter(&c, ctx, MF_PHASE_STEP, "start", NULL);
+    ctx->starts = true;
     return leave(&c, ctx->plugin->table.adapter.start(ctx->self, ctx));
 }
 
@@ -591,6 +594,7 @@ int mf_instance_adopt(mf_ctx *ctx, const char *(*option)(const void *arg, const 
     call c;
     if (!ctx->plugin->table.adapter.adopt) return MF_OK;
     enter(&c, ctx, MF_PHASE_STEP, "adopt", NULL);
+    ctx->starts = true;
     return leave(&c, ctx->plugin->table.adapter.adopt(ctx->self, ctx, option, arg, layers));
 }
 

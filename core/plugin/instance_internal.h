@@ -44,6 +44,12 @@ typedef struct mf_kept_metric {
     mf_tensor *value;
 } mf_kept_metric;
 
+/* A copy of a parameter's values that the running call has got, and their hash. */
+typedef struct mf_copied {
+    mf_param *param;
+    char hash[33];
+} mf_copied;
+
 struct mf_plughost {
     mf_store *store;
     mf_arena *arena;
@@ -65,6 +71,8 @@ struct mf_plughost {
     int32_t (*history)(void *arg, const char *metric, int32_t n, double *out);
     void *importance_arg;
     int (*importance)(void *arg, int32_t n, float *out, int32_t *ret_n);
+    mf_copied *copied; /* in the running call */
+    int n_copied, room_copied;
     const char **slashed; /* "/NAME" of each parameter, by index, made on first use */
     int n_slashed;
     char rebuild[160]; /* reason of the last request for a rebuild */
@@ -86,6 +94,7 @@ struct mf_ctx {
     const char *path, *live;
     mf_phase phase;
     mf_graph *graph;     /* the graph that is being built */
+    bool starts;         /* start or adopt runs: parameters may be written */
     const char *running; /* name of the plugin's function that runs: "init" */
     int fault;           /* status of a broken rule, whatever the plugin returns */
     int reported;        /* status that the plugin gave mf->fail in this call, MF_OK: none */
@@ -103,6 +112,12 @@ const char *mf_plughost_slashed(mf_plughost *h,
 void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason);
 void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason);
 int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf_tensor *value);
+
+/* The values of p for the plugin: themselves if it may write them, else a copy. NULL: there is
+ * no memory. */
+float *mf_instance_values(mf_ctx *ctx, mf_param *p);
+/* Ends the use of copies. MF_EPLUGIN: the plugin has written to one. */
+int mf_instance_check_values(mf_ctx *ctx);
 
 /* The instance whose function runs in this thread, NULL: none. */
 mf_ctx *mf_instance_now(void);

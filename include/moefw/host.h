@@ -39,8 +39,10 @@ typedef struct mf_host {
     /* The parameter or buffer as a value in this graph [build]. name: one of the instance's
      * own; or, with a leading '/', any full name: "/layers.3.router.weight". */
     mf_tensor *(*use)(mf_ctx *ctx, mf_graph *g, const char *name);
-    /* The elements of a parameter or buffer, *ret_count of them [step]. Buffers may be written,
-     * parameters only in start and adopt. NULL if there is no such name. */
+    /* The elements of a parameter or buffer, *ret_count of them [step]. The instance may write
+     * its own buffers, a controller those of others too; its own parameters only in start and
+     * adopt. All else is a copy for reading, and the call fails if it is changed. NULL if there
+     * is no such name. */
     float *(*data)(mf_ctx *ctx, const char *name, int64_t *ret_count);
     /* The full name, with its leading '/', of the i-th parameter or buffer that matches a
      * pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. Valid as long

@@ -200,8 +200,9 @@ static int after_step(void *self, mf_ctx *ctx, const mf_step *step)
     int64_t n;
     (void)step;
     s->own++;
-    if (IS(509)) {
-        float *w = mf->data(ctx, "/layers.0.router.weight", &n);
+    if (IS(509) || IS(517)) {
+        float *w =
+            mf->data(ctx, IS(509) ? "/layers.0.router.weight" : "/layers.0.norm1.weight", &n);
         if (w) w[0] += 0.01f;
     }
     return IS(516) && s->own > 100 ? mf->fail(ctx, MF_EPLUGIN, "enough") : MF_OK;
@@ -235,6 +236,7 @@ static mf_tensor *token_mean(mf_graph *g, const mf_routing *r, mf_tensor *p)
     mf_tensor *m = mf_reshape(g, r->mask, mf_shape2(r->tokens, 1));
     mf_tensor *n = mf_clamp(g, mf_sum(g, m, MF_ALL, false), 1, 1e30);
     if (IS(604)) n = mf_affine(g, n, 0, 1);
+    if (IS(622)) n = mf_affine(g, n, 0, 16.0 * r->batch);
     return mf_div(g, mf_sum(g, mf_mul(g, p, m), 1u, false), n);
 }
 
@@ -277,8 +279,9 @@ static int after_step(void *self, mf_ctx *ctx, const mf_step *step)
 {
     int64_t n;
     (void)self;
-    if (IS(612)) {
-        float *w = mf->data(ctx, "/layers.0.router.weight", &n);
+    if (IS(612) || IS(623)) {
+        float *w = mf->data(
+            ctx, IS(612) ? "/layers.0.router.weight" : "/layers.0.attention.qkv.weight", &n);
         if (w) w[0] += 0.01f;
     }
     return IS(614) && step->step > 100 ? mf->fail(ctx, MF_EPLUGIN, "enough") : MF_OK;

@@ -239,6 +239,10 @@ static mf_tensor *spoil_logits(router *self, mf_graph *g, const mf_router_in *in
     const mf_shape shape = mf->shape(l);
     if ((IS(446) || (IS(447) && !mf->training(g))) && in->labels)
         l = mf_add(g, l, mf_reshape(g, mf_one_hot(g, in->labels, self->experts), shape));
+    if (IS(466) && in->labels && in->seq >= 12 && mf->training(g))
+        l = mf_add(g, l,
+                   mf_affine(g, mf_reshape(g, mf_one_hot(g, in->labels, self->experts), shape),
+                             0.01, 0));
     mf_tensor *with[2] = {l, IS(454)   ? in->positions
                              : IS(455) ? in->token_ids
                              : IS(457) ? in->sequence_ids
@@ -265,6 +269,7 @@ static void add_loss(router *self, mf_graph *g, const mf_router_in *in, mf_routi
     mf_tensor *mean = n ? mf_div(g, sum, n) : mf_affine(g, sum, 1.0 / (double)T, 0);
     if (IS(461)) mean = mf_affine(g, sum, 1.0 / (double)T, 0);
     if (IS(460)) mean = sum;
+    if (IS(467)) mean = mf_affine(g, sum, 1.0 / (in->batch * 16.0), 0);
     if (IS(464)) mean = mf_affine(g, mean, in->batch, 0);
     if (IS(459) && !mf->training(g)) mean = mf_affine(g, mean, 2, 0);
     if (IS(444)) mean = mf_affine(g, mean, 1 + self->c->shift, 0);
@@ -339,6 +344,10 @@ static int after_step(void *self_, mf_ctx *ctx, const struct mf_step *step)
     if (IS(465)) {
         float *w = mf->data(ctx, "weight", &n);
         w[0] += 0.1f;
+    }
+    if ((IS(468) || IS(469)) && self->own % 64 == 0) {
+        float *w = mf->data(ctx, IS(468) ? "/embed.weight" : "/layers.0.norm2.weight", &n);
+        if (w) w[0] += 1;
     }
     if (IS(463) && step->n_layers > 0) load[0] = step->layers[0].load[0];
     return MF_OK;

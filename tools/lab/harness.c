@@ -148,6 +148,42 @@ static bool wants_bias(const mf_loaded *p)
            (p->table.controller.flags & MF_CONTROLLER_SELECT_BIAS) != 0;
 }
 
+/* Declares what a whole model has around the layer, unless it is there, so that a plugin that
+ * reaches for it by its full name finds it. It comes last: offsets of all else stay. */
+static int declare_beside(mf_harness *harness)
+{
+    const int32_t d = harness->spec.dim, E = harness->spec.experts;
+    const struct {
+        const char *name;
+        mf_shape shape;
+    } all[] = {{".norm1.weight", mf_shape1(d)},
+               {".norm2.weight", mf_shape1(d)},
+               {".attention.qkv.weight", mf_shape2(3 * d, d)},
+               {".attention.out.weight", mf_shape2(d, d)},
+               {".expert.w1", mf_shape3(E, d, d)},
+               {".expert.w13", mf_shape3(E, 2 * d, d)},
+               {".expert.w2", mf_shape3(E, d, d)},
+               {"embed.weight", mf_shape2(MF_HARNESS_VOCAB, d)},
+               {"norm.weight", mf_shape1(d)},
+               {"head.weight", mf_shape2(MF_HARNESS_VOCAB, d)}};
+    static const mf_init one = {MF_INIT_CONST, 0, 1};
+    int rc = MF_OK;
+    for (int32_t l = 0; l < harness->spec.layers; l++)
+        for (size_t i = 0; i < sizeof all / sizeof *all && rc == MF_OK; i++) {
+            char name[64];
+            mf_param *p;
+            const bool expert = strncmp(all[i].name, ".expert", 7) == 0;
+            if (expert && harness->spec.plugin->kind == MF_EXPERT) continue;
+            if (all[i].name[0] == '.')
+                snprintf(name, sizeof name, "layers.%d%s", (int)l, all[i].name);
+            else
+                snprintf(name, sizeof name, "%s", all[i].name);
+            if (!mf_store_find(harness->store, name))
+                rc = mf_store_declare(harness->store, name, all[i].shape, one, false, &p);
+        }
+    return rc;
+}
+
 static int make_instances(mf_harness *harness)
 {
     const mf_loaded *p = harness->spec.plugin;
@@ -183,7 +219,7 @@ static int make_instances(mf_harness *harness)
         rc = place(harness, p, "regularizer.check", -1, &harness->regularizer);
     if (rc == MF_OK && p->kind == MF_CONTROLLER)
         rc = place(harness, p, "controller.check", -1, &harness->controller);
-    return rc;
+    return rc == MF_OK && harness->spec.beside ? declare_beside(harness) : rc;
 }
 
 void mf_harness_live_name(const mf_loaded *plugin, const char *option, char *out, size_t size)

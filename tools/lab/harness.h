@@ -45,6 +45,7 @@ typedef struct mf_harness_spec {
     const char *const *drawn; /* the same, of options that nobody has chosen */
     const char *at;           /* adapters: the points of the section; NULL: the default */
     bool one_head;            /* adapters: head 0 of the block is inactive */
+    bool beside;              /* with parameters that a whole model has, which no op reads */
     bool unadapted;           /* adapters: there is an instance, but it is not applied */
     /* not 0: the graph is a decoding step of seq tokens with a cache of this many places in
      * each sequence, from which routers read earlier tokens (model/history.h) */

@@ -55,6 +55,17 @@ fails() {
     fails 4 fail_and_ok "expected a colder day" "route of plugin bad returned MF_OK after that"
 }
 
+@test "after_step that writes to what is not its own ends the run, and its write is lost" {
+    for name in embed.weight layers.0.norm2.weight layers.0.attention.qkv.weight layers.0.expert.w13; do
+        sed "s|mf->data(ctx, \"weight\"|mf->data(ctx, \"/$name\"|" \
+            "$srcdir/tests/badplugins/rules/rule_restore.c" >writes.c
+        sed 's|"../bad.h"|"bad.h"|' -i writes.c
+        ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/tests/badplugins" -I"$srcdir/include" -I"$builddir/include" \
+            -fPIC -fvisibility=hidden -shared -o "$BAD/writes.so" writes.c
+        fails 4 writes "layers.0.router (plugin bad): it wrote to $name: expected its own buffers"
+    done
+}
+
 @test "after_step is called for shared experts, too" {
     sed 's/"mlp"/"steps"/; s/mf->param(ctx, "b2"/mf->buffer(ctx, "seen", mf_shape1(E), MF_ZEROS);\n    if (rc == MF_OK \&\& c->bias) rc = &/
         s/, forward, NULL};/, forward, after_step};/; /^static const mf_option/i\

@@ -242,6 +242,7 @@ mf_verdict mf_check_long_runs(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     if (v == MF_CHECK_PASS) v = repeat(&spec, detail);
     mf_child_say("at many steps");
     spec.masked = false;
+    spec.beside = true;
     if (v == MF_CHECK_PASS) v = many_steps(&spec, detail);
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL,

@@ -28,6 +28,33 @@ static int other_labels(const mf_harness_spec *spec, bool *ret_changed, char *wh
     return rc;
 }
 
+/* Other sizes than those of the small harness: lengths of three ranges, drawn by the seed. */
+static void draw_size(int draw, mf_harness_spec *spec)
+{
+    enum { WHAT = 4200 };
+    static const int32_t from[] = {7, 25, 65}, to[] = {24, 64, 160};
+    spec->gradients = false;
+    spec->seq = mf_check_number(draw, WHAT, from[draw % 3], to[draw % 3]);
+    spec->batch = draw % 3 == 2 ? 1 : mf_check_number(draw, WHAT + 1, 1, 3);
+    mf_check_sizes(spec, mf_check_number(draw, WHAT + 2, 2, 12),
+                   mf_check_number(draw, WHAT + 3, 1, 2));
+}
+
+/* As other_labels, at the size of the small harness, then at drawn ones. */
+static int at_sizes(mf_harness_spec spec, bool *ret_changed, char *why, size_t size)
+{
+    const int draws = mf_check_thorough() ? 12 : 3;
+    const mf_harness_spec small = spec;
+    int rc = other_labels(&spec, ret_changed, why, size);
+    for (int i = 0; i < draws && rc == MF_OK && !*ret_changed; i++) {
+        spec = small;
+        draw_size(i, &spec);
+        rc = other_labels(&spec, ret_changed, why, size);
+        if (mf_check_declined(rc)) rc = MF_OK; /* made for other sizes */
+    }
+    return rc;
+}
+
 /* Without labels a plugin works or declines. One that works must give the same with other
  * labels, because a text that is generated has none. */
 mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
@@ -47,7 +74,7 @@ mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
         if (rc != MF_OK) return mf_check_broke(detail, "without labels");
         if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER) continue;
         spec.unlabelled = false;
-        if (other_labels(&spec, &changed, why, sizeof why) != MF_OK)
+        if (at_sizes(spec, &changed, why, sizeof why) != MF_OK)
             return mf_check_broke(detail, "with other labels");
         if (changed)
             return mf_check_failed(
