@@ -1,4 +1,4 @@
-/* model/adapters_make.c: makes instances from [adapter NAME] sections: which blocks and points
+/* model/adapters_make.c: makes instances from [adapter.NAME] sections: which blocks and points
  * a section means, and when its parameters are declared. Parameters of other parts keep their
  * order when an adapter is added or removed. */
 #include <stdio.h>

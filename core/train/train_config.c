@@ -2,7 +2,11 @@
  * with defaults and bounds. Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
-static const char *const optimizers[] = {"adamw", "adam", "lion", "muon", "adafactor", NULL};
+static const char *const optimizers[] = {
+#define MF_OPTIMIZER_METHOD(constant, name, method) #name,
+#include "train/optim/optimizers.def"
+#undef MF_OPTIMIZER_METHOD
+    NULL};
 static const char *const muon_scales[] = {"match_rms", "original", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", "step", "wsd", NULL};
 const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_dtype */

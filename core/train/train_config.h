@@ -24,13 +24,11 @@ typedef enum mf_schedule {
 /* Values of train.dtype: "f32", "bf16", NULL. */
 extern const char *const mf_config_dtypes[];
 
-/* train.optimizer; MF_OPTIMIZER_ADAM is AdamW with the decay in the gradient */
+/* train.optimizer */
 typedef enum mf_optimizer {
-    MF_OPTIMIZER_ADAMW,
-    MF_OPTIMIZER_ADAM,
-    MF_OPTIMIZER_LION,
-    MF_OPTIMIZER_MUON,
-    MF_OPTIMIZER_ADAFACTOR
+#define MF_OPTIMIZER_METHOD(constant, name, method) MF_OPTIMIZER_##constant,
+#include "train/optim/optimizers.def"
+#undef MF_OPTIMIZER_METHOD
 } mf_optimizer;
 
 typedef enum mf_muon_scale { MF_MUON_MATCH_RMS, MF_MUON_ORIGINAL } mf_muon_scale;

@@ -1,6 +1,6 @@
 /* moefw/adapter.h: adapters change values at named points of a transformer block.
  *
- * An INI section [adapter NAME] puts one instance of its plugin into each block that `layers`
+ * An INI section [adapter.NAME] puts one instance of its plugin into each block that `layers`
  * selects. While a graph is built, core calls apply once for each point that `at` names; the
  * adapter receives the value there and returns another one of the same shape to replace it.
  * Sections stack: each receives what the one before it returned.

@@ -207,7 +207,7 @@ typedef struct mf_controller {
 /* on_step reads neither step->layers nor step->heads, so nothing is measured for it. */
 #define MF_CONTROLLER_BLIND 2u
 
-/* One instance per section [adapter NAME] and block; moefw/adapter.h describes the points. */
+/* One instance per section [adapter.NAME] and block; moefw/adapter.h describes the points. */
 typedef struct mf_adapter {
     uint32_t size;
     uint32_t flags; /* must be 0 */

@@ -53,7 +53,9 @@ typedef struct mf_optim_method {
     void (*param)(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n);
 } mf_optim_method;
 
-extern const mf_optim_method mf_optim_adamw, mf_optim_lion, mf_optim_muon, mf_optim_adafactor;
+#define MF_OPTIMIZER_METHOD(constant, name, method) extern const mf_optim_method mf_optim_##method;
+#include "train/optim/optimizers.def"
+#undef MF_OPTIMIZER_METHOD
 
 /* The i-th kind of matrices of a parameter; false: there are fewer. Most parameters have one.
  * Experts, and matrices that lie one above the other, are matrices of their own. */

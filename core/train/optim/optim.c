@@ -10,9 +10,9 @@
 #include "train/optim/method.h"
 
 static const mf_optim_method *const methods[] = {
-    [MF_OPTIMIZER_ADAMW] = &mf_optim_adamw,         [MF_OPTIMIZER_ADAM] = &mf_optim_adamw,
-    [MF_OPTIMIZER_LION] = &mf_optim_lion,           [MF_OPTIMIZER_MUON] = &mf_optim_muon,
-    [MF_OPTIMIZER_ADAFACTOR] = &mf_optim_adafactor,
+#define MF_OPTIMIZER_METHOD(constant, name, method) &mf_optim_##method,
+#include "train/optim/optimizers.def"
+#undef MF_OPTIMIZER_METHOD
 };
 
 struct mf_optim {

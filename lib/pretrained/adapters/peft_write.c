@@ -76,7 +76,7 @@ static int collect(writer *x)
     int rc = mf_lora_sites(x->session->model, x->arena, &x->sites, &x->n_sites);
     if (rc == MF_OK && x->n_sites == 0)
         return mf_fail(MF_EINPUT,
-                       "the run has no adapter; expected a section [adapter NAME] with plugin "
+                       "the run has no adapter; expected a section [adapter.NAME] with plugin "
                        "= " MF_LORA_PLUGIN);
     if (rc == MF_OK)
         rc = mf_modules_list(x->record, x->session->model->store, x->arena, &x->modules,
