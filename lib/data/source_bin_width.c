@@ -1,7 +1,8 @@
-/* data/source_bin_width.c: tells from the values of a token file that they have another size, or
- * are no ids at all. Ids of a text are alike at even and odd places, so what is rare at places
- * of one kind and common at those of the other are halves of larger values. The counts bear a
- * few values that are no ids (-100, which losses ignore) and a few bytes before or behind. */
+/* data/source_bin_width.c: tells from the values of a token file that they have another size,
+ * or are no ids at all. Ids of a text are alike at even and odd places, so what is rare at
+ * places of one kind and common at those of the other are halves of larger values. The counts
+ * bear a few values that are no ids (-100, which losses ignore) and a few bytes before or
+ * behind. */
 #include "data/source_bin.h"
 
 #include <string.h>

@@ -58,8 +58,8 @@ int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
 /* The path as it is used while files of the run are removed: one that goes down into a folder
- * and back by ".." may lead through the run itself, so it becomes the real path; any other stays
- * as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
+ * and back by ".." may lead through the run itself, so it becomes the real path; any other
+ * stays as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
 char *mf_rundir_settle(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);

@@ -1,5 +1,4 @@
-/* run/sample/sample_take.h: makes the sample of run/sample/sample.h from a model in its present
- * state. */
+/* run/sample/sample_take.h: makes the sample of run/sample/sample.h from a model as it is. */
 #ifndef MF_RUN_SAMPLE_TAKE_H
 #define MF_RUN_SAMPLE_TAKE_H
 

@@ -1,6 +1,6 @@
 /* run/sample/trace.c: copies the recorded tensors of each batch to a block of memory, and
- * writes all blocks to one safetensors file at the end. The fields are laid out at the first
- * batch. */
+ * writes all blocks to one safetensors file at the end. The first
+ * batch lays out the fields. */
 #include "run/sample/trace.h"
 #include <math.h>
 #include <stdio.h>
