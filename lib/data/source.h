@@ -9,7 +9,7 @@
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/topics/topics.h"
-#include "data/unread.h"
+#include "data/members/unread.h"
 #include "model/task.h"
 
 /* One value in a column of labels: a class or a number. */
@@ -77,7 +77,7 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
-    int64_t left_out; /* lines that say that they are not learned */
+    int64_t skipped; /* lines that say that they are not learned */
     mf_unread unread;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */

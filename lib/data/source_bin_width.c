@@ -1,7 +1,7 @@
-/* data/source_bin_width.c: tells from the values of a token file that they have another size, or
- * are no ids at all. Ids of a text are alike at even and odd places, so what is rare at places
- * of one kind and common at those of the other are halves of larger values. The counts bear a
- * few values that are no ids (-100, which losses ignore) and a few bytes before or behind. */
+/* data/source_bin_width.c: tells from the values of a token file that they have another size,
+ * or are no ids at all. Ids of a text are alike at even and odd places, so what is rare at
+ * places of one kind and common at those of the other are halves of larger values. Counts bear
+ * a few values that are no ids (-100, which losses ignore), and bytes before or behind. */
 #include "data/source_bin.h"
 
 #include <string.h>
@@ -150,8 +150,9 @@ int mf_bin_judge_width(const char *path, const mf_id_part *p, int32_t bits)
     if (bits == 0 && p->id_bytes == 2) {
         if (looks_like_text(p->ids, bytes))
             return mf_fail(MF_EINPUT,
-                           "%s: a text, not ids: expected data.format = text (moefw tokenize "
-                           "encode --bin writes ids), or data.bin_bits = 16 if they are",
+                           "%s: a text, not ids: expected data.format = text, which needs a "
+                           "tokenizer, or ids (moefw tokenize encode --bin writes them), or "
+                           "data.bin_bits = 16 if they are",
                            path);
         return refuse_halves(path, p);
     }

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/text/number.h"
 #include "base/text/utf8.h"
-#include "data/learned.h"
+#include "data/members/learned.h"
 #include "data/source.h"
 
 #include <float.h>
@@ -138,7 +138,7 @@ static bool is_column(const mf_source *s, const char *key)
 
 /* Whether the line says that nothing of it is learned. A member that holds a label or an answer
  * of a task says no such thing. */
-static bool is_left_out(const mf_source *s, const mf_json *object)
+static bool is_skipped(const mf_source *s, const mf_json *object)
 {
     const char *key;
     const mf_json *v;
@@ -172,8 +172,8 @@ static int add_json(mf_source *s, const line *l)
     mf_json *object;
     int rc = mf_json_parse(name, l->text, l->n, &object);
     if (rc != MF_OK) return rc;
-    if (is_left_out(s, object)) {
-        s->left_out++;
+    if (is_skipped(s, object)) {
+        s->skipped++;
         mf_json_free(object);
         return MF_OK;
     }
@@ -240,11 +240,11 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
     }
     mf_unread_tell(&s->unread, s->path);
     s->unread = (mf_unread){0};
-    if (s->left_out > 0)
+    if (s->skipped > 0)
         mf_log(MF_LOG_INFO,
-               "%s: %lld line%s left out: weight, train, training or loss is 0 or false",
-               s->path, (long long)s->left_out, s->left_out == 1 ? "" : "s");
-    s->left_out = 0;
+               "%s: %lld line%s skipped: weight, train, training or loss is 0 or false",
+               s->path, (long long)s->skipped, s->skipped == 1 ? "" : "s");
+    s->skipped = 0;
     if (s->n_documents == 0) return no_documents(s);
     return all_or_none(s);
 }
@@ -417,7 +417,7 @@ static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_pre
                : mf_source_label(s, &s->more[k], text, n, l->number, &ret->label);
 }
 
-static int add_example(mf_source *s, const columns *c, const line *l, int64_t *left_out)
+static int add_example(mf_source *s, const columns *c, const line *l, int64_t *skipped)
 {
     mf_prediction more[MF_TASKS_MAX];
     const char *first = "", *second = "", *label = "";
@@ -438,7 +438,7 @@ static int add_example(mf_source *s, const columns *c, const line *l, int64_t *l
     if (n_label == 0)
         return mf_fail(MF_EINPUT, "%s:%lld: the label is empty", s->path, (long long)l->number);
     if (n_label == 1 && *label == '-' && !s->columns.number) {
-        ++*left_out;
+        ++*skipped;
         return MF_OK;
     }
     mf_document d = {.begin = s->size,
@@ -482,20 +482,20 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
     lines all = lines_of(data, size);
     line l;
     columns c = {0};
-    int64_t left_out = 0;
+    int64_t skipped = 0;
     const size_t before = s->size;
     while (next_line(&all, &l)) {
         if (is_end(&all, &l)) break;
         int rc = check_line(s, &l);
         if (rc == MF_OK && l.number == 1) rc = judge_columns(s, &l, &c);
-        if (rc == MF_OK && !(l.number == 1 && c.named)) rc = add_example(s, &c, &l, &left_out);
+        if (rc == MF_OK && !(l.number == 1 && c.named)) rc = add_example(s, &c, &l, &skipped);
         if (rc != MF_OK) return rc;
     }
     s->pairs = c.second >= 0;
     judge_order(s, &c, s->size - before,
                 size > s->size - before ? size - (s->size - before) : 0);
-    if (left_out > 0)
+    if (skipped > 0)
         mf_log(MF_LOG_WARN, "%s: %lld examples skipped: their label is \"-\"", s->path,
-               (long long)left_out);
+               (long long)skipped);
     return s->n_documents > 0 ? MF_OK : no_documents(s);
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/json.h"
-#include "data/learned.h"
+#include "data/members/learned.h"
 #include "data/source.h"
 
 enum { PARTS_MAX = 64 };
@@ -138,7 +138,7 @@ static bool read_role(const mf_json *v, mf_role *ret)
 }
 
 /* Whether an answer counts: "weight" is 0 or 1, "train" a truth value; others may be numbers
- * of another meaning (data/learned.h). */
+ * of another meaning (data/members/learned.h). */
 static int read_weight(const reader *r, const mf_json *message, size_t i, bool *ret)
 {
     static const char *const own[][2] = {{"weight", "0 or 1"}, {"train", "true or false"}};

@@ -108,8 +108,7 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
         for (int j = 0; j < 2; j++)
             all[j] += n[j];
     }
-    /* Version 1 has 7 for all symmetric weights; without that key some zeros may be 8, but not
-     * all. */
+    /* Version 1 has 7 for symmetric weights; without that key some zeros may be 8, not all. */
     if (!first || (!sym && all[0] < all[1])) return MF_OK;
     return mf_fail(
         MF_EINPUT,

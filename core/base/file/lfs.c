@@ -1,5 +1,6 @@
 /* base/file/lfs.c: knows a pointer by the first line that its specification prescribes, under
- * the name of today or the first one (Hawser). The rest of it, an address and a size, is of no use here. */
+ * the name of today or the first one (Hawser). The rest of it, an address and a size, is of no
+ * use here. */
 #include "base/file/lfs.h"
 
 #include <stdbool.h>

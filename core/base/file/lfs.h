@@ -1,5 +1,5 @@
-/* base/file/lfs.h: what stands in a folder for files that were not fetched: pointers of Git LFS,
- * and pages that a server sent instead. */
+/* base/file/lfs.h: what stands in a folder for files that were not fetched: pointers of Git
+ * LFS, and pages that a server sent instead. */
 #ifndef MF_BASE_LFS_H
 #define MF_BASE_LFS_H
 

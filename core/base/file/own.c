@@ -1,6 +1,6 @@
-/* base/file/own.c: a copy of its own for a file with several names. The old file is locked while
- * the copy takes its name, so of two processes one does it, and whoever holds the file itself
- * as a lock keeps it. */
+/* base/file/own.c: a copy of its own for a file with several names. The old file is locked
+ * while the copy takes its name, so of two processes one does it, and whoever holds the file
+ * itself as a lock keeps it. */
 #include "base/file/own.h"
 
 #include <errno.h>

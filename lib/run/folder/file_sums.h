@@ -1,6 +1,6 @@
-/* run/folder/file_sums.h: whether the files that a run stands on, beside its checkpoints, are as
- * moefw wrote them. manifest.json has the sums of tokenizer.json and stored.json, and the text of
- * config.ini. */
+/* run/folder/file_sums.h: whether the files that a run stands on, beside its checkpoints, are
+ * as moefw wrote them. manifest.json has the sums of tokenizer.json and stored.json, and the
+ * text of config.ini. */
 #ifndef MF_RUN_FILE_SUMS_H
 #define MF_RUN_FILE_SUMS_H
 

@@ -34,8 +34,8 @@ int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_
  * with mf_free. */
 int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX]);
 /* Writes the manifest.json of a run: provenance, start time, seed, steps, numbers of
- * parameters, dimensions, tasks with names of classes, the entropy floor if it is known, sums of
- * the files beside it, which must be written before, and config, the text of config.ini. */
+ * parameters, dimensions, tasks with names of classes, the entropy floor if it is known, sums
+ * of the files beside it, which must be written before, and the text of config.ini. */
 int mf_provenance_write(const char *path, mf_session *s, const char *config);
 
 #endif

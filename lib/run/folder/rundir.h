@@ -64,8 +64,8 @@ void mf_rundir_discard(mf_rundir *dir);
 /* Whether nothing is in the directory but the lock of a start that failed. */
 bool mf_rundir_is_left(const char *path);
 /* The path as it is used while files of the run are removed: one that goes down into a folder
- * and back by ".." may lead through the run itself, so it becomes the real path; any other stays
- * as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
+ * and back by ".." may lead through the run itself, so it becomes the real path; any other
+ * stays as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
 char *mf_rundir_settle(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);

@@ -185,7 +185,11 @@ value() {
     printf 'text is no file of ids, here of two bytes\n' >text.txt
     run "$MOEFW" quantize bare -o other --group 32 --calibrate text.txt -q -t 1
     [ "$status" -eq 3 ]
-    [[ "$output" == *"text.txt: the largest id is "*": expected less than 512, the model's vocabulary; the model has no tokenizer"* ]]
+    [[ "$output" == *"text.txt: a text, not ids: expected data.format = text, which needs a tokenizer, or ids"* ]]
+    printf '\377\177\001\000' >ids.bin
+    run "$MOEFW" quantize bare -o other --group 32 --calibrate ids.bin -q -t 1
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"ids.bin: the largest id is "*": expected less than 512, the model's vocabulary; the model has no tokenizer"* ]]
     run "$MOEFW" train bare/config.ini --out other --steps 1 -q -t 1
     [ "$status" -eq 3 ]
     [[ "$output" == *": data.path = none: there are no data: --data FILE names some" ]]

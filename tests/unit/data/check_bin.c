@@ -108,7 +108,8 @@ START_TEST(good_files)
 }
 END_TEST
 
-/* Values of 32 bits are not read as ids of 16, whatever a few of them are, and texts neither. */
+/* Values of 32 bits are not read as ids of 16, whatever a few of them are, and texts neither.
+ * */
 START_TEST(bad_files)
 {
     static const char wide[] = "every second id of 16 bits", first[] = ", from the first,",

@@ -127,8 +127,8 @@ START_TEST(members_of_messages)
 }
 END_TEST
 
-/* A line that is not to be learned is left out, whatever it is. */
-START_TEST(lines_left_out)
+/* A line that is not to be learned is skipped, whatever it is. */
+START_TEST(skipped_lines)
 {
     static const char *const off[] = {"\"weight\":0",    "\"weight\":0.0", "\"weight\":false",
                                       "\"train\":false", "\"train\":0",    "\"training\":false",
@@ -142,7 +142,7 @@ START_TEST(lines_left_out)
             snprintf(text, sizeof text, "{%s,%s}\n{\"text\":\"good\",\"weight\":1}\n", lines[k],
                      off[i]);
             ck_assert_str_eq(read_line(text), "[good]");
-            ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: 1 line left out"));
+            ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: 1 line skipped"));
             ck_assert_ptr_null(strstr(logged, "not read"));
         }
     /* numbers of another meaning */
@@ -214,7 +214,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("members");
     tcase_add_test(t, members_of_prompts);
     tcase_add_test(t, members_of_messages);
-    tcase_add_test(t, lines_left_out);
+    tcase_add_test(t, skipped_lines);
     tcase_add_test(t, refused_members);
     tcase_add_test(t, members_by_name);
     suite_add_tcase(s, t);

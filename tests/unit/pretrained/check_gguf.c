@@ -518,8 +518,11 @@ START_TEST(without_a_tokenizer)
     char folder[PATH], path[PATH];
     gguf_file f;
     variant_of("gpt2", "tokenizer.json", NULL, NULL, folder);
-    snprintf(path, sizeof path, "%.900s/vocab.json", folder);
-    ck_assert_int_eq(remove(path), 0);
+    static const char *const parts[] = {"vocab.json", "merges.txt", "tokenizer_config.json"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(path, sizeof path, "%.900s/%s", folder, parts[i]);
+        ck_assert_int_eq(remove(path), 0);
+    }
     must(convert(folder, MF_ST_UNKNOWN, "bare", path));
     gguf_open(&f, path);
     ck_assert_str_eq(gguf_find(&f, "tokenizer.ggml.model")->text, "no_vocab");

@@ -153,8 +153,7 @@ static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
     return print_json(w);
 }
 
-/* Files of the run that its checkpoints do not hold, and those of others with an import's
- * weights. */
+/* Files that the run's checkpoints do not hold, and those with the weights of an import. */
 static int verify_files(const char *path, mf_ckpt_report *r)
 {
     mf_rundir *dir = NULL;

@@ -1,6 +1,6 @@
-/* data/unread.c: names of members that nothing reads. A file has few of them, so a short list
- * is enough; what is beyond it is only told to exist. */
-#include "data/unread.h"
+/* data/members/unread.c: names of members that nothing reads. A file has few of them, so a
+ * short list is enough; what is beyond it is only told to exist. */
+#include "data/members/unread.h"
 
 #include <stdio.h>
 #include <string.h>

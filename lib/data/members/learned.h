@@ -1,5 +1,5 @@
-/* data/learned.h: members of jsonl objects that say whether something is learned: "weight"
- * (OpenAI, Mistral), "train", "training", "loss", each 0, 1 or a truth value. */
+/* data/members/learned.h: members of jsonl objects that say whether something is learned:
+ * "weight" (OpenAI, Mistral), "train", "training", "loss", each 0, 1 or a truth value. */
 #ifndef MF_DATA_LEARNED_H
 #define MF_DATA_LEARNED_H
 

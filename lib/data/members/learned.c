@@ -1,6 +1,6 @@
-/* data/learned.c: whether a line or a message is learned. Whoever has written such a member
- * means it, so none of them is skipped. */
-#include "data/learned.h"
+/* data/members/learned.c: whether a line or a message is learned. Whoever has written such a
+ * member means it, so none of them is skipped. */
+#include "data/members/learned.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* data/unread.h: the members of jsonl objects that nothing reads, to be named once for a file:
- * whoever wrote them may believe that a model learns them. */
+/* data/members/unread.h: the members of jsonl objects that nothing reads, to be named once for
+ * a file: whoever wrote them may believe that a model learns them. */
 #ifndef MF_DATA_UNREAD_H
 #define MF_DATA_UNREAD_H
 
