@@ -51,7 +51,7 @@ build() {
 @test "the library has no verb, little static thread storage, and opens in a program that does not know it" {
     [ "$(nm "$LIBRARY" 2>/dev/null | grep -cE ' [Tt] mf_(verb|cli|report)_')" -eq 0 ]
     [ $((0x$(readelf -lW "$LIBRARY" | awk '$1 == "TLS" { print substr($6, 3) }'))) -lt 512 ]
-    ! readelf -d "$LIBRARY" | grep -q STATIC_TLS
+    [ -z "$(readelf -d "$LIBRARY" | grep STATIC_TLS)" ]
     cat >open.c <<'END'
 #include <dlfcn.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ END
 
 @test "the program runs without the library, and exports nothing of its insides" {
     moefw=$(find "$STAGE" -path '*/bin/moefw')
-    ! readelf -d "$moefw" | grep -q 'NEEDED.*libmoefw'
+    [ -z "$(readelf -d "$moefw" | grep 'NEEDED.*libmoefw')" ]
     cp "$moefw" elsewhere
     env -u LD_LIBRARY_PATH ./elsewhere --version
     run nm -D --defined-only "$moefw"

@@ -98,8 +98,8 @@ static mf_store *store_of(mf_param **p)
     return s;
 }
 
-/* Adds the last leaf in three parts, the last of them first, as they become final in a backward
- * pass. */
+/* Adds the last leaf in three parts, the last of them first, as a backward pass makes
+ * them final. */
 static void add_in_parts(mf_gradient_sum *sum, const mf_store *store)
 {
     static const int64_t cut[] = {0, 5, 16};
