@@ -7,7 +7,7 @@
 #
 # Run it in a build folder that has `make` and `make check TESTS=`; nothing is written there or in the
 # sources. Only the file with the change is compiled, and programs are linked with it: first the check
-# programs that call most of its functions, then tests/bits quick, then the tests of $MUTANTS_BATS
+# programs that call most of its functions, then tests/bits quick, then tests of its folder and those of $MUTANTS_BATS
 # (FILE=FILTER, by spaces; '_' in the filter stands for a space). A check program that takes longer
 # than $MUTANTS_SECONDS (60) has found the change; bits may take 3 times as long, a file of bats 10 times.
 # A change that does not compile, or whose object code is the same, is not counted, and another one is
@@ -123,6 +123,21 @@ check_with() {
     return "$1"
 }
 
+# Files of bats for the folder of a file, before those for all.
+bats_of() {
+    case $1 in
+    core/config/*) echo config.bats=. ;;
+    core/plugin/*) echo plugins/program.bats=. plugins/refuse.bats=. plugins/trust.bats=. ;;
+    core/graph/device/* | core/graph/plugin_*) echo device.bats=. plan_device.bats=. ;;
+    core/comm/* | core/train/parallel/*) echo ranks.bats=. shared_experts.bats=. ;;
+    lib/api/*) echo library.bats=. ;;
+    lib/data/*) echo train/data.bats=. train/tasks.bats=. ;;
+    lib/generate/*) echo generate.bats=. ;;
+    lib/pretrained/*) echo pretrained/folders.bats=. pretrained/verify.bats=. pretrained/finetune.bats=. pretrained/stored.bats=. ;;
+    lib/run/*) echo train/logging.bats=. train/mlflow.bats=. runs.bats=. faults/trust.bats=. pretrained/stored.bats=. ;;
+    esac
+}
+
 # judge FILE: says in $found what finds the change; nothing: it outlives. A check program that fails without
 # the change, too, finds nothing.
 judge() {
@@ -144,7 +159,7 @@ judge() {
         found="bits: $why"
         return
     }
-    for b in $files; do
+    for b in $(bats_of "$1") $files; do
         bats=$src/tests/cli/${b%%=*}
         [ -f "$bats" ] || bats=$src/tests/${b%%=*}
         builddir=$scratch/b passes 10 "${BATS:-bats}" --tap -f "$(echo "${b#*=}" | tr _ ' ')" "$bats" && continue
