@@ -37,6 +37,11 @@ setup() {
     same one many
 }
 
+@test "the reference kernels, which sum no tiles" {
+    export MOEFW_KERNELS=ref
+    equal "2" default --set train.clip=0.1
+}
+
 @test "capacity: drops, and reassignment" {
     equal "3" default --set moe.capacity_factor=1 --set moe.overflow=drop --set moe.priority=gate
     equal "2" default --set moe.capacity_factor=1 --set moe.overflow=reassign --set moe.top_k=1 \

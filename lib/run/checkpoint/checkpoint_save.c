@@ -214,10 +214,12 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store,
                        !mf_store_has(store, MF_BLOCK_MOMENT1) ? " without moments" : "");
     char *path = mf_ckpt_path(folder, step);
     char *beside = path != NULL ? mf_strf("%s%s", path, leftover) : NULL;
-    int code = MF_ENOMEM;
-    if (beside != NULL)
-        code = save(folder, path, beside, step, store, moments, state, identity);
-    if (code != MF_OK && beside != NULL) {
+    if (beside == NULL) {
+        mf_free(path);
+        return MF_ENOMEM;
+    }
+    int code = save(folder, path, beside, step, store, moments, state, identity);
+    if (code != MF_OK) {
         /* Removing the directory must not replace the error message. */
         char why[MESSAGE];
         snprintf(why, sizeof why, "%s", mf_error_message());

@@ -411,6 +411,20 @@ START_TEST(windows)
 }
 END_TEST
 
+START_TEST(dense_blocks_at_the_beginning)
+{
+    static const char *const said[] = {"0", "1"};
+    for (int i = 0; i < 2; i++) {
+        gguf_file f;
+        write_keys(i == 0 ? DEEPSEEK ", \"n_shared_experts\": 1, \"first_k_dense_replace\": 0}"
+                          : DEEPSEEK ", \"n_shared_experts\": 1, \"first_k_dense_replace\": 1}",
+                   &f);
+        ck_assert_str_eq(gguf_find(&f, "deepseek2.leading_dense_block_count")->text, said[i]);
+        gguf_close(&f);
+    }
+}
+END_TEST
+
 static char logged[1024];
 
 static void keep(void *arg, mf_log_level level, const char *text)
@@ -623,6 +637,7 @@ static Suite *suite(void)
     tcase_add_test(c, factors);
     tcase_add_test(c, architectures);
     tcase_add_test(c, windows);
+    tcase_add_test(c, dense_blocks_at_the_beginning);
     tcase_add_test(c, rounded_ramp);
     tcase_add_test(c, tokenizers);
     tcase_add_test(c, unused_id);

@@ -9,9 +9,11 @@
 #include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"
 #include "run/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static const mf_provenance identity = {
     .version = "1.0", .abi = 1, .threads = 1, .kernels = "cpu", .cpu = "some", .blas = ""};
@@ -139,6 +141,29 @@ START_TEST(one_that_cannot_be_replaced)
 }
 END_TEST
 
+START_TEST(names_of_checkpoints)
+{
+    static const char *const not_replaced[] = {
+        "", ".old.tmp", "step-5", "step-5.tmp", "step-05.old.tmp", "step-.old.tmp"};
+    char name[400];
+    int64_t step = -1;
+    for (size_t i = 0; i < sizeof not_replaced / sizeof *not_replaced; i++)
+        ck_assert_msg(!mf_ckpt_is_replaced(not_replaced[i], &step), "%s", not_replaced[i]);
+    for (size_t n = 1; n < 380; n++) { /* longer than any step */
+        memset(name, '1', n);
+        snprintf(name + n, sizeof name - n, ".old.tmp");
+        if (n > 5) memcpy(name, "step-", 5);
+        const bool is = n > 5 && n <= 5 + 18;
+        ck_assert_msg(mf_ckpt_is_replaced(name, &step) == is, "%d digits", (int)n - 5);
+        name[n + 4] = '\0'; /* ".old" alone */
+        ck_assert(!mf_ckpt_is_replaced(name, &step));
+    }
+    ck_assert(mf_ckpt_is_replaced("step-12.old.tmp", &step) && step == 12);
+    ck_assert(mf_ckpt_is_leftover("step-12.old.tmp") && mf_ckpt_is_leftover("latest.tmp"));
+    ck_assert(!mf_ckpt_is_leftover("step-12") && !mf_ckpt_is_leftover("other.tmp"));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("checkpoint_refused");
@@ -147,6 +172,7 @@ static Suite *suite(void)
     tcase_add_test(c, stores_that_do_not_fit);
     tcase_add_test(c, a_damaged_one_that_cannot_be_set_aside);
     tcase_add_test(c, one_that_cannot_be_replaced);
+    tcase_add_test(c, names_of_checkpoints);
     suite_add_tcase(s, c);
     return s;
 }

@@ -71,6 +71,28 @@ START_TEST(stored_as_they_may_be)
 }
 END_TEST
 
+/* Files of more than 16 MiB are read by stretches. */
+START_TEST(large_files)
+{
+    enum { MANY = (4 << 20) + 4321, WIDTH = 4 };
+    mf_data_sums sums[3];
+    for (int i = 0; i < 3; i++) {
+        mf_corpus c = {.tokens = MANY, .id_bytes = WIDTH};
+        mf_id_part p = part_of(WIDTH, 0, MANY, i == 2 ? MANY - 1 : -1);
+        if (i == 0)
+            c.ids = words(WIDTH, 0, MANY, -1);
+        else
+            ck_assert_int_eq(mf_id_parts_add(&c.stored, &p), MF_OK);
+        mf_data_sums_take(&c, &sums[i]);
+        if (i == 0) mf_id_part_free(&p);
+        mf_id_parts_free(&c.stored);
+        mf_free(c.ids);
+    }
+    ck_assert_str_eq(sums[1].all, sums[0].all);
+    ck_assert_str_ne(sums[2].all, sums[0].all);
+}
+END_TEST
+
 START_TEST(what_is_beside_the_tokens)
 {
     mf_span spans[2] = {{0, 3, 3, 0, 0}, {3, 2, 2, 1, 0}};
@@ -166,6 +188,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("data_sums");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, stored_as_they_may_be);
+    tcase_add_test(t, large_files);
     tcase_add_test(t, what_is_beside_the_tokens);
     tcase_add_test(t, checkpoints_of_all_versions);
     suite_add_tcase(s, t);

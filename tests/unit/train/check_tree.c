@@ -98,8 +98,20 @@ static mf_store *store_of(mf_param **p)
     return s;
 }
 
+/* Adds the last leaf in three parts, the last of them first, as a backward pass makes
+ * them final. */
+static void add_in_parts(mf_gradient_sum *sum, const mf_store *store)
+{
+    static const int64_t cut[] = {0, 5, 16};
+    int64_t end;
+    mf_store_values(store, &end);
+    mf_gradient_sum_last(sum);
+    for (int i = 3; i-- > 0; end = cut[i])
+        mf_gradient_sum_part(sum, cut[i], end);
+}
+
 /* Runs the leaves of a share as the trainer does; the last piece must be in the store. */
-static void add_leaves(int64_t n, mf_piece share)
+static void add_leaves(int64_t n, mf_piece share, bool in_parts)
 {
     mf_param *p;
     mf_store *store = store_of(&p);
@@ -115,7 +127,10 @@ static void add_leaves(int64_t n, mf_piece share)
     for (int64_t j = share.first; j < share.end; j++) {
         for (int i = 0; i < COUNT; i++)
             p->grad[i] = raw_value(j, i);
-        mf_gradient_sum_add(sum, j, false);
+        if (in_parts && j + 1 == share.end)
+            add_in_parts(sum, store);
+        else
+            mf_gradient_sum_add(sum, j, false);
     }
     for (int i = 0; i < COUNT; i++)
         ck_assert_msg(p->grad[i] == tree_value(piece[k - 1].first, piece[k - 1].end, i),
@@ -130,7 +145,8 @@ static void add_all(void)
     for (int64_t n = 1; n <= 9; n++)
         for (int ranks = 1; ranks <= n; ranks++)
             for (int r = 0; r < ranks; r++)
-                add_leaves(n, mf_tree_share(n, r, ranks));
+                for (int in_parts = 0; in_parts < 2; in_parts++)
+                    add_leaves(n, mf_tree_share(n, r, ranks), in_parts == 1);
 }
 
 START_TEST(gradients_are_summed_in_the_tree)
@@ -166,8 +182,8 @@ END_TEST
 
 static size_t sum_bytes(const mf_store *store, int64_t n)
 {
-    return mf_gradient_sum_bytes(
-        store, &(mf_sum_plan){.leaves = n, .share = {0, n}, .stride = 1});
+    return mf_gradient_sum_bytes(store,
+                                 &(mf_sum_plan){.leaves = n, .share = {0, n}, .stride = 1});
 }
 
 START_TEST(copies_grow_with_the_logarithm)
@@ -180,6 +196,11 @@ START_TEST(copies_grow_with_the_logarithm)
     ck_assert_uint_eq(sum_bytes(store, 1), 0);
     ck_assert_uint_eq(sum_bytes(store, 2), one);
     ck_assert_uint_eq(sum_bytes(store, 1024), 10 * one);
+    /* leaves 1, 4 and 7 are kept apart; the last one only if the graph runs on */
+    mf_sum_plan plan = {.leaves = 10, .apart = true, .share = {1, 10}, .stride = 3};
+    ck_assert_uint_eq(mf_gradient_sum_bytes(store, &plan), 2 * one);
+    plan.runs_on = true;
+    ck_assert_uint_eq(mf_gradient_sum_bytes(store, &plan), 3 * one);
     mf_store_free(store);
 }
 END_TEST

@@ -1,6 +1,5 @@
 /* Losses of routers and regularizers: the same in evaluation as in training, and means over
- * real tokens, so that they depend neither on the number and the length of sequences nor on the
- * padding. */
+ * real tokens, so that they depend neither on number and length of sequences nor on padding. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
