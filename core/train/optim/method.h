@@ -53,7 +53,8 @@ typedef struct mf_optim_method {
     void (*param)(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n);
 } mf_optim_method;
 
-#define MF_OPTIMIZER_METHOD(constant, name, method) extern const mf_optim_method mf_optim_##method;
+#define MF_OPTIMIZER_METHOD(constant, name, method)                                            \
+    extern const mf_optim_method mf_optim_##method;
 #include "train/optim/optimizers.def"
 #undef MF_OPTIMIZER_METHOD
 
