@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/thread/parallel.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 const char *moefw_version(void)
 {

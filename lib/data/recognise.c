@@ -3,8 +3,8 @@
 #include "data/recognise.h"
 
 #include "base/error.h"
-#include "base/file/lfs.h"
-#include "base/text/json.h"
+#include "io/lfs.h"
+#include "io/json.h"
 
 #include <string.h>
 

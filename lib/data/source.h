@@ -5,7 +5,7 @@
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/topics/topics.h"

@@ -1,7 +1,7 @@
 /* data/source_lines.c: reads the formats of one document per line, jsonl and tsv. Every error
  * names the file, and the line if one is wrong. */
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"

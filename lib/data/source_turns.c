@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "data/members/learned.h"
 #include "data/source.h"
 

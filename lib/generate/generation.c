@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 static const char file_name[] = "generation_config.json";
 enum { SIZE_MAX_BYTES = 1 << 20 };

@@ -11,7 +11,7 @@
 #define MF_PRETRAINED_FOLDER_H
 
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "data/safetensors/safetensors.h"
 
 #define MF_FOLDER_CONFIG "config.json"

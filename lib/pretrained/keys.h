@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 enum { MF_KEYS_SET_MAX = 96 };
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/hint.h"
-#include "base/http.h"
+#include "io/http.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/source.h"

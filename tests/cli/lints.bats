@@ -37,7 +37,7 @@ broken() {
 @test "includes: a foreign header outside its file" {
     put core/ops/a.c '#include <jansson.h>'
     put kernels/cpu/other.c '#include <cblas.h>'
-    broken includes 'core/ops/a.c:1: jansson.h belongs in core/base/text/json.c'
+    broken includes 'core/ops/a.c:1: jansson.h belongs in lib/io/json.c'
     [[ "$output" == *'cblas.h belongs in kernels/cpu/blas.c'* ]]
 }
 

@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 #include <string.h>
 

@@ -77,10 +77,10 @@ report "a foreign header is included by one file" "$(includes core lib tools ker
     BEGIN {
         home["cblas.h"] = "kernels/cpu/blas.c"
         home["ini.h"] = "core/base/text/ini.c"
-        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c core/base/http.c tools/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c tests/unit/train/check_mirror.c kernels/cpu/blas.c"
-        home["curl/curl.h"] = "core/base/http.c"
-        home["jansson.h"] = "core/base/text/json.c"
-        home["utf8proc.h"] = "core/base/text/unicode.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/graph/plugin_kernels.c lib/io/http.c tools/cli/talk/line_edit.c core/plugin/load/open.c core/plugin/load/module.c core/plugin/load/mapped.c tests/unit/plugin/check_load.c tests/unit/train/check_mirror.c kernels/cpu/blas.c"
+        home["curl/curl.h"] = "lib/io/http.c"
+        home["jansson.h"] = "lib/io/json.c"
+        home["utf8proc.h"] = "lib/io/unicode.c"
         home["xxhash.h"] = "core/base/hash.c"
         for (h in home) foreign = foreign " " h
     }

@@ -11,7 +11,7 @@ srcdir=$(cd "$srcdir" && pwd) # checks change folders
 # The floors and their folders, in the order in which they may use one another (includes.sh,
 # symbols.sh).
 layers='core/base core/graph core/ops core/plugin core/comm core/config core/model core/train'
-layers="$layers lib/data lib/generate lib/run lib/pretrained lib/api tools/lab tools/report tools/cli"
+layers="$layers lib/io lib/data lib/generate lib/run lib/pretrained lib/api tools/lab tools/report tools/cli"
 tap_count=0
 tap_failed=0
 

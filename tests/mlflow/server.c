@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 enum { MOST = 4096, TEXT = 256, BODY = 1 << 20 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/ranks.h"
 #include "lab/bench/comm_bench.h"
 

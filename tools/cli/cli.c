@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text/ini.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"

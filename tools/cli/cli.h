@@ -29,7 +29,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/run_config.h"
 
 #include <stdbool.h>

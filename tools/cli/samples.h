@@ -3,7 +3,7 @@
 #ifndef MF_CLI_SAMPLES_H
 #define MF_CLI_SAMPLES_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/talk/talker.h"
 
 typedef struct mf_samples {

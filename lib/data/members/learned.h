@@ -3,7 +3,7 @@
 #ifndef MF_DATA_LEARNED_H
 #define MF_DATA_LEARNED_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 
 /* Whether the name is that of such a member. */
 bool mf_learned_names(const char *key);

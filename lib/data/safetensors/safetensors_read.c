@@ -2,8 +2,8 @@
  * only after its whole header has passed the checks. */
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/file/lfs.h"
-#include "base/text/json.h"
+#include "io/lfs.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "data/safetensors/safetensors.h"
 #include "data/safetensors/safetensors_internal.h"

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 char *mf_cache_folder(const char *key)
 {

@@ -3,13 +3,13 @@
  *
  * Ids are unsigned little-endian words of 1, 2 or 4 bytes. Reading a mapped part brings pages
  * into memory, which count as memory of the process; mf_id_parts_release lets go of them. A
- * file that is cut while it is mapped ends the process (base/file/map.h). */
+ * file that is cut while it is mapped ends the process (io/map.h). */
 #ifndef MF_DATA_ID_PARTS_H
 #define MF_DATA_ID_PARTS_H
 
 #include <stdbool.h>
 
-#include "base/file/map.h"
+#include "io/map.h"
 
 enum {
     MF_IDS_VOCAB = 4 << 20,  /* ids are below this */

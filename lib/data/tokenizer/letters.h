@@ -4,7 +4,7 @@
 #ifndef MF_DATA_LETTERS_H
 #define MF_DATA_LETTERS_H
 
-#include "base/text/unicode.h"
+#include "io/unicode.h"
 
 typedef enum mf_letter_class {
     MF_LETTER_NONE,  /* removed: controls */

@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/text/json.h"
+#include "io/json.h"
 
 typedef enum mf_special {
     MF_SPECIAL_PAD,

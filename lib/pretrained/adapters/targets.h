@@ -3,7 +3,7 @@
 #ifndef MF_PRETRAINED_TARGETS_H
 #define MF_PRETRAINED_TARGETS_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "pretrained/adapters/modules.h"
 
 /* Whether target_modules (a list, an expression, all-linear), exclude_modules,

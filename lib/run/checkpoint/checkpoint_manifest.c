@@ -3,7 +3,7 @@
  * by a brace. So a change of any byte is detected. */
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "run/checkpoint/checkpoint_parts.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "plugin/live.h"
 
 void mf_run_changes_free(mf_run_changes *c)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/folder/changes_parts.h"
 
 enum { CONFIG_MAX = 1 << 20 }; /* as of the reader of INI files */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/folder/changes_parts.h"
 
 /* ---- config.ini ---- */

@@ -4,7 +4,7 @@
 #define MF_RUN_DESCRIBE_H
 
 #include "base/text/ini.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 /* Gets a name and its text, which are valid during the call. Returns MF_OK, or a code that ends
  * the walk. */

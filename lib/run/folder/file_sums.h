@@ -4,7 +4,7 @@
 #ifndef MF_RUN_FILE_SUMS_H
 #define MF_RUN_FILE_SUMS_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/folder/rundir.h"
 
 /* Writes the member "sums" of a manifest of this path: the files beside it that are there, each

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "base/thread/thread_memory.h"
 #include "base/thread/parallel.h"

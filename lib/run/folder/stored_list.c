@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/folder/stored_parts.h"
 
 static const char *const pointers[MF_STORED_POINTERS] = {"data", "scales", "zeros", "group_of"};

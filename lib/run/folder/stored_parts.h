@@ -3,7 +3,7 @@
 #ifndef MF_RUN_STORED_PARTS_H
 #define MF_RUN_STORED_PARTS_H
 
-#include "base/file/map.h"
+#include "io/map.h"
 #include "base/mem.h"
 #include "graph/store/stored.h"
 #include "run/folder/stored_files.h"

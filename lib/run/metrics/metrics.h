@@ -13,7 +13,7 @@
 #define MF_RUN_METRICS_H
 
 #include "base/named_value.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "plugin/instance.h"
 #include "run/metrics/step_file.h"
 

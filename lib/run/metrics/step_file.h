@@ -11,7 +11,7 @@
 #ifndef MF_RUN_STEP_FILE_H
 #define MF_RUN_STEP_FILE_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "run/metrics/tracking_queue.h"
 
 enum {

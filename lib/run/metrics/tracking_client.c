@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 /* ---- one request ---- */
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/http.h"
+#include "io/http.h"
 
 enum { MF_TRACKING_BATCH = 500, MF_TRACKING_PAIRS = 90, MF_TRACKING_ID = 64 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "base/text/number.h"
 #include "base/text/utf8.h"

@@ -3,7 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "tests/lib/fault.h"
 

@@ -2,7 +2,7 @@
  * decimal comma. */
 #include "check_main.h"
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/number.h"
 #include "base/rng.h"
 #include "base/text/utf8.h"

@@ -2,7 +2,7 @@
  * Unicode Standard (Annex 15), and words of languages that decompose in different ways. */
 #include "check_main.h"
 
-#include "base/text/unicode.h"
+#include "io/unicode.h"
 
 #include <string.h>
 

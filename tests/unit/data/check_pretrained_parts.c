@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "data/tokenizer/tokenizer.h"
 #include "tests/lib/decode.h"
 #include "tests/lib/scratch.h"

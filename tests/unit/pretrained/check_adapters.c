@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "pretrained/import.h"
 #include "pretrained/adapters/pattern.h"
 #include "pretrained/adapters/peft.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "pretrained/family.h"
 
 #define DECODER                                                                                \

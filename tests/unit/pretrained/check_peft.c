@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "data/safetensors/safetensors.h"
 #include "pretrained/import.h"
 #include "pretrained/adapters/lora.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include <moefw/run.h>
 #include "data/safetensors/safetensors.h"
 #include "pretrained/family.h"

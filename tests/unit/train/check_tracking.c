@@ -4,7 +4,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
-#include "base/http.h"
+#include "io/http.h"
 #include "base/log.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"

@@ -3,7 +3,7 @@
 #ifndef MF_CLI_LOOK_H
 #define MF_CLI_LOOK_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/talk/talker.h"
 
 /* Fail with MF_EUSAGE if the heads have no gates, or if no adapter has a switch. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/thread/parallel.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/cli_model.h"
 #include "graph/device/device.h"
 #include "kernels/kernel.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/wrap.h"
 #include "base/thread/parallel.h"
 #include "lab/bench/router_bench.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/thread/parallel.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 #include "lab/bench/stored_bench.h"

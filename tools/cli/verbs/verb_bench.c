@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/text/wrap.h"
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread/parallel.h"

@@ -1,7 +1,7 @@
 /* moefw config show|check|presets: the configuration that a command would use, and the names of
  * presets. check builds the model without values, so plugins check the dimensions too. */
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/shown.h"

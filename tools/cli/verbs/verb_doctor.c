@@ -2,8 +2,8 @@
  * from working. It changes nothing. */
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/http.h"
-#include "base/text/json.h"
+#include "io/http.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "base/file/paths.h"

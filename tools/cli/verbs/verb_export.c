@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/swap/swap.h"

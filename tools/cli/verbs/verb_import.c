@@ -2,7 +2,7 @@
  * pretrained/import.h imports. */
 #include <stdio.h>
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "pretrained/import.h"

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "graph/shape.h"

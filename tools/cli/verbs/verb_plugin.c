@@ -1,7 +1,7 @@
 /* moefw plugin list|info|check|new|trust|distrust: lists plugins, describes one, checks one,
  * writes the first version of a new one, and changes what is trusted. A plugin that cannot be
  * loaded is listed with the reason. */
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
 #include "base/text/shown.h"

@@ -2,7 +2,7 @@
  * their files. */
 #include "cli/cli.h"
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/table.h"
 #include "config/sources.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "pretrained/quantize/quantize.h"

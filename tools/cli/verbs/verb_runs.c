@@ -4,7 +4,7 @@
 
 #include "base/file/io.h"
 #include "base/log.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "cli/cli_parse.h"
 #include "cli/table.h"
 #include "report/runs/runs.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/swap/swap.h"

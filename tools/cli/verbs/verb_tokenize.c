@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/text/shown.h"
 #include "data/clean.h"
 #include "data/tokenizer/tokenizer.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/file/io.h"
 #include "base/mem.h"

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/mem.h"
 #include "lab/stats.h"
 

@@ -13,7 +13,7 @@
 #ifndef MF_LAB_COMPARE_H
 #define MF_LAB_COMPARE_H
 
-#include "base/text/json.h"
+#include "io/json.h"
 #include "lab/bench/router_list.h"
 #include "lab/stats.h"
 #include "run/run_config.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text/ini.h"
 #include "base/file/io.h"
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/log.h"
 #include "base/text/number.h"
 #include "report/export/flat.h"

@@ -4,7 +4,7 @@
 #define MF_REPORT_RUNS_H
 
 #include "base/text/ini.h"
-#include "base/text/json.h"
+#include "io/json.h"
 
 typedef struct mf_listed_run {
     char *dir;         /* path of the run */

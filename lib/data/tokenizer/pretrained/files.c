@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
-#include "base/file/lfs.h"
+#include "io/lfs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"

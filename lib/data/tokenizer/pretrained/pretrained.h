@@ -7,7 +7,7 @@
 #ifndef MF_DATA_PRETRAINED_H
 #define MF_DATA_PRETRAINED_H
 
-#include "base/text/unicode.h"
+#include "io/unicode.h"
 #include "data/strings.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/pretrained/files.h"

@@ -1,5 +1,5 @@
 /* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */
-#include "base/text/unicode.h"
+#include "io/unicode.h"
 
 typedef struct range {
     uint32_t from, to;

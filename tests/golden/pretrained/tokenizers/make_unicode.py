@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 ALL = [c for c in range(0x80, 0x110000) if not 0xD800 <= c <= 0xDFFF]
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cf Co".split()
-TYPES = """#include "base/text/unicode.h"
+TYPES = """#include "io/unicode.h"
 
 typedef struct range {
     uint32_t from, to;

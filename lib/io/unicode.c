@@ -1,7 +1,7 @@
-/* base/text/unicode.c: categories and normal forms from the tables of utf8proc. A text is
+/* io/unicode.c: categories and normal forms from the tables of utf8proc. A text is
  * normalized part by part in buffers on the stack, so that nothing is allocated and the time of
  * sorting long runs of marks is bounded. */
-#include "base/text/unicode.h"
+#include "io/unicode.h"
 
 #include "base/text/utf8.h"
 

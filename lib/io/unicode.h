@@ -1,8 +1,8 @@
-/* base/text/unicode.h: code points: their categories, lower case and normal forms (Unicode
+/* io/unicode.h: code points: their categories, lower case and normal forms (Unicode
  * Standard Annex 15). Only unicode.c uses utf8proc, whose tables decide the version of Unicode.
  * No function allocates memory or keeps state, so every thread may call them. */
-#ifndef MF_BASE_UNICODE_H
-#define MF_BASE_UNICODE_H
+#ifndef MF_IO_UNICODE_H
+#define MF_IO_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* base/file/map.h: files mapped into memory, for reading. Pages are read when they are used,
+/* io/map.h: files mapped into memory, for reading. Pages are read when they are used,
  * and the system may drop them again. A file that is cut while it is mapped ends the process
  * with a bus error where a lost page is read; sizes are those at the time of mapping. */
-#ifndef MF_BASE_MAP_H
-#define MF_BASE_MAP_H
+#ifndef MF_IO_MAP_H
+#define MF_IO_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

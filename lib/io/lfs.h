@@ -1,7 +1,7 @@
-/* base/file/lfs.h: what stands in a folder for files that were not fetched: pointers of Git
+/* io/lfs.h: what stands in a folder for files that were not fetched: pointers of Git
  * LFS, and pages that a server sent instead. */
-#ifndef MF_BASE_LFS_H
-#define MF_BASE_LFS_H
+#ifndef MF_IO_LFS_H
+#define MF_IO_LFS_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
-/* base/http.h: requests to a server whose answers are texts, through libcurl, which is opened
+/* io/http.h: requests to a server whose answers are texts, through libcurl, which is opened
  * with the first connection, so that programs need not have it. */
-#ifndef MF_BASE_HTTP_H
-#define MF_BASE_HTTP_H
+#ifndef MF_IO_HTTP_H
+#define MF_IO_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>

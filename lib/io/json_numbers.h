@@ -1,8 +1,8 @@
-/* base/text/json_numbers.h: numbers that jansson refuses: whole numbers beyond 64 bits, reals
+/* io/json_numbers.h: numbers that jansson refuses: whole numbers beyond 64 bits, reals
  * beyond double, and Infinity and NaN, which Python writes. Files hold them where nobody needs
  * them ("no limit" is 1e30), so they are reals, and only who asks for such a number fails. */
-#ifndef MF_BASE_JSON_NUMBERS_H
-#define MF_BASE_JSON_NUMBERS_H
+#ifndef MF_IO_JSON_NUMBERS_H
+#define MF_IO_JSON_NUMBERS_H
 
 #include <stddef.h>
 #include "base/mem.h"

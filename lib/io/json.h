@@ -1,11 +1,11 @@
-/* base/text/json.h: reading and writing JSON. Only json.c uses jansson.
+/* io/json.h: reading and writing JSON. Only json.c uses jansson.
  *
  * Reading: whole documents (an object or an array); duplicate keys are refused, depth and size
  * are bounded. Writing: a small streaming writer that escapes, and that prints doubles so that
  * they read back equal; NaN and infinities become null, bytes that are not UTF-8
  * become U+FFFD. */
-#ifndef MF_BASE_JSON_H
-#define MF_BASE_JSON_H
+#ifndef MF_IO_JSON_H
+#define MF_IO_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

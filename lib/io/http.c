@@ -1,7 +1,7 @@
-/* base/http.c: requests through libcurl. The library is opened once for the process and stays;
+/* io/http.c: requests through libcurl. The library is opened once for the process and stays;
  * a connection is one of its easy handles. No redirection is followed, because a login would
  * go to another server. */
-#include "base/http.h"
+#include "io/http.h"
 
 #include <config.h>
 

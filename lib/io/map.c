@@ -1,6 +1,6 @@
-/* base/file/map.c: maps regular files. The descriptor is closed at once; the mapping holds
+/* io/map.c: maps regular files. The descriptor is closed at once; the mapping holds
  * the file. */
-#include "base/file/map.h"
+#include "io/map.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
-/* base/text/json_numbers.c: finds numbers that jansson refuses, and puts others of the same
+/* io/json_numbers.c: finds numbers that jansson refuses, and puts others of the same
  * length in their places. Only the text outside of strings is looked at; where it is not JSON,
  * what is found does not matter, because jansson then refuses the changed text, too. */
-#include "base/text/json_numbers.h"
+#include "io/json_numbers.h"
 
 #include <math.h>
 #include <stdbool.h>

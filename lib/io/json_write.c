@@ -1,6 +1,6 @@
-/* base/text/json_write.c: writes JSON into a growing buffer. The first error is kept, and
+/* io/json_write.c: writes JSON into a growing buffer. The first error is kept, and
  * mf_jw_text reports it. */
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/number.h"

@@ -1,4 +1,4 @@
-/* base/text/json.c: reading JSON. jansson parses; its values are then copied into arrays, where
+/* io/json.c: reading JSON. jansson parses; its values are then copied into arrays, where
  * members are found by position in constant time and by name in logarithmic time. A document's
  * arena owns everything; jansson's values are freed before reading returns.
  *
@@ -7,11 +7,11 @@
  * here, jansson's memory on that thread comes from an arena, and the first failure leaves the
  * parser by a jump. Everywhere else in the process its allocation functions stay those that
  * were set before. */
-#include "base/text/json.h"
+#include "io/json.h"
 #include "base/error.h"
-#include "base/file/lfs.h"
+#include "io/lfs.h"
 #include "base/mem.h"
-#include "base/text/json_numbers.h"
+#include "io/json_numbers.h"
 
 #include <jansson.h>
 #include <math.h>

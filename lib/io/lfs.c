@@ -1,7 +1,7 @@
-/* base/file/lfs.c: knows a pointer by the first line that its specification prescribes, under
+/* io/lfs.c: knows a pointer by the first line that its specification prescribes, under
  * the name of today or the first one (Hawser). The rest of it, an address and a size, is of no
  * use here. */
-#include "base/file/lfs.h"
+#include "io/lfs.h"
 
 #include <stdbool.h>
 #include <string.h>
