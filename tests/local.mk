@@ -81,6 +81,7 @@ UNIT += tests/unit/plugin/check_host
 UNIT += tests/unit/plugin/check_crash
 UNIT += tests/unit/plugin/check_judge
 UNIT += tests/unit/plugin/check_plugin
+UNIT += tests/unit/plugin/check_values
 UNIT += tests/unit/report/check_progress
 UNIT += tests/unit/lab/check_quality
 UNIT += tests/unit/report/check_report
