@@ -35,7 +35,7 @@ static int move_rows(const mf_call *call, bool merge)
     const size_t width = (size_t)x->shape.dim[1] * (x->dtype == MF_BF16 ? 2 : 4);
     const char *from = x->data;
     char *to = y->data;
-    int64_t at = 0; /* among the merged rows */
+    int64_t at = 0; /* next row of the merged order */
     for (int64_t e = 0; e < experts; e++) {
         for (int64_t r = 0; r < ranks; r++) {
             const int32_t *c = counts + r * (experts + 1) + e;

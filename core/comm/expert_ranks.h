@@ -32,7 +32,8 @@ enum { MF_EXPERT_RANKS = 8 }; /* most ranks that share the experts: inputs of on
 typedef struct mf_expert_ranks {
     struct mf_world *world; /* NULL: the ranks have not joined; then no graph may run */
     int rank, ranks;        /* ranks: a power of two; 0 or 1: all experts are here */
-    int first;   /* of these ranks, in the world: others share experts among themselves */
+    /* rank of the first of these ranks in the world: others share experts among themselves */
+    int first;
     bool merged; /* experts get the rows of all ranks at once (comm/expert_merge.h) */
     bool silent; /* this rank has no micro-batch now: it sends no rows */
 } mf_expert_ranks;

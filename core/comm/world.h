@@ -47,8 +47,8 @@ int mf_world_tell(mf_world *w, const char *what, void *data, int64_t bytes);
  * not, and records its message, after its rank and host if other ranks have other messages.
  * Then all ranks know the error (mf_world_agreed), and one of them prints it. */
 int mf_world_agree(mf_world *w, int rc);
-/* Whether the last error was agreed on. Who goes on after such an error forgets it, so that a
- * later one of this rank alone does not count as known. */
+/* Whether the last error was agreed on. A caller that continues after such an error must clear
+ * this mark, so that a later error of this rank alone does not count as known to all. */
 bool mf_world_agreed(const mf_world *w);
 void mf_world_forget(mf_world *w);
 

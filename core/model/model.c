@@ -380,8 +380,8 @@ static const char *without_layer(const char *name)
     return dot ? dot + 1 : NULL;
 }
 
-/* Buffers of controllers and regularizers are not of the model, and must go on while anything
- * is trained, as adapters do. */
+/* Buffers of controllers and regularizers do not belong to the model, and must be updated while
+ * anything is trained, as adapters must. */
 static bool of_model(const mf_param *p)
 {
     const bool state = p->buffer && (strncmp(p->name, "controller.", 11) == 0 ||

@@ -61,7 +61,7 @@ typedef struct mf_model_options {
     /* rank `expert_rank` of so many that share the experts (comm/expert_ranks.h); 0 or 1: all
      * experts are here */
     int expert_rank, expert_ranks;
-    bool merge_rows; /* then: an expert gets the rows of all ranks at once */
+    bool merge_rows; /* with shared experts: an expert gets the rows of all ranks at once */
     /* a step of training has several micro-batches, whose losses are weighted by task_shares */
     bool shares;
     bool record; /* decoding records the work of a token, on devices that can */

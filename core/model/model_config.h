@@ -61,14 +61,14 @@ typedef struct mf_model_config {
     int64_t attention_out_bias;
     int64_t qk_norm;                  /* mf_qk_norm */
     double clip_qkv;                  /* limit of |q|, |k| and |v|; 0: none */
-    int64_t window;                   /* of causal attention; 0: none */
-    const char *window_layers;        /* blocks that have it: "all", "0, 2-4" */
+    int64_t window;                   /* window of causal attention in tokens; 0: none */
+    const char *window_layers;        /* blocks with the window: "all", "0, 2-4" */
     int64_t sinks;                    /* one more logit a head in the softmax */
     int64_t latent, latent_q;         /* widths of latent vectors (model/latent.h); 0: none */
     int64_t value_dim;                /* latent: width of a value; 0: head_dim */
     double attention_scale;           /* factor on scores; 0: see attention_scale_by */
     int64_t attention_scale_by;       /* 0: 1/sqrt(width of a head), 1: 1/sqrt(dim) */
-    int64_t attention_scale_by_layer; /* and 1 / (index of the block + 1) */
+    int64_t attention_scale_by_layer; /* scores are also divided by (index of the block + 1) */
     int64_t causal;         /* lm: a token sees only itself and earlier ones; default yes */
     int64_t tie_embeddings; /* output head = embedding */
     int64_t head_bias;

@@ -52,7 +52,8 @@ static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_rout
 }
 
 /* The gates of the chosen experts, or of those that took their place (admitted not NULL), k for
- * each token. What the router says of their sum counts before moe.renormalize. */
+ * each token. If the router declares the sum of the gates, this takes precedence
+ * over moe.renormalize. */
 static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *out,
                            mf_tensor *admitted, int k)
 {

@@ -42,7 +42,7 @@ typedef struct mf_moe_settings {
     const double *adaptive_capacity;
     int32_t labels;               /* number of distinct labels, 0: none */
     mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
-    const mf_expert_ranks *ranks; /* who shares the experts */
+    const mf_expert_ranks *ranks; /* the ranks that share the experts */
     bool keep;                    /* keep prob, chosen, admitted and gate */
     bool attention;               /* keep the inputs of the experts' attention */
     /* keep all that `keep` keeps, and x, logits, score and the router's own choice */

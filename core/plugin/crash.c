@@ -215,8 +215,8 @@ static void on_signal(int number)
     MF_LAST(raise(number));
 }
 
-/* An end of the program that its main has not asked for, while no plugin is known to run: by
- * a thread of a plugin, say. If another thread is about to end the process, it may finish
+/* The program ends without a request of its main, while no plugin is known to run: a thread
+ * of a plugin may have ended it. If another thread is about to end the process, it may finish
  * its message. */
 static _Noreturn void end_early(const char *call)
 {
@@ -298,7 +298,7 @@ void mf_crash_report_to(int fd)
     signal(SIGTERM, on_signal); /* the parent sends it before it kills this process */
 }
 
-/* ---- calls that do not return ---- */
+/* time slices of a limit: a process that was stopped loses only one of them */
 
 enum { SLICES = 8 }; /* of the patience: a process that was stopped loses one of them only */
 static _Atomic int64_t patience; /* seconds; 0: any */

@@ -36,12 +36,12 @@ const char *mf_trusted_file(mf_arena *arena);
 /* All lines, in the arena, the newest last; none if there is no file. MF_EIO, MF_EINPUT: the
  * file is not used, with the reason. */
 int mf_trusted_read(mf_arena *arena, mf_trusted **ret, int *ret_n);
-/* Whether the bytes were named before; if the file does not `moves`, under the same path. What
- * cannot be read is not trusted. */
+/* Whether a file with these bytes was named before; without `moves` it must also have had the
+ * same path. If the list cannot be read, the file is not trusted. */
 bool mf_trusted_has(const mf_code_id *file);
 /* Adds a line, unless there is one. MF_ENOTFOUND: no home folder; MF_EIO, MF_EINPUT. */
 int mf_trusted_add(const mf_code_id *file);
-/* Removes the lines with this hash, the begin of one (8 digits or more), or this path.
+/* Removes the lines with this hash, the beginning of one (8 digits or more), or this path.
  * *ret_n: how many. */
 int mf_trusted_remove(const char *what, int *ret_n);
 

@@ -37,7 +37,7 @@ void mf_batch_free(mf_batch *b);
 void mf_batch_segments(mf_batch *b, int32_t separator);
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_batch_feed(const mf_batch *b, mf_model_graph *mg);
-/* The number of what task i of the model counts in a batch: the sum of the mask (masked) over
+/* How many items of a batch task i of the model counts: the sum of the mask (masked) over
  * positions with a target, or the number of examples that have a label. */
 double mf_batch_weight(const mf_batch *b, const mf_model *m, bool masked, int task);
 

@@ -103,8 +103,8 @@ typedef struct mf_observer {
     /* Called when the step is complete, for work that does not belong to a step, such as
      * evaluations and checkpoints. */
     int (*between)(void *self, mf_trainer *t);
-    /* Called after each validation. If it ends training (mf_trainer_end_here), the validation
-     * of the last step takes the place of this one, and after_eval gets that one only. */
+    /* Called after each validation. If it ends training (mf_trainer_end_here), it is replaced
+     * by the validation of the last step, and after_eval gets only the latter. */
     int (*judge_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
     int (*after_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);

@@ -62,11 +62,12 @@ struct mf_trainer {
     mf_partition expert_partition;
     mf_gradient_exchange *expert_exchange; /* else NULL */
     mf_gradient_norm *norm;                /* NULL: this process updates all parameters */
-    bool exchanging;                       /* between begin and the meeting of the ranks */
-    mf_mark *marks;                        /* [ranks] */
-    mf_mark asked;                         /* what any rank was asked for, in this step */
-    mf_comm_piece *pieces;                 /* [4 ranks] */
-    double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
+    /* an exchange has begun, and the ranks have not met yet */
+    bool exchanging;
+    mf_mark *marks;        /* [ranks] */
+    mf_mark asked;         /* the requests to any rank in this step */
+    mf_comm_piece *pieces; /* [4 ranks] */
+    double *numbers;       /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     double speed; /* set by finish */
 };

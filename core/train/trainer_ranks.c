@@ -98,7 +98,7 @@ void mf_trainer_ranks_free(mf_trainer *t)
     mf_free(t->pieces);
 }
 
-/* What this rank has to say after its micro-batches. */
+/* The status and the requests of this rank after its micro-batches. */
 static mf_mark own_mark(mf_trainer *t, int rc)
 {
     const mf_trainer_owner *o = &t->owner;

@@ -318,7 +318,7 @@ static int join_ranks(mf_trainer *t, int rc)
     /* Where ranks share the experts, others wait within a graph for this one: all must end. */
     if (rc != MF_OK && t->expert_sum) return rc;
     if (rc == MF_OK) rc = collect(t);
-    /* Those that have not failed wait for gradients, whatever they are. */
+    /* Ranks that have not failed wait for gradients, whatever their values are. */
     if (!t->exchanging) begin_exchange(t, NULL);
     t->exchanging = false;
     mf_gradient_exchange_rest(t->exchange);

@@ -95,7 +95,8 @@ static int enter(moefw_run *run, mf_run_scope *scope)
 void moefw_run_free(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run || enter(run, &scope) != MF_OK) return; /* in a callback of its own: it stays */
+    /* the handle is in a callback of its own: it is not freed */
+    if (!run || enter(run, &scope) != MF_OK) return;
     mf_run_close(run);
     mf_world_close(run->world);
     mf_ini_free(run->resolved);

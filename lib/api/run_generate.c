@@ -135,8 +135,8 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     return rc;
 }
 
-/* Whether a token ends a text: one of the imported files, or the tokenizer's of a run that is
- * no import. */
+/* Whether a token ends a text: for an imported run one of the ids in its files, else that of
+ * the tokenizer. */
 static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;

@@ -1,5 +1,5 @@
-/* data/learned.c: whether a line or a message is learned. Whoever has written such a member
- * means it, so none of them is skipped. */
+/* data/learned.c: whether a line or a message is learned. A person who writes such a member
+ * wants its effect, so none of them is ignored. */
 #include "data/learned.h"
 
 #include <string.h>

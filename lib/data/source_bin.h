@@ -1,5 +1,5 @@
-/* data/source_bin.h: whether the values of a token file are ids of the size that they are read
- * with. */
+/* data/source_bin.h: whether the values of a token file are ids of the size with which they
+ * are read. */
 #ifndef MF_DATA_SOURCE_BIN_H
 #define MF_DATA_SOURCE_BIN_H
 

@@ -1,7 +1,9 @@
-/* data/source_bin_width.c: tells from the values of a token file that they have another size, or
- * are no ids at all. Ids of a text are alike at even and odd places, so what is rare at places
- * of one kind and common at those of the other are halves of larger values. The counts bear a
- * few values that are no ids (-100, which losses ignore) and a few bytes before or behind. */
+/* data/source_bin_width.c: tells from the values of a token file that they have another
+ * size, or
+ * are no ids at all. Ids of a text have the same distribution at even and odd places. If values
+ * are rare at even places and common at odd ones, or the other way round, they are halves of
+ * larger values. The check tolerates a few values that are no ids (-100, which losses ignore)
+ * and a few bytes before or behind. */
 #include "data/source_bin.h"
 
 #include <string.h>
@@ -57,7 +59,7 @@ static bool is_float(uint32_t w)
     return w == 0 || w == 0x8000 || (exponent >= 94 && exponent <= 160);
 }
 
-/* Words at even and at odd places that have not a form. */
+/* Numbers of words, at even and at odd places, that do not have a form. */
 typedef struct others {
     int64_t at[2], n; /* n: words at each */
 } others;

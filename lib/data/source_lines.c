@@ -136,8 +136,8 @@ static bool is_column(const mf_source *s, const char *key)
     return false;
 }
 
-/* Whether the line says that nothing of it is learned. A member that holds a label or an answer
- * of a task says no such thing. */
+/* Whether a member of the line says that the line is not learned. A member that holds a label
+ * or an answer of a task does not say this. */
 static bool is_left_out(const mf_source *s, const mf_json *object)
 {
     const char *key;
@@ -150,7 +150,7 @@ static bool is_left_out(const mf_source *s, const mf_json *object)
     return false;
 }
 
-/* Notes the members of a text that are neither it nor a label. */
+/* Notes the members of an object that are neither its text nor a label. */
 static void note_unread(mf_source *s, const mf_json *object, const char *text)
 {
     const char *key;

@@ -1,5 +1,5 @@
 /* data/unread.c: names of members that nothing reads. A file has few of them, so a short list
- * is enough; what is beyond it is only told to exist. */
+ * is enough; for further names the message only says that there are some. */
 #include "data/unread.h"
 
 #include <stdio.h>

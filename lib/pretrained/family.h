@@ -17,7 +17,7 @@ typedef enum mf_part {
     MF_PART_V,
     MF_PART_GATE,  /* the first half of the rows */
     MF_PART_UP,    /* the second half */
-    MF_PART_PAIRS, /* row i of the first half, row i of the second half, by turns */
+    MF_PART_PAIRS, /* row i of the first half, row i of the second half, alternately */
     /* for each head the rows of this parameter, then those of the parameter `more` */
     MF_PART_HEADS
 } mf_part;

@@ -21,7 +21,7 @@ typedef struct mf_key_default {
     const char *value;
 } mf_key_default;
 
-/* The names that a reading asked for, with all spellings. */
+/* The names of the keys that were read, with all spellings. */
 typedef struct mf_keys_asked {
     const char *name[128];
     int n;

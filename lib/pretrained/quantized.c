@@ -1,8 +1,8 @@
-/* pretrained/quantized.c: judges quantization_config of config.json, and the zeros of GPTQ.
+/* pretrained/quantized.c: checks quantization_config of config.json, and the zeros of GPTQ.
  *
  * Two keys name the format of GPTQ, checkpoint_format and format; files exist whose keys
  * say version 1, or nothing, and whose zeros are of version 2. Read as version 1 all
- * weights would be off by one scale, so the zeros themselves are looked at. */
+ * weights would be off by one scale, so the zeros themselves are checked. */
 #include "pretrained/quantized.h"
 
 #include <stdio.h>
@@ -108,8 +108,8 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
         for (int j = 0; j < 2; j++)
             all[j] += n[j];
     }
-    /* Version 1 has 7 for all symmetric weights; without that key some zeros may be 8, but not
-     * all. */
+    /* Version 1 has 7 for all symmetric weights; if no key says so, some zeros may be 8, but
+     * not all. */
     if (!first || (!sym && all[0] < all[1])) return MF_OK;
     return mf_fail(
         MF_EINPUT,

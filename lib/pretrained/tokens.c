@@ -1,4 +1,4 @@
-/* pretrained/tokens.c: reads tokens from a file, runs them, and writes what comes out.
+/* pretrained/tokens.c: reads tokens from a file, runs them, and writes the results.
  *
  * Dropout is off, and the routing is what the router decides. Output files are new files: one
  * that exists is not overwritten. */

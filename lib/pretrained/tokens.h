@@ -1,4 +1,4 @@
-/* pretrained/tokens.h: what a model computes of given tokens, in files, for comparisons with
+/* pretrained/tokens.h: what a model computes from given tokens, in files, for comparisons with
  * other programs.
  *
  * The input is a safetensors file with input_ids [B,T] (I64), and optionally attention_mask

@@ -14,7 +14,7 @@ typedef struct mf_cost {
     size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
     /* The same three on another device, without what its backend takes; 0: CPU, or unknown. */
     size_t device;
-    /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
+    /* of weights that stay in files outside the run: elements, bytes, types ("BF16, F32") */
     int64_t stored;
     uint64_t stored_bytes;
     char stored_types[48];

@@ -253,7 +253,7 @@ static void drop(group *g)
     free(g);
 }
 
-/* Moves what it can of the first group, in a drawn order. */
+/* Moves those messages of the first group that are ready, in a drawn order. */
 static void progress(ncclComm_t c)
 {
     group *g = c->first;
@@ -366,7 +366,8 @@ static ncclResult_t add(void *data, size_t count, int peer, ncclComm_t c, cudaSt
                                .peer = peer,
                                .sends = sends,
                                .number = sends ? c->sent[peer]++ : c->received[peer]++};
-    return draw(4) == 0 ? ncclInProgress : ncclSuccess; /* both say that it is taken */
+    /* both sides have set the mark that it was taken */
+    return draw(4) == 0 ? ncclInProgress : ncclSuccess;
 }
 
 API ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
@@ -415,7 +416,7 @@ static void forget(ncclComm_t c)
     char path[256];
     snprintf(path, sizeof path, "%s/rank-%d", c->folder, c->rank);
     unlink(path);
-    rmdir(c->folder); /* who comes last */
+    rmdir(c->folder); /* the last one to come */
     if (all.open) drop(all.open); /* a call in it has failed */
     for (group *g = c->first, *next; g; g = next) {
         next = g->next;

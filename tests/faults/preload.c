@@ -86,7 +86,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
     return _URC_NO_REASON;
 }
 
-/* What gcov and sanitizers call when the program has ended is not counted. This handler is
+/* Calls of gcov and sanitizers after the end of the program are not counted. This handler is
  * among the first, so it runs after those of the program. */
 static atomic_bool ended, registered;
 
@@ -174,7 +174,7 @@ EXPORT void free(void *block)
 
 /* ---- the record ---- */
 
-/* A sanitizer makes calls before it can lock. */
+/* A sanitizer makes calls before locks can be used. */
 static void enter(void)
 {
     if (record >= 0) pthread_mutex_lock(&lock);
@@ -567,8 +567,8 @@ static int end_of(void *file)
     return fclose(file);
 }
 
-/* Memory in use differs between runs, so it is not told. Streams are for files of the system
- * and of the build, whose opening nothing interrupts. */
+/* Memory in use differs between runs, so it is not reported. Streams are for files of the
+ * system and of the build, whose opening nothing interrupts. */
 static void *real_fopen;
 EXPORT FILE *fopen(const char *path, const char *mode)
 {

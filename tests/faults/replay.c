@@ -1,4 +1,4 @@
-/* replay.c: what a loss of power leaves of a record that faults.so wrote.
+/* replay.c: the state of files after a loss of power, from a record that faults.so wrote.
  *
  *     replay RECORD ROOT OUT STATES SEED [MOEFW]
  *

@@ -3,7 +3,7 @@
 #include "tests/lib/models.h"
 
 #include <check.h>
-#undef fail /* an old macro of Check; others have a member of this name */
+#undef fail /* an old macro of Check; other headers have a member of this name */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -25,8 +25,8 @@ typedef struct mf_harness_spec {
     uint64_t lengths;
     bool unlabelled;         /* the corpus has no labels */
     bool any_order;          /* the model is no decoder: mf_dims.causal = 0 */
-    int32_t of_layers;       /* layers that plugins are told; 0: as many as there are */
-    int32_t longest;         /* the longest sequence that plugins are told; 0: seq */
+    int32_t of_layers;       /* number of layers that plugins see; 0: as many as there are */
+    int32_t longest;         /* the longest sequence that plugins see; 0: seq */
     double capacity;         /* factor of the capacity of experts; 0: none */
     const mf_loaded *router; /* beside a plugin of another kind; NULL: the stub */
     bool training;           /* the graph of a training step */

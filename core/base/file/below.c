@@ -200,8 +200,8 @@ static bool begin(const char *path, target *ret)
     return false;
 }
 
-/* Opens a file below a registered folder to write it: the one that has this name alone. *ret_tell:
- * say that there was another. */
+/* Opens a file below a registered folder to write it: the one that has this name alone.
+ * *ret_tell: whether to log that the file had other names. */
 static int open_own(const target *t, int flags, mode_t mode, bool *ret_tell)
 {
     bool copied = false;

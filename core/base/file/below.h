@@ -4,9 +4,9 @@
  * writes that file would change a file outside. While a folder is registered here, each call of
  * mf_io() that changes something below it goes through descriptors that are opened part by
  * part without following links, and fails with ELOOP at a link. A file with several names (hard
- * links) that is opened to be written gets a copy in its place, which the log says once. The path of the folder itself
- * may contain links: it is what a person named. Paths below the folder begin with exactly the
- * text that was registered, and have no part "." or "..". */
+ * links) that is opened to be written gets a copy in its place, which is logged once. The path
+ * of the folder itself may contain links: it is what a person named. Paths below the folder
+ * begin with exactly the text that was registered, and have no part "." or "..". */
 #ifndef MF_BASE_BELOW_H
 #define MF_BASE_BELOW_H
 

@@ -1,5 +1,6 @@
-/* base/file/lfs.c: knows a pointer by the first line that its specification prescribes, under
- * the name of today or the first one (Hawser). The rest of it, an address and a size, is of no use here. */
+/* base/file/lfs.c: recognizes a pointer by the first line of its specification, with the
+ * present name or the first one (Hawser). The rest of the pointer, an address and a size, is
+ * not used here. */
 #include "base/file/lfs.h"
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 /* base/text/json_numbers.h: numbers that jansson refuses: whole numbers beyond 64 bits, reals
- * beyond double, and Infinity and NaN, which Python writes. Files hold them where nobody needs
- * them ("no limit" is 1e30), so they are reals, and only who asks for such a number fails. */
+ * beyond double, and Infinity and NaN, which Python writes. Files contain them where they
+ * are not needed ("no limit" is 1e30), so they count as reals, and only reading such a
+ * number fails. */
 #ifndef MF_BASE_JSON_NUMBERS_H
 #define MF_BASE_JSON_NUMBERS_H
 

@@ -1,5 +1,5 @@
 /* base/thread/thread_memory.c: pointers of each thread, and what frees them. malloc is called
- * here itself, since this memory is what errors of allocation are recorded in. */
+ * here itself, since errors of allocation are recorded in this memory. */
 #include "base/thread/thread_memory.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* plugin/load/allow.h: which files of code may be loaded at all: those of whom, and those named
- * by whom. The state belongs to the process; any thread may call these functions. */
+/* plugin/load/allow.h: which files of code may be loaded, by their owner and by who has named
+ * them. The state belongs to the process; any thread may call these functions. */
 #ifndef MF_PLUGIN_ALLOW_H
 #define MF_PLUGIN_ALLOW_H
 
@@ -11,7 +11,7 @@
 
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
-/* What is checked of a file's owner and permissions. own: it came with the program. */
+/* Which check of owner and permissions a file gets. own: it came with the program. */
 mf_file_trust mf_plugin_trust(bool own);
 
 /* From now on a file outside of the plugin folders that is given by its path is refused, unless

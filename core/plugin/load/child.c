@@ -223,7 +223,7 @@ static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
     }
 }
 
-/* Ends a child at a limit. Its handler of SIGTERM may still tell what was running. */
+/* Ends a child at a limit. Its handler of SIGTERM may still report what was running. */
 static void stop(reader *r, pid_t pid)
 {
     const double end = mf_clock() + 1;

@@ -169,7 +169,8 @@ static int judge_image(const mf_opdef *op, const mf_device_code *code)
 
 /* ---- tables ---- */
 
-/* Checks the size of a table, and that what this moefw does not know of it is zero. */
+/* Checks the size of a table, and that its bytes after the fields that this moefw knows
+ * are zero. */
 static int sized(const mf_opdef *op, const char *what, const void *table, size_t least,
                  size_t known)
 {

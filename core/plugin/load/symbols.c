@@ -105,7 +105,8 @@ static bool find_sysv(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* m has its header and the symbol's name. Whether the file defines it, and its entry. */
+/* m holds the file's header and the symbol's name. Returns whether the file defines the symbol,
+ * and its entry. */
 static bool find_symbol(image *m, Elf64_Sym *to)
 {
     read_dynamic(m);

@@ -5,9 +5,9 @@
  * Each method is one file with one constant; optim.c lists them. All memory is on the device of
  * the store, and a method only launches kernels.
  *
- * It says which moments it keeps of a parameter before the store is sealed. What is a matrix
- * (an expert's, a third of a fused one) is said by flags of parameters. A device whose kernel
- * set lacks one of its kernels is refused. */
+ * It says which moments it keeps of a parameter before the store is sealed. Flags of parameters
+ * say which matrices a parameter holds: one for each expert, or three in a fused one. A device
+ * whose kernel set lacks one of its kernels is refused. */
 #ifndef MF_TRAIN_OPTIM_METHOD_H
 #define MF_TRAIN_OPTIM_METHOD_H
 

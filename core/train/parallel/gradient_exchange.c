@@ -70,7 +70,7 @@ static int64_t room_of(const mf_gradient_exchange *x, int piece, int64_t element
     return (mf_piece_bytes(x->pieces[piece], elements, x->bf16) + 63) / 64 * 64;
 }
 
-/* The largest number of pieces and sums that wait for what is added to them, and it. */
+/* The largest number of pieces and sums that are in memory while the tree is summed. */
 static int depth(const mf_gradient_exchange *x)
 {
     int top = 0, most = 1;
@@ -181,8 +181,8 @@ static mf_comm_piece piece_of(const mf_gradient_exchange *x, int member, float *
     return (mf_comm_piece){peer_of(x, member), data, count * (int64_t)sizeof(float)};
 }
 
-/* Lists the pieces of a slice for its owner, and returns their number. What this rank has of
- * that slice is of no use to it afterwards, so it is made bf16 where it lies. */
+/* Lists the pieces of a slice for its owner, and returns their number. This rank does not need
+ * its part of that slice afterwards, so the part is converted to bf16 in place. */
 static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece *send)
 {
     float *own[MF_TREE_PIECES];

@@ -38,9 +38,9 @@ static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int
 {
     return p->slices[bucket * p->ranks + i];
 }
-/* Of p, what the ranks with the same parts of held parameters as `rank` have in common, with
- * one bucket for each parameter; owner is their number among those ranks. The caller frees
- * *ret in every case. MF_ENOMEM. */
+/* Makes the partition of p among the peers of `rank`: the ranks that hold the same parts of
+ * parameters. It has one bucket for each parameter, and `owner` counts within the peers. The
+ * caller frees *ret in every case. MF_ENOMEM. */
 int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
                        mf_partition *ret);
 /* Elements of a tile in which the kernels of the host sum the squares of a range. */

@@ -1,4 +1,4 @@
-/* train/parallel/shares.h: what each micro-batch of a step counts (train.accumulate).
+/* train/parallel/shares.h: the weight of each micro-batch in a step (train.accumulate).
  *
  * The loss of a step is the sum over all its tokens (examples, for tasks of whole examples)
  * divided by their number, whatever micro-batches and ranks the step is cut into. A graph

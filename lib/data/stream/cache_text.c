@@ -211,7 +211,7 @@ static int path_of(const char *folder, const mf_tokenizer *t, const mf_source_fi
     return rc;
 }
 
-/* Whether the map is what the name of the token file says. *ret_n: its ids. */
+/* Whether the map has the content that the name of the token file requires. *ret_n: its ids. */
 static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64_t *ret_n)
 {
     char hash[33] = "", seal[SEAL];

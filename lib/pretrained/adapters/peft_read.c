@@ -370,7 +370,7 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     return rc == MF_OK && meant ? add(x, &f, a, b) : rc;
 }
 
-/* Tells which tensors were not read, as PEFT does not read them. */
+/* Logs which tensors were not read, as PEFT does not read them. */
 static int judge_ignored(const reader *x)
 {
     static const char keys[] = "target_modules, exclude_modules, layers_to_transform and "

@@ -1,7 +1,7 @@
 /* families/nearest.c: what to say of a model_type that no family has: which one is nearest,
  * and what that one lacks. Some types are known by name; of the others the keys of
  * config.json tell: the nearest family reads most of them, and what it lacks are the keys
- * that it does not read. Its function is asked which it reads. */
+ * that it does not read. Its function reports which keys it reads. */
 #include "pretrained/families/family_rules.h"
 
 #include <stdio.h>

@@ -1,10 +1,9 @@
-/* run/folder/changes.h: what a resumed run does otherwise than before.
- *
- * config.ini describes the run, so what takes effect when it is resumed is written there and
- * told, with the old value. manifest.json keeps the list of all such changes. What cannot take
- * effect is told, too, and leaves the files as they are. manifest.json also keeps the text of
- * config.ini: what somebody writes into the file by hand is a change like one of the command
- * line, and so is what a process wrote that was killed before it wrote manifest.json. */
+/* run/folder/changes.h: what a resumed run does differently. config.ini describes the run, so a
+ * change that takes effect when the run is resumed is written there, and logged with the old
+ * value. manifest.json keeps the list of all such changes. A change that cannot take effect is
+ * logged, too, and leaves the files as they are. manifest.json also keeps the text of
+ * config.ini: an edit of the file by hand counts as a change, like one of the command line, and
+ * so does the text of a process that was killed before it wrote manifest.json. */
 #ifndef MF_RUN_CHANGES_H
 #define MF_RUN_CHANGES_H
 
@@ -35,7 +34,7 @@ typedef struct mf_run_changes mf_run_changes;
  * would then mean something else, even where their shapes fit. Allowed are other paths of the
  * same plugin, and of files. The caller frees *ret. */
 int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_changes **ret);
-/* After the checkpoint was loaded and before the first step: tells each change, and writes
+/* After the checkpoint was loaded and before the first step: logs each change, and writes
  * config.ini and manifest.json if `writes`. A live option continues with the value of the
  * checkpoint, and a run whose steps are all done takes only local keys (mf_section). MF_EIO,
  * MF_ENOMEM; MF_EINPUT: manifest.json is no JSON. */

@@ -43,7 +43,7 @@ static bool in_use(const mf_loaded *p, const mf_model *m)
     return found;
 }
 
-/* What the results of mf_provenance_now and _of point to. */
+/* The memory to which the results of mf_provenance_now and _of point. */
 typedef struct texts {
     mf_provenance now, of;
     mf_provenance_plugin plugins[MAX_PLUGINS];

@@ -43,8 +43,9 @@ int mf_rundir_open(const char *path, mf_rundir **ret);
  * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
  * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
-/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For those who
- * write a single file into a run that they do not open: name; NULL: all that runs have. */
+/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For code
+ * that writes a single file into a run without opening it. name: that file; NULL: all files
+ * of runs. */
 int mf_rundir_refuse_links(const char *path, const char *name);
 /* Notes which of config.ini and manifest.json the directory has, for mf_rundir_judge:
  * mf_rundir_open does it, and who has written them in a new directory. */
@@ -63,9 +64,9 @@ void mf_rundir_close(mf_rundir *dir);
 void mf_rundir_discard(mf_rundir *dir);
 /* Whether nothing is in the directory but the lock of a start that failed. */
 bool mf_rundir_is_left(const char *path);
-/* The path as it is used while files of the run are removed: one that goes down into a folder
- * and back by ".." may lead through the run itself, so it becomes the real path; any other stays
- * as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
+/* The path as it is used while files of the run are removed: a path that enters a folder and
+ * leaves it by ".." may lead through the run itself, so the real path replaces it; other paths
+ * do not change. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
 char *mf_rundir_settle(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);

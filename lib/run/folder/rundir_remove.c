@@ -76,7 +76,7 @@ int mf_run_removable(const char *path)
     return rc;
 }
 
-/* Removes what is of the run below `within`, "" for all. *ret_kept: as mf_run_remove. */
+/* Removes the run's files below `within`, "" for all. *ret_kept: as mf_run_remove. */
 static int remove_below(const char *run, const char *within, int depth, char **ret_kept)
 {
     enum { DEPTH_MAX = 16 };

@@ -72,7 +72,7 @@ static int64_t clock_ms(void)
 
 /* ---- names ---- */
 
-/* What MLflow takes as a name: letters, digits, and these. */
+/* The characters that MLflow accepts in names: letters, digits, and these. */
 static void make_safe(char *text)
 {
     for (char *c = text; *c != '\0'; c++)
@@ -200,7 +200,7 @@ static int go_on(mf_tracking *m)
     return rc;
 }
 
-/* Tells once that the server refuses values, which are dropped: it would refuse them again. */
+/* Logs once that the server refuses values, which are dropped: it would refuse them again. */
 static int judge_refused(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];
@@ -278,7 +278,7 @@ static bool is_late(void *arg)
     return limit > 0 && clock_ms() >= limit;
 }
 
-/* Tells the first failure, and that it is over. A server that comes and goes is told once. */
+/* Logs the first failure, and its end. A server that fails again and again is logged once. */
 static void judge(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];

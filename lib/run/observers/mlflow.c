@@ -63,7 +63,7 @@ static int put_as(mlflow *o, const mf_metrics_record *r, const char *split)
     return MF_OK;
 }
 
-/* The curve of `val` has what compares with its earlier points. */
+/* The curve of `val` gets only numbers that can be compared with its earlier points. */
 static int put(mlflow *o, const mf_metrics_record *r)
 {
     mf_metrics_record like = mf_metrics_like(r);

@@ -89,7 +89,7 @@ START_TEST(links_are_not_followed)
 }
 END_TEST
 
-/* A file with a name outside gets a copy before it is written, unless somebody has locked it. */
+/* A file with a name outside is copied before it is written, unless somebody has locked it. */
 START_TEST(other_names_stay)
 {
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -16,15 +16,16 @@
 static mf_comm_table *loop, whole;
 static char module[4096];
 
-/* As the program has it, so that counters of a coverage build are written. */
+/* _exit as in the program, so that counters of a coverage build are written. */
 void _exit(int status)
 {
     mf_crash_exit(status);
 }
 
 static struct {
-    bool silent, waited_for; /* rank 1 does not answer; the engine says that it waits for it */
-    int code;                /* of rank 1 */
+    /* rank 1 does not answer; the engine reports that it still waits for rank 1 */
+    bool silent, waited_for;
+    int code; /* of rank 1 */
     const char *message;
 } peer;
 

@@ -1,5 +1,5 @@
-/* bin: files of token ids with and without headers, ids of another width than they are read
- * with, and files of other programs, which are no ids. */
+/* bin: files of token ids with and without headers, ids that are read with another width than
+ * they have, and files of other programs, which are no ids. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ids of another width than they are read with have a form that ids of texts do not have. */
+/* Ids that are read with a wrong width have a form that ids of texts do not have. */
 static void check_widths(mf_corpus_spec *s)
 {
     enum { N = 400 };
@@ -108,7 +108,8 @@ START_TEST(good_files)
 }
 END_TEST
 
-/* Values of 32 bits are not read as ids of 16, whatever a few of them are, and texts neither. */
+/* Values of 32 bits are not read as ids of 16 bits, whatever a few of them are; nor
+ * are texts. */
 START_TEST(bad_files)
 {
     static const char wide[] = "every second id of 16 bits", first[] = ", from the first,",
@@ -184,7 +185,7 @@ START_TEST(bin_of_other_programs)
         s.path = bytes_file("t.bin", bytes, sizeof bytes);
         corpus_refuse(&s, MF_EINPUT, "a file of llm.c of another kind");
     }
-    s.bin_bits = 16; /* somebody may have ids that begin so */
+    s.bin_bits = 16; /* valid ids may begin with the same bytes */
     mf_corpus *c = corpus_load(&s);
     mf_corpus_free(c);
 }

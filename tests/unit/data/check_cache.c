@@ -1,4 +1,4 @@
-/* cache: token files that are not what their names tell are made anew, and a draft has a
+/* cache: token files whose content does not match their names are made anew, and a draft has a
  * lock while it is written. */
 #include "check_main.h"
 

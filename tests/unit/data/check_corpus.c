@@ -404,7 +404,7 @@ START_TEST(numbers_and_further_columns)
     s.path = text_file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
     s.n_more = 0;
     corpus_refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
-    /* Columns of which training has nothing. */
+    /* Columns for which the training split has no labels. */
     s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"),
                     "tsv");
     s.split = 0.7;

@@ -80,7 +80,7 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     }
     ck_assert_msg(m == n_back && memcmp(back, expected, m) == 0,
                   "%s: \"%s\" decodes to \"%.*s\"", name, text, (int)n_back, back);
-    if (t->lossless || t->normal) /* what comes back */
+    if (t->lossless || t->normal) /* the text that decoding gives back */
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), m);
     else
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), 0);

@@ -292,7 +292,7 @@ START_TEST(mapped_ids)
         mf_corpus_free(c);
         ck_assert_int_eq(names_in(folder), 1);
     }
-    /* What is kept and is not of this file counts for nothing. */
+    /* A cache entry that does not belong to this file is not used. */
     char **names;
     int n;
     ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);

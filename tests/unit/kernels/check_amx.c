@@ -129,7 +129,7 @@ START_TEST(emulated_gemms_equal_ref)
 }
 END_TEST
 
-/* With AMX if the processor has it, else with what replaces it. */
+/* With AMX if the processor has it, else with its emulation. */
 START_TEST(gemms_equal_ref)
 {
     const mf_kernels *k = kernels();

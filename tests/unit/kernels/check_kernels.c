@@ -521,7 +521,7 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
         ck_assert_mem_eq(alone, y + 71 * BF16_OUT, 15 * BF16_OUT * sizeof *y);
         bf16_run(k, &w, 1, 0, 14, x + 50 * BF16_IN, alone);
         ck_assert_mem_eq(alone, y + 50 * BF16_OUT, 14 * BF16_OUT * sizeof *y);
-        /* few rows, and those are the same alone */
+        /* few rows; the same rows alone give the same bits */
         for (int n = 1; n <= 7; n++) {
             float *few = alone + 50 * BF16_OUT;
             bf16_run(k, &w, 1, 0, n, x + 50 * BF16_IN, few);

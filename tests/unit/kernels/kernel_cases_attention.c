@@ -12,7 +12,7 @@
 
 #include "kernel_case.h"
 
-/* Which keys a query sees, and how arrays lie. */
+/* Which keys a query sees, and the layout of the arrays. */
 enum {
     CAUSAL = 1,
     MASK = 2,

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the plugins below do wrong. */
+/* The mistakes of the plugins below. */
 typedef enum fault {
     NONE,
     OPENS,

@@ -330,7 +330,7 @@ START_TEST(more_of_what_takes_time_takes_more_time)
     r.c.software.overlap = 1;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert_double_ne(b.exchange, a.exchange);
-    r.l.balanced = true; /* the head is on the last stage no longer */
+    r.l.balanced = true; /* the last stage no longer holds the head */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.compute < b.compute);
     r.m.stored_scores = 48;
@@ -350,7 +350,7 @@ START_TEST(rows_reach_each_node_once)
     r.c.software.once_per_node = 1;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert(b.exchange < 0.9 * a.exchange);
-    r.m.nodes = 2; /* of eight */
+    r.m.nodes = 2; /* instead of 8 */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.exchange < 0.8 * b.exchange);
 }

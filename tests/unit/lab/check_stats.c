@@ -421,7 +421,7 @@ START_TEST(look_levels)
 }
 END_TEST
 
-/* What was spent is spent, whatever is planned later. */
+/* The level that earlier looks spent stays spent, also if later plans have other looks. */
 START_TEST(a_later_plan_does_not_give_back_what_was_spent)
 {
     mf_look before[2] = {{0}};

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What became of a case: the exit status of its process. */
+/* The result of a case: the exit status of its process. */
 enum { TRAINED = 10, JUDGED, REFUSED, FAULT };
 
 /* Cases are trained below these sizes. The second is a number of multiply-adds. */

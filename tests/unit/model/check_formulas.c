@@ -316,7 +316,7 @@ END_TEST
 
 /* ---- experts that look at other tokens ---- */
 
-/* What stands at padding has no effect, also on shared experts. */
+/* The values at padding have no effect, also on shared experts. */
 START_TEST(padding_is_never_attended_to)
 {
     static const char *const scopes[] = {"expert.scope=sequence", "expert.scope=zeroed",

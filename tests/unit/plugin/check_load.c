@@ -1,4 +1,4 @@
-/* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are copies
+/* plugin/load: the bytes that are checked, hashed and mapped are the same. The files are copies
  * of built plugins, which are exchanged while they are read. A damaged descriptor and a child
  * that cannot start are errors. */
 #include <dlfcn.h>
@@ -270,7 +270,8 @@ START_TEST(a_new_file_under_an_old_name)
 }
 END_TEST
 
-/* No child has tried the descriptor first, so nothing else protects from its name. */
+/* No child process has tried the descriptor first, so only these checks protect against
+ * its name. */
 START_TEST(a_damaged_descriptor_of_another_kind)
 {
     mf_loaded loaded;

@@ -326,7 +326,8 @@ START_TEST(attention_by_a_latent)
 }
 END_TEST
 
-/* What PEFT, or a model folder, cannot say is refused by section or weight. */
+/* A model that PEFT, or a model folder, cannot express is refused; the message names the
+ * section or weight. */
 START_TEST(adapters_without_a_form)
 {
     static const char *const mlp[] = {"router.plugin=mlp", "adapter.a.plugin=lora",

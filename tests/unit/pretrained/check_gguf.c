@@ -325,9 +325,9 @@ static void forget(described *d)
     "{\"model_type\": \"gpt2\", \"vocab_size\": 384, \"n_embd\": 64, \"n_layer\": 3, "         \
     "\"n_head\": 4, \"n_positions\": 128"
 
-/* For each architecture a model that it can say, and then what it cannot. */
+/* For each architecture a model that it can express, then models that it cannot. */
 static const struct {
-    const char *json, *setting, *refused; /* NULL: it is not */
+    const char *json, *setting, *refused; /* NULL: the model is not refused */
 } models[] = {
     {MIXTRAL "}", NULL, NULL},
     {MIXTRAL ", \"sliding_window\": 64}", NULL,

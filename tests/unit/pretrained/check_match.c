@@ -35,7 +35,7 @@ static mf_store *new_store(void)
 
 /* ---- places ---- */
 
-/* What a parameter has no room for is no place: it would lie outside of its values. */
+/* Rows that a parameter does not have give no place: they would lie outside of its values. */
 START_TEST(parts_that_a_parameter_lacks)
 {
     static const mf_family_rule rules[] = {

@@ -176,8 +176,8 @@ static void check_value(const mf_session *s, const char *name, const char *expec
     free(x);
 }
 
-/* The merged weights are those that the formula gives, they compute the same, and what was
- * added can be taken out again. */
+/* The merged weights are those that the formula gives, they compute the same, and the change
+ * can be removed again. */
 START_TEST(merging)
 {
     const char *base = scratch_path("base"), *run = scratch_path("run"),

@@ -1,5 +1,5 @@
-/* changes: what a run that is resumed may change of its configuration, by moefw/run.h: what
- * belongs to its model stays, but files may lie elsewhere; its manifest keeps what it had. */
+/* changes: which settings a resumed run may change, by moefw/run.h: those of its model stay,
+ * but files may lie elsewhere; its manifest keeps the earlier values. */
 #include "check_main.h"
 
 #include <moefw/moefw.h>

@@ -1,5 +1,6 @@
-/* mirror: what two ranks tell each other before a run and at a save, with a communicator whose
- * other rank is a mirror (lib/comm/mirror.c). All is computed by the reference kernels. */
+/* mirror: the messages of two ranks to each other before a run and at a save, with a
+ * communicator whose other rank is a mirror (lib/comm/mirror.c). All is computed by the
+ * reference kernels. */
 #include "check_main.h"
 
 #include "base/error.h"

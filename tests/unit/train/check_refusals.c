@@ -1,5 +1,5 @@
-/* refusals: what sessions, trainers and recorders of traces refuse, what they tell of it, and
- * rare settings of a run: the measure of the best checkpoint, steps of minutes, scores. */
+/* refusals: what sessions, trainers and recorders of traces refuse, their messages, and rare
+ * settings of a run: the measure of the best checkpoint, steps of minutes, scores. */
 #include "check_main.h"
 
 #include "base/clock.h"
@@ -323,7 +323,7 @@ START_TEST(runs_that_cannot_go_on)
 }
 END_TEST
 
-/* What a manifest says of a model's outputs. */
+/* The members of a manifest about a model's outputs. */
 START_TEST(manifests_that_are_damaged)
 {
     static const char *const texts[] = {
@@ -355,7 +355,7 @@ START_TEST(manifests_that_are_damaged)
 }
 END_TEST
 
-/* A manifest without what could not be had is not written. */
+/* If a part of the manifest cannot be obtained, no manifest is written. */
 START_TEST(a_manifest_without_memory)
 {
     mf_session *s = SESSION("regularizer.balance.weight=0.5");

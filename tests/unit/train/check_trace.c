@@ -463,7 +463,7 @@ END_TEST
 
 static const mf_task_section more = {.name = "more", .task = MF_FURTHER_CLASSIFY};
 
-/* A model of which only the numbers exist that a trace is compared with. */
+/* A model that has only the numbers that a trace is compared with. */
 typedef struct {
     mf_moe_layer moe[LAYERS];
     mf_model model;

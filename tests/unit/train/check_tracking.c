@@ -74,7 +74,7 @@ START_TEST(a_full_queue_drops_the_oldest)
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 5);
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
     mf_tracking_queue_remove(q,
-                             mark); /* of what is no longer there, nothing is removed twice */
+                             mark); /* values that were removed already are not removed twice */
     ck_assert_uint_eq(mf_tracking_queue_waiting(q), MF_TRACKING_QUEUE_MAX);
     mf_tracking_queue_peek(q, out, 1, &n);
     ck_assert_int_eq(out[0].step, 5);

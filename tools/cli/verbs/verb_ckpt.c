@@ -153,8 +153,8 @@ static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
     return print_json(w);
 }
 
-/* Files of the run that its checkpoints do not hold, and those of others with an import's
- * weights. */
+/* The files of the run that its checkpoints do not hold, and the files outside the run that
+ * hold weights of an import. */
 static int verify_files(const char *path, mf_ckpt_report *r)
 {
     mf_rundir *dir = NULL;

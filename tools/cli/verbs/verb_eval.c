@@ -258,7 +258,8 @@ static int configure_untrained(const mf_cli *cli, moefw_run *run)
     return rc;
 }
 
-/* Opening a run trusts files of others that have their size and time of change. */
+/* Opening a run trusts files outside the run if their size and time of change are
+ * as recorded. */
 static int verify(const char *what)
 {
     mf_rundir *dir = NULL;

@@ -247,7 +247,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
             if (rc == MF_ENOMEM) rc = tell_need(config_name, n, a);
         }
-        /* What failed before the ranks could join is told by one of them. */
+        /* One rank prints the errors that occurred before the ranks could join. */
         if (rc != MF_OK) rc = mf_run_join(run, rc);
         rc = mf_run_leave(run, &scope, rc);
     }
@@ -416,8 +416,9 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
     watcher w = {0};
-    /* Plugins that use rand then differ between ranks, which is noticed; with equal numbers
-     * everywhere it would not be. Only here: a program that uses the library has its own. */
+    /* Each rank gets another seed of rand: plugins that use it then differ between ranks, which
+     * the program notices; with equal seeds it would not. Only the program does this: another
+     * one that uses the library has its own seed. */
     if (run->world) srand(1u + (unsigned)mf_world_rank(run->world));
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);

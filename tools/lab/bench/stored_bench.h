@@ -14,8 +14,9 @@
 typedef struct mf_stored_bench {
     const char *type; /* "f32", "bf16", "f16", "int4" (GPTQ, groups of 128), "mxfp4" */
     int64_t experts, out, in;
-    int64_t bytes;      /* that a pass reads, scales included */
-    double gb, read_gb; /* medians, in GB/s: the gemms, the loop that only reads */
+    int64_t bytes; /* that a pass reads, scales included */
+    /* medians in GB/s: of the gemms, and of a loop that only reads the weights */
+    double gb, read_gb;
     double share, share_lo, share_hi; /* of the pairs: median, lowest, highest */
 } mf_stored_bench;
 

@@ -295,7 +295,7 @@ int mf_check_main(int argc, char **argv)
     if (rc == MF_OK) rc = mf_backend_init();
     /* graphs this small are slower with more; check_same.c compares numbers of threads */
     mf_parallel_set_threads(1);
-    if (rc == MF_OK && first != ALONE) find_order(plugin); /* it calls route */
+    if (rc == MF_OK && first != ALONE) find_order(plugin); /* calls route to find the order */
     if (rc == MF_OK && first == OTHER && chdir("/") != 0) rc = MF_ERUN;
     if (rc == MF_OK && first < 0) return say_digest(plugin);
     if (rc != MF_OK) {
@@ -325,7 +325,7 @@ typedef struct watcher {
     bool any_order;                    /* the plugin needs a model that is no decoder */
     bool done, hung, refused;          /* hung, refused: there are no further checks */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
-    char at[400];                      /* what the check that is running has said */
+    char at[400];                      /* the detail that the running check has written */
     int digests;
 } watcher;
 

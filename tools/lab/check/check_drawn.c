@@ -235,7 +235,7 @@ static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn
 
 /* ---- records ---- */
 
-#define ROUNDED 1e-6f /* what a difference that should be 0 may be */
+#define ROUNDED 1e-6f /* greatest value of a difference that should be 0 */
 
 /* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
  * must sum to gate_scale. Routers that list tokens are not checked. */
@@ -284,7 +284,7 @@ static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t
     return true;
 }
 
-/* That experts are in -1 .. E-1 the ops that group them have checked. */
+/* The ops that group assignments have checked that experts are in -1 .. E-1. */
 bool mf_check_sound(const mf_harness *harness, char *why, size_t size)
 {
     for (int32_t l = 0; l < harness->spec.layers; l++) {
@@ -324,7 +324,7 @@ static mf_verdict broke_at(char detail[MF_CHECK_DETAIL], const char *when, const
     return MF_CHECK_FAIL;
 }
 
-/* What the models of a check have come to. operations: of graphs and start values, about. */
+/* The results of the models of a check. operations: of graphs and start values, about. */
 typedef struct sums {
     int declined;
     double operations;

@@ -11,7 +11,7 @@ typedef struct follows {
     const char *effect[14]; /* ends with NULL */
 } follows;
 
-/* If the cause has failed, the effects say nothing of their own. */
+/* If the cause has failed, the failures of its effects give no further information. */
 static const follows table[] = {
     {"determinism",
      {"drawn models", "long runs", "gradients", "batch split", "causality", "decoding",

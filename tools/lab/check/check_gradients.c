@@ -127,14 +127,14 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-/* What has been judged of a setting. Inputs (x and parameters) are counted as collect
+/* The results for a setting so far. Inputs (x and parameters) are counted as collect
  * lists them. */
 typedef struct judged {
     int n;             /* how many inputs there are; 0: not known yet */
     int turn;          /* which parameters are checked, if not all are */
     int passed[32];    /* draws in which an input passed */
     bool wrong[32];    /* it disagreed in a draw, not only at kinks */
-    bool left_out[32]; /* parameters of other turns */
+    bool left_out[32]; /* parameters that are checked in other turns */
 } judged;
 
 /* Leaves out all inputs but x and d->params of the parameters, by turns. */
@@ -163,7 +163,8 @@ static int count_open(const judged *j, int needed)
     return n;
 }
 
-/* Leaves the open ones in a list of inputs, and their indices in `of`. Returns their number. */
+/* Keeps in a list of inputs only those that have to pass in another draw, and their indices in
+ * `of`. Returns their number. */
 static int keep_open(const judged *j, int needed, mf_tensor **in, int *of)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* Losses of routers and regularizers: the same in evaluation as in training, and means over
- * real tokens, so that they depend neither on the number and the length of sequences nor on the
- * padding. */
+ * real tokens, so that neither the number and the length of sequences nor the padding
+ * changes them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static mf_verdict by_batch(const losses all[4], char detail[MF_CHECK_DETAIL])
 }
 
 /* The same for texts that hold their tokens 1, 2, 4 and 8 times, where a router that looks back
- * may find other losses: only growth faster than a logarithm is judged, and halves. */
+ * may find other losses: only growth faster than a logarithm fails the check, and halving. */
 static mf_verdict by_length(const losses all[4], char detail[MF_CHECK_DETAIL])
 {
     for (int i = 0; i < all[0].n; i++) {

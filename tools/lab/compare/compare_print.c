@@ -69,13 +69,14 @@ static void put_name(FILE *out, int width, const char *name)
         fprintf(out, " %-*s", width, safe);
     } else {
         int n = width - 3;
-        while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80) /* within a character */
+        /* never cut within a character */
+        while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80)
             n--;
         fprintf(out, " %.*s%*s", n, safe, width - n, "...");
     }
 }
 
-/* What the table does not say of its names: all of a long one, and the file of a plugin. */
+/* Prints what the table omits of names: the rest of a long one, and the file of a plugin. */
 static void print_names(const mf_compare_table *t, FILE *out, int width)
 {
     for (int i = 0; i < t->n; i++) {
@@ -206,7 +207,7 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     }
 }
 
-/* What looks before this one cost. */
+/* The level that earlier looks have spent. */
 static void print_looks(const mf_compare_table *t, FILE *out, int columns)
 {
     const mf_compare *c = t->of;

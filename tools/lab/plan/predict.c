@@ -23,7 +23,7 @@ typedef struct parts {
     double node, network;           /* others that are not hidden */
 } parts;
 
-/* What a rank reaches, in flops and bytes a second. */
+/* The rates that a rank reaches, in flops and bytes a second. */
 typedef struct rates {
     double gemm, plain /* of the head, in bf16 */, attention, memory, node, network;
     double quantize; /* elements that blocks move more where gemms are in FP8 */
@@ -122,7 +122,7 @@ static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
     p->rows_network += sends * 1e-6 * c->network.us * (nodes - 1);
 }
 
-/* What tensor, context and pipeline ranks tell each other. */
+/* Exchanges between tensor, context and pipeline ranks. */
 static void add_links(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                       const mf_plan_layout *l, const rates *r, double group, double own)
 {

@@ -78,7 +78,9 @@ static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
     return rc;
 }
 
-/* Adds the new value of each changed option; values that are not numbers are skipped. */
+/* Whether a key of a record does not belong to the numbers of its split. Such keys say which
+ * batches were used; if `curve` replaces the record, they also include numbers that are known
+ * of all batches only. */
 static int flatten_changes(mf_flat *f, const mf_json *list)
 {
     int rc = MF_OK;

@@ -59,8 +59,8 @@ typedef struct mf_track {
 } mf_track;
 /* Returns the number of a record, NaN: none. */
 typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
-/* Of validations those that compare: a final one over more batches than those before it stands
- * with its numbers of the same batches (mf_metrics_like). */
+/* Only validations that can be compared: a final one over more batches than earlier ones counts
+ * with its numbers over the same batches (mf_metrics_like). */
 mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
                          const void *arg);
 /* The last validation as one point, if it is no point of that track: over all of its batches,

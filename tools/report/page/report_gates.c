@@ -136,7 +136,7 @@ static int chosen_values(const mf_report *p, const mf_sample *s, const mf_sample
                          const double **ret)
 {
     *ret = NULL;
-    if (!l->chosen) return 0; /* then top_k is of nothing that was read */
+    if (!l->chosen) return 0; /* then no choices were read, so top_k has no meaning */
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;

@@ -44,8 +44,8 @@ const char *mf_listed_run_router(const mf_listed_run *run);
 double mf_listed_run_number(const mf_listed_run *run, const char *key);
 /* Whether a value under this key is better if it is higher, as accuracy is. */
 bool mf_listed_run_higher(const char *key);
-/* The number by which runs are compared if nothing else is asked for: bits_per_byte if all runs
- * that were validated have it, because losses of different tokenizers do not compare;
+/* The number by which runs are compared unless another key is given: bits_per_byte if all
+ * runs that were validated have it, because losses of different tokenizers do not compare;
  * else val_loss. */
 const char *mf_listed_runs_measure(const mf_listed_runs *list);
 /* Whether numbers of two runs under this key compare: both are of the same data, by their

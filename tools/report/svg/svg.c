@@ -55,7 +55,8 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
-    /* One place, such as a step, says nothing of how far the axis reaches: it begins at 0. */
+    /* A single place, such as one step, does not determine the range of an axis: the axis
+     * begins at 0. */
     if (x->lo == x->hi && x->lo > 0 && !p->log_x) x->lo = 0;
 }
 
@@ -106,7 +107,7 @@ static void lay_out(plot *t, double width, double height)
 
 typedef struct pen {
     bool down;
-    long x, y; /* where it is, in hundredths */
+    long x, y; /* its position, in hundredths */
 } pen;
 
 /* Moves or draws to a point, relative to the last one, in hundredths, so that no error adds up.

@@ -187,7 +187,7 @@ V_INLINE void add_panels_as(const panels *p, bool in_place)
     }
 }
 
-/* Apart, so that the compiler does not save registers for both. */
+/* A function of its own, so that the compiler does not save registers for both. */
 static void __attribute__((noinline, unused)) add_in_place(const panels *p)
 {
     add_panels_as(p, true);

@@ -116,7 +116,7 @@ V_INLINE void run_rows(int mr, int64_t words, const step *s)
         put_rows(mr, false, s, sum);
 }
 
-/* For all words of a span, and for any number. */
+/* One version for all words of a span, one for any number. */
 #define ROWS_OF(mr)                                                                            \
     static void rows_##mr(const step *s)                                                       \
     {                                                                                          \

@@ -82,7 +82,7 @@ static void fill_integers(const slice *s, const uint32_t *ahead, float *out, flo
 
 #define MX_MOST 252 /* the exponent of the block whose values are as the table has them */
 
-/* The row of the part that lane l is; for a lane that does not exist the last row. */
+/* The row of the part in lane l; for a lane beyond the part, the last row. */
 static int64_t row_of_lane(const slice *s, int64_t l)
 {
     const int64_t row = s->p->pairs ? 2 * (l % VL) + l / VL : l;

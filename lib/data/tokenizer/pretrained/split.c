@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What the expressions ask about a character. */
+/* The properties of characters that the expressions use. */
 enum {
     SPACE = 1,
     LETTER = 2,
@@ -389,7 +389,7 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 static const struct {
     const char *pattern;
     mf_pt_splitter split;
-    const char *name; /* of a model that has it; the two DeepSeek have several */
+    const char *name; /* of a model that uses the pattern; the two DeepSeek use several */
 } table[] = {
     {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      mf_pt_split_bytes, "gpt2"},
