@@ -45,7 +45,8 @@ void mf_error_clear(void);
  *
  * No memory, a disk that does not read or write, no descriptor left. They are counted where
  * they are recorded, whatever becomes of the error: a caller that takes an error for a missing
- * file, or does without an optional part, asks here whether the machine was the cause. */
+ * file, or continues without an optional part, learns here whether the machine was
+ * the cause. */
 unsigned long mf_faults(void); /* of this thread so far */
 /* The newest fault of this thread, and its code; NULL: none. Valid until the next one. */
 const char *mf_fault_last(int *ret_code);

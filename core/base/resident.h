@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct mf_resident {
-    /* bytes in memory now and at most so far; 0 if the system does not tell */
+    /* bytes in memory now and at most so far; 0 if the system does not report it */
     size_t now, peak;
     /* of `now`: what the program itself takes, without pages of files. How many of those are in
      * memory is decided by the system: program and libraries are mapped in pieces whose size

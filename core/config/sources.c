@@ -136,7 +136,7 @@ int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret)
     return MF_OK;
 }
 
-/* Loads the local keys of a file. What is not there is as if the file did not have it, so old
+/* Loads the local keys of a file. If the file cannot be found, its keys count as absent, so old
  * keys need no new names here: none of them is local. */
 static int load_local(sources *s, const char *path)
 {

@@ -47,7 +47,7 @@ typedef struct mf_gradcheck_report {
     int64_t index;    /* the worst element; -1: a random direction */
     double analytic, numeric; /* slopes at that point, by the graph and by differences */
     double error;             /* their distance divided by the tolerance; <= 1 passes */
-    int64_t points, kinks;    /* numbers of judged and of skipped points, in all tensors */
+    int64_t points, kinks;    /* numbers of checked and of skipped points, in all tensors */
     uint64_t wrong, unseen;   /* bit i: in[i] disagrees; too many of its points are at kinks */
     /* about how many operations all runs took: the same on each machine */
     double operations;

@@ -257,7 +257,7 @@ typedef struct mf_run {
 int mf_graph_run(mf_graph *g, const mf_run *run);
 /* For a graph that is planned only: calls the functions of its steps with kernels of `set`,
  * with `stream` in their contexts, in the order of a run without metrics. The kernels must not
- * access memory: addresses only tell values apart. *ret_hosted: how many steps are ops of
+ * access memory: addresses only distinguish values. *ret_hosted: how many steps are ops of
  * plugins, which are not called. */
 int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, int *ret_hosted);
 /* For n intervals of the gradients of a store on the host, at[i] .. at[i + 1] - 1, rising:
@@ -381,12 +381,12 @@ int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 /* The kernel set of the process, chosen once from MOEFW_KERNELS, MOEFW_ISA and MOEFW_GEMM, when
  * it is first needed and the number of threads is known. If one of them has an unknown value
  * (MF_ECONFIG), or the library that computes gemms cannot be used (MF_EDEP), there is no set,
- * and mf_backend_kernels returns NULL. mf_backend_names judges the values alone, and opens
+ * and mf_backend_kernels returns NULL. mf_backend_names only checks the values, and opens
  * no library. */
 int mf_backend_names(void);
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
-/* What computes plain gemms: "own", or name, version and build of OpenBLAS. */
+/* The code that computes plain gemms: "own", or name, version and build of OpenBLAS. */
 const char *mf_backend_blas(void);
 
 /* ---- the op table, which core/ops defines ---- */

@@ -271,7 +271,7 @@ bool mf_model_of_experts(const mf_param *p)
     return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
 }
 
-/* What must change so that n ranks can share the experts; NULL: nothing. */
+/* The setting that must change so that n ranks can share the experts; NULL: none. */
 static const char *unshared(const mf_model *m, int n)
 {
     const mf_model_settings *c = m->config;

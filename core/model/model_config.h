@@ -78,16 +78,17 @@ typedef struct mf_model_config {
     int64_t cache_start;
     int64_t moe_every;
     const char *dense_layers; /* blocks that are dense in any case: "0, 3-5", or "" */
-    int64_t token_types;      /* kinds of segments that embeddings tell apart; 0: none */
-    int64_t embed_norm;       /* norm of embeddings before the first block */
-    int64_t pooler;           /* classify, regress: tanh(W x + b) of what is pooled */
-    double logit_scale;       /* factor on the output's logits; default 1 */
-    double init_std;          /* default 0.02 */
-    int64_t attention;        /* 0: blocks have no self-attention of their own */
-    int64_t init;             /* mf_start */
-    int64_t share_layers;     /* blocks share attention, router, experts and dense layers */
-    int64_t layers_alike;     /* blocks begin with equal weights */
-    int64_t classes;          /* classify: 0 = from the data */
+    /* number of kinds of segments with embeddings of their own; 0: none */
+    int64_t token_types;
+    int64_t embed_norm;   /* norm of embeddings before the first block */
+    int64_t pooler;       /* classify, regress: tanh(W x + b) of the pooled vector */
+    double logit_scale;   /* factor on the output's logits; default 1 */
+    double init_std;      /* default 0.02 */
+    int64_t attention;    /* 0: blocks have no self-attention of their own */
+    int64_t init;         /* mf_start */
+    int64_t share_layers; /* blocks share attention, router, experts and dense layers */
+    int64_t layers_alike; /* blocks begin with equal weights */
+    int64_t classes;      /* classify: 0 = from the data */
     /* factor on the task's loss if there are further tasks; default 1; live */
     double task_weight;
     int64_t pool;        /* classify, regress: 0 first token, 1 mean over real tokens */

@@ -390,7 +390,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->own.token);
 }
 
-/* Experts are plugins, so only the nodes that they added tell whether they use attention. */
+/* Experts are plugins, so only the nodes that they added show whether they use attention. */
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
     out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);

@@ -71,7 +71,8 @@ typedef struct mf_moe_choice {
 
 typedef struct mf_moe_out {
     mf_routing routing; /* the record, completed by core */
-    /* What the router returned for all positions of the history; size 0 without one. */
+    /* The record that the router returned for all positions of the history; size 0 without
+     * a history. */
     mf_routing whole;
     mf_routing_sums sums; /* kept values of metric nodes */
     /* f32 scalar, kept; metric node; NULL if assignments list their tokens */

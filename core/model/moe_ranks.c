@@ -34,7 +34,7 @@ static mf_tensor *stand_in(void *arg, mf_graph *g, mf_param *p)
     return w->copy[i][w->now];
 }
 
-/* Numbers that an expert draws would depend on who computes it. */
+/* If an expert draws numbers, they would depend on the rank that computes it. */
 static void refuse_draws(mf_graph *g, int before)
 {
     for (int i = before; i < mf_graph_nodes(g); i++)

@@ -39,7 +39,7 @@ static volatile pid_t program; /* children that plugins fork end as they like */
 static int report_fd = -1;
 
 /* The newest site of any thread, for the thread that watches the time: it must not read a site,
- * which lies on the stack of another thread. */
+ * which is on the stack of another thread. */
 static struct {
     _Atomic(const char *) plugin, file, function, path;
 } newest;

@@ -24,8 +24,8 @@ typedef struct mf_batch {
     /* number of targets >= 0; for classify and regress: examples with a document */
     int64_t n_targets;
     int64_t n_tokens; /* tokens without padding */
-    /* bytes of text that the targets stand for; 0: the tokenizer does not tell; -1: a target
-     * is <unk>, so they are unknown */
+    /* bytes of text that the targets stand for; 0: the tokenizer does not know; -1: a target is
+     * <unk>, so they are unknown */
     int64_t n_bytes;
 } mf_batch;
 

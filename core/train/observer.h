@@ -28,14 +28,14 @@
 
 typedef struct mf_trainer mf_trainer;
 
-/* What only the observers of a run with files know (lib/run). */
+/* Types that only the observers of a run with files know (lib/run). */
 struct mf_state;
 struct mf_metrics_record;
 struct mf_predictions;
 struct mf_controller_record;
 
-/* The parts of a step that an observer will read. The loop asks before the step, so that
- * statistics are computed only in steps that need them. Metric nodes of the graph run if
+/* The parts of a step that an observer will read. The loop calls `wants` before the step, so
+ * that statistics are computed only in steps that need them. Metric nodes of the graph run if
  * anything is wanted. */
 enum {
     MF_WANT_ROUTING = 1, /* mf_step_result.layers */

@@ -102,7 +102,7 @@ void mf_trainer_go(mf_trainer *t, const mf_trainer_place *to);
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
-/* What the owner's `judge` returns; rc without one. */
+/* The result of the owner's `judge`; rc if it has none. */
 int mf_trainer_judge(const mf_trainer *t, int rc);
 /* Notes the code with which training ends, for mf_trainer_status, and returns rc. Refused calls
  * (MF_EUSAGE, MF_EINVAL) end nothing. */

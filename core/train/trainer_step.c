@@ -20,7 +20,7 @@ enum { LOSS, TASK_LOSS, TOKENS, FIRST };
 static double *numbers_of(mf_trainer *t, int64_t j)
 {
     int64_t place = j;
-    if (t->stride > 1) /* those of a rank lie together */
+    if (t->stride > 1) /* those of a rank are together */
         place = mf_tree_share(t->job.train->accumulate, (int)(j % t->stride), (int)t->stride)
                     .first +
                 j / t->stride;
@@ -81,8 +81,8 @@ static bool joins_update(const mf_trainer *t, int64_t j)
     return j == t->job.train->accumulate - 1 && t->share.first == 0;
 }
 
-/* What tells the launches of micro-batch j from those of others: its graph, the nodes that run,
- * its place in the step, and the ranges of the optimizer. */
+/* The key that distinguishes the launches of micro-batch j: its graph, the nodes that run, its
+ * place in the step, and the ranges of the optimizer. */
 static mf_capture capture_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
 {
     return (mf_capture){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,

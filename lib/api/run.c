@@ -122,7 +122,7 @@ void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg)
 int mf_run_enter(moefw_run *run, mf_run_scope *scope)
 {
     const int rc = enter(run, scope);
-    /* What was wrong with an earlier call must not explain this one. */
+    /* The error of an earlier call must not be reported for this one. */
     if (rc == MF_OK) mf_error_clear();
     return rc;
 }

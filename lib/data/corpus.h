@@ -7,7 +7,7 @@
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
- *          (a string or an integer; for numbers any number). Blank lines are passed over.
+ *          (a string or an integer; for numbers any number). Blank lines are skipped.
  *          Or a prompt and its answer: "prompt" (question, instruction, input) and "answer"
  *          (completion, response, output), with "input" and "context" behind the prompt,
  *          "system" and "history" before it; or "messages" ("conversations"): a list of

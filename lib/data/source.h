@@ -77,7 +77,7 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
-    int64_t left_out; /* lines that say that they are not learned */
+    int64_t left_out; /* number of lines that are marked as not learned */
     mf_unread unread;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */

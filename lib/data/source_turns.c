@@ -92,7 +92,7 @@ static int add_turn(reader *r, mf_role role, bool counts, const part *parts, int
 
 /* ---- messages ---- */
 
-/* Whether a value says nothing: null, "", [] or {}. */
+/* Whether a value is empty: null, "", [] or {}. */
 static bool is_empty(const mf_json *v)
 {
     size_t n;
@@ -236,7 +236,7 @@ static int add_history(reader *r, const mf_json *list)
     return MF_OK;
 }
 
-/* What stands before the prompt. With it a prompt and its answer are like messages. */
+/* The text before the prompt. With such a text a prompt and its answer are like messages. */
 static int add_before(reader *r)
 {
     const mf_json *system = take(r, member(r, NULL, systems)),

@@ -1,5 +1,5 @@
 /* data/unread.h: the members of jsonl objects that nothing reads, to be named once for a file:
- * whoever wrote them may believe that a model learns them. */
+ * the author of the file may believe that a model learns from them. */
 #ifndef MF_DATA_UNREAD_H
 #define MF_DATA_UNREAD_H
 

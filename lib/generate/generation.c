@@ -19,7 +19,7 @@ typedef struct reader {
     int rc;
 } reader;
 
-/* The number of a key from lo to hi; absent if it is not there, or null. */
+/* The number of a key from lo to hi; absent if it is missing, or null. */
 static double number(reader *r, const char *key, double lo, double hi, double absent)
 {
     const mf_json *v = mf_json_get(r->json, key);

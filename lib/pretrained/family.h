@@ -26,7 +26,7 @@ enum {
     MF_RULE_TRANSPOSED = 1, /* the tensor's last two dimensions change places */
     MF_RULE_FUSED = 2,      /* one tensor holds all experts */
     MF_RULE_TIED = 4,       /* a skipped tensor whose values are those of `ours` */
-    /* rows i and i + half of a head stand one behind the other: 0, half, 1, half + 1, ... */
+    /* rows i and i + half of a head stand one after the other: 0, half, 1, half + 1, ... */
     MF_RULE_TURNS = 8,
     MF_RULE_BY_HEADS = 16 /* rows have two dimensions: heads, and rows of a head */
 };

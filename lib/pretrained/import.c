@@ -97,7 +97,7 @@ static int find_tokenizer(import *im, bool wanted)
     return im->tokenizer ? MF_OK : without_tokenizer(im);
 }
 
-/* What the configuration of the run says of training: it begins with the imported weights, and
+/* The settings of training in the run's configuration: it begins with the imported weights, and
  * has the usual rate for all weights of such a model; dropout as config.json has it, with the
  * absent values of transformers. Dropout of attention weights has no counterpart here. */
 static int set_training(import *im)

@@ -79,11 +79,11 @@ int mf_export_hf(const char *run, const char *folder, const mf_export_options *o
                  int64_t *ret_tensors);
 
 /* Writes the weights of a run, with its tokenizer, as a GGUF file of version 3. path: a new
- * file NAME.gguf; else a folder, made if it is not there, which gets MF_EXPORT_GGUF. Weights
- * keep their stored types; norms, biases, routers and gates of shared experts are F32. A
- * dtype other than MF_ST_UNKNOWN is that of all other weights, except those of four bits that
- * were not changed. The caller frees *ret_path, the file. MF_EINPUT if the run was not
- * imported, or if GGUF cannot express its model; MF_EUSAGE if the file exists; MF_EIO. */
+ * file NAME.gguf; else a folder, made if it is missing, which gets MF_EXPORT_GGUF. Weights keep
+ * their stored types; norms, biases, routers and gates of shared experts are F32. A dtype other
+ * than MF_ST_UNKNOWN is that of all other weights, except those of four bits that were not
+ * changed. The caller frees *ret_path, the file. MF_EINPUT if the run was not imported, or if
+ * GGUF cannot express its model; MF_EUSAGE if the file exists; MF_EIO. */
 int mf_export_gguf(const char *run, const char *path, const mf_export_options *options,
                    char **ret_path);
 #define MF_EXPORT_GGUF "model.gguf"

@@ -162,7 +162,7 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
         .leaves = leaves, .share = mf_tree_share(leaves, rank, ranks), .stride = 1};
     int64_t size;
     const bool bf16 = s->config->parallel.gradient == MF_PARALLEL_BF16;
-    int64_t bytes = 0; /* received for an element of a slice */
+    int64_t bytes = 0; /* bytes received for an element of a slice */
     double held = 0;
     mf_store_values(store, &size);
     for (int r = 0; r < ranks; r++) {

@@ -386,7 +386,7 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
                              recv);
 }
 
-/* What was measured so far, for the record of a longer evaluation. */
+/* The measurements so far, for the record of a longer evaluation. */
 static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
 {
     const bool lm = e->session->config->model.task == MF_TASK_LM;

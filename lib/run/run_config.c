@@ -277,7 +277,7 @@ int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: a path or the options of a plugin cannot be read: %s", what, why);
     }
-    /* fclose does not tell of a stream that could not grow and has lost text, nor of its own
+    /* fclose does not report a stream that could not grow and has lost text, nor of its own
      * last allocation, without which there is no text at all. */
     const bool lost = ferror(f) != 0;
     if ((fclose(f) != 0 || lost || !text) && rc == MF_OK)

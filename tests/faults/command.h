@@ -18,7 +18,7 @@ typedef struct result {
 extern struct setup {
     const char *faults_so, *moefw, *sources;
     const char *sanitizer; /* the library that looks for leaks; NULL: no leaks are looked for */
-    bool stacks;           /* reports tell the functions that led to an allocation: slow */
+    bool stacks;           /* reports name the functions that led to an allocation: slow */
     char base[PATH];       /* holds the plan, and folders in which commands run */
     fault_plan *plan;
 } setup;

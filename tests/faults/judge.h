@@ -1,4 +1,4 @@
-/* judge.h: judges one command with one call that failed. */
+/* judge.h: checks one command with one call that failed. */
 #ifndef MF_TESTS_JUDGE_H
 #define MF_TESTS_JUDGE_H
 

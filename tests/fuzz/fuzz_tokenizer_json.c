@@ -70,7 +70,7 @@ static void check_ids(const mf_tokenizer *t, const mf_ids *ids, size_t size)
     }
 }
 
-/* Decodes the ids; `text`, if it is not NULL, must come back. */
+/* Decodes the ids; `text`, if it is not NULL, must be the result. */
 static void decode(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t size)
 {
     mf_decoder d;

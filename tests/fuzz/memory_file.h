@@ -104,8 +104,9 @@ static inline void fuzz_remove_folder(void)
     rmdir(fuzz_folder);
 }
 
-/* Makes an empty folder, which goes at the end of the process, and in it files of these names
- * (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns its path. */
+/* Makes an empty folder, which is removed at the end of the process, and in it files of
+ * these names (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns
+ * its path. */
 static inline const char *fuzz_make_folder(const char *const *names, int n)
 {
     snprintf(fuzz_folder, sizeof fuzz_folder, "%s/fuzz.XXXXXX",

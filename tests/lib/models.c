@@ -1,5 +1,5 @@
 /* models.c: tensors of small models and their config.json, and runs that are written without
- * training. What cannot be written fails the test, with the message of the program. */
+ * training. A file that cannot be written fails the test, with the message of the program. */
 #include "tests/lib/models.h"
 
 #include <check.h>

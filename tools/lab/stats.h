@@ -21,7 +21,7 @@
 
 /* ---- order ---- */
 
-/* Sorts n numbers, none of them NaN, in rising order, and returns their median: of an even
+/* Sorts n numbers, none of them NaN, in ascending order, and returns their median: of an even
  * number the mean of the middle two. NaN if n is 0. */
 double mf_median(double *x, int64_t n);
 

@@ -3,7 +3,7 @@
  * arena owns everything; jansson's values are freed before reading returns.
  *
  * jansson goes on after an allocation of its scanner has failed: it loses characters of a name
- * or a number, without a word, or ends the process by an assertion. So while a thread reads
+ * or a number, without a message, or ends the process by an assertion. So while a thread reads
  * here, jansson's memory on that thread comes from an arena, and the first failure leaves the
  * parser by a jump. Everywhere else in the process its allocation functions stay those that
  * were set before. */

@@ -17,8 +17,8 @@
 
 #define MF_STRETCH_KEY 4
 
-/* What tells captures apart: compared as it is, so pointers must be valid until
- * mf_recorder_clear. */
+/* The key that distinguishes captures. Its bytes are compared, so pointers must be valid
+ * until mf_recorder_clear. */
 typedef struct mf_capture {
     int64_t key[MF_STRETCH_KEY];
 } mf_capture;

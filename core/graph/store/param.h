@@ -30,12 +30,12 @@ typedef struct mf_param {
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset; /* elements into the blocks (buffers have a block of their own) */
-    /* What the optimizer keeps of the parameter in the blocks of moments: shapes, of rank -1
-     * if it keeps nothing, and offsets in elements. Both are of the parameter's shape unless
+    /* The moments that the optimizer keeps of the parameter: shapes, of rank -1 if it keeps
+     * nothing, and offsets in elements. Both are of the parameter's shape unless
      * mf_store_want_moments says otherwise */
     mf_shape moment[2];
     int64_t moment_at[2];
-    /* rows of the matrices that lie one above the other in a parameter [rows,columns], until a
+    /* rows of the matrices that are one above the other in a parameter [rows,columns], until a
      * 0; all 0: it is one matrix */
     int64_t stacked[3];
     float *value;   /* on the store's device; set by seal */
@@ -44,7 +44,7 @@ typedef struct mf_param {
     float *host;    /* on a device: copy of value on the host; NULL until needed */
     /* contents of host at the last time that it agreed with the device; NULL: never edited */
     float *sent;
-    float *spare;      /* a copy for plugins if it is frozen; NULL until one asks for it */
+    float *spare;      /* NULL until a plugin requests it */
     uint64_t seen;     /* state of the store when the copy was made */
     bool f32_released; /* value must not be read (mf_store_release_f32); bf16 remains */
     bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */
@@ -167,9 +167,9 @@ typedef struct mf_shard {
     int64_t at[2]; /* where the own blocks have moment_first */
 } mf_shard;
 
-/* Keeps only the moments of these shards, whose first and end are set, in rising order; a shard
- * may not divide a parameter whose moments have another shape. Moments are zero afterwards. For
- * stores on the host that are sealed with moments. MF_ENOMEM. */
+/* Keeps only the moments of these shards, whose first and end are set, in ascending order; a
+ * shard may not divide a parameter whose moments have another shape. Moments are zero
+ * afterwards. For stores on the host that are sealed with moments. MF_ENOMEM. */
 int mf_store_shard(mf_store *s, int n, const mf_shard *shards);
 /* NULL: all moments are kept. */
 const mf_shard *mf_store_shards(const mf_store *s, int *ret_n);

@@ -1,4 +1,4 @@
-/* graph/store/shard.c: stores that keep only some of the moments. Parameters lie in the same
+/* graph/store/shard.c: stores that keep only some of the moments. Parameters are in the same
  * order in all blocks, so elements of the block of values that follow one another have moments
  * that follow one another, and a shard is one range of each block. */
 #include "base/error.h"

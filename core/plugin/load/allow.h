@@ -21,14 +21,14 @@ void mf_plugin_restrict_paths(void);
 void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
 void mf_plugin_allow_paths(void);            /* ends the restriction */
 
-/* MF_OK, or MF_EPLUGIN for a file given by its path that nobody has allowed, now or before
- * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message;
- * path: as the configuration gives it. */
+/* MF_OK, or MF_EPLUGIN for a file given by its path that was not allowed, now or earlier
+ * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message; path:
+ * as the configuration gives it. */
 int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const char *what,
                             const char *path);
 /* To be called for a file that was loaded: if mf_plugin_allow_file has allowed it, its bytes
- * are trusted from now on. Without a home folder, and in programs that allow all paths without
- * being asked, nothing is remembered. */
+ * are trusted from now on. Without a home folder, and in programs that allow all paths, nothing
+ * is stored. */
 void mf_plugin_remember(const struct stat *file, const mf_code_id *id);
 /* Whether all paths are allowed, and the i-th file that was allowed, NULL past the end: for
  * child processes, which read configurations of their own. */

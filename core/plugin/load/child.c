@@ -164,7 +164,7 @@ static void hand_on(reader *r)
     if (r->fill == sizeof r->text) r->fill = 0;
 }
 
-/* Seconds of computing time that the child has used; 0 if the system does not tell. */
+/* Seconds of computing time that the child has used; 0 if the system does not report them. */
 static double computed(pid_t pid)
 {
     clockid_t clock;

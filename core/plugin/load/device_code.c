@@ -1,4 +1,4 @@
-/* plugin/load/device_code.c: judges device code of plugins. Everything that is read was checked
+/* plugin/load/device_code.c: checks device code of plugins. Everything that is read was checked
  * to exist before: tables by mf_reach, images by the segments of the file that holds them, so
  * that a truncated one cannot lead a reader out of the plugin.
  *

@@ -21,7 +21,7 @@ typedef struct image {
     uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
 } image;
 
-/* Copies n bytes from an offset of the file; returns false if they lie outside of it. */
+/* Copies n bytes from an offset of the file; returns false if they are outside of it. */
 static bool get(const image *m, uint64_t offset, void *to, size_t n)
 {
     if (offset > m->size || m->size - offset < n) return false;

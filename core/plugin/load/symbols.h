@@ -18,7 +18,7 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size);
 bool mf_symbols_export(const unsigned char *bytes, size_t size, const char *symbol);
 
 /* Whether the file exports `moefw_plugin`; *ret: the number of the kind that stands in the
- * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else of it is judged. */
+ * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else in the file is checked. */
 bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret);
 
 /* Whether the dynamic linker searches no library for the file in a folder that the file itself

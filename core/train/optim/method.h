@@ -24,7 +24,7 @@ typedef struct mf_optim_range {
     const mf_param *whole; /* the parameter, if it is updated as a whole */
 } mf_optim_range;
 
-/* What a method launches with. */
+/* The context and the memory with which a method launches kernels. */
 typedef struct mf_optim_launch {
     const mf_kernels *k;
     mf_kctx x;
@@ -33,7 +33,7 @@ typedef struct mf_optim_launch {
     float *value, *grad, *moment[2];
     int64_t base[2]; /* which elements of all moments are the first ones at `moment` */
     mf_bf16 *copy; /* NULL: there are no bf16 copies */
-    char *work;    /* as many bytes as `work` asked for */
+    char *work;    /* as many bytes as `work` requested */
 } mf_optim_launch;
 
 /* `groups` equal matrices [rows,columns] one after another in a parameter, from element
@@ -56,7 +56,7 @@ typedef struct mf_optim_method {
 extern const mf_optim_method mf_optim_adamw, mf_optim_lion, mf_optim_muon, mf_optim_adafactor;
 
 /* The i-th kind of matrices of a parameter; false: there are fewer. Most parameters have one.
- * Experts, and matrices that lie one above the other, are matrices of their own. */
+ * Experts, and matrices that are one above the other, are matrices of their own. */
 bool mf_optim_matrices(const mf_param *p, int i, mf_matrices *ret);
 /* The moments `which` of a range. */
 static inline float *mf_optim_moment(const mf_optim_launch *l, const mf_optim_range *r,

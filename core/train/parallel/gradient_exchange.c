@@ -1,5 +1,5 @@
-/* train/parallel/gradient_exchange.c: all ranks know tree and partition, so no message says
- * what it is: buckets travel in their order, and pieces in that of their leaves. */
+/* train/parallel/gradient_exchange.c: all ranks know the tree and the partition, so messages
+ * carry no labels: buckets are sent in their order, and pieces in the order of their leaves. */
 #include "train/parallel/gradient_exchange.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -29,7 +29,7 @@ struct mf_gradient_exchange {
     mf_owned *own;              /* [buckets] the slice of this rank */
     mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
     mf_comm_wait **wait;        /* [buckets] NULL: done */
-    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what lies between */
+    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what is between */
     int n_intervals;
     int *last;          /* [n_intervals] the node that finishes it */
     int *interval;      /* [buckets] which of them the bucket is */

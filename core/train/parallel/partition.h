@@ -7,8 +7,8 @@
  * updates its values. A parameter that the optimizer sees as a whole is never divided.
  *
  * Of parameters of which each rank has only a part (mf_store_hold), that part belongs to it,
- * and lies in no bucket. If several ranks have the same part, each owns a slice of it: of n
- * ranks that share a parameter, ranks i, i + n, i + 2 n, .. have part i. */
+ * and is in no bucket. If several ranks have the same part, each owns a slice of it: of n ranks
+ * that share a parameter, ranks i, i + n, i + 2 n, .. have part i. */
 #ifndef MF_TRAIN_PARTITION_H
 #define MF_TRAIN_PARTITION_H
 
@@ -22,7 +22,7 @@ typedef struct mf_owned {
 typedef struct mf_partition {
     int ranks, buckets;
     int64_t size;
-    /* [buckets][ranks], each bucket in rising order of the elements; then the held parts */
+    /* [buckets][ranks], each bucket in ascending order of the elements; then the held parts */
     mf_owned *slices;
     int n_slices;
     mf_owned *bucket; /* [buckets] elements of each; owner is not set */

@@ -115,7 +115,7 @@ static bool is_draft(const char *name, const char *begin, const char *end, bool 
 }
 
 /* Whether nobody writes to the draft. Without a lock of its writer (`locked` false: those of
- * earlier versions, and files that are written at once) only its age tells. */
+ * earlier versions, and files that are written at once) only its age shows it. */
 static bool is_left(const char *path, bool locked)
 {
     struct stat st;

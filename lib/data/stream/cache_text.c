@@ -1,10 +1,10 @@
 /* data/stream/cache_text.c: texts larger than memory. A text becomes a token file in the cache
- * folder, once; memory holds one piece of it. A piece ends where the tokenizer says that a cut
- * changes no token; one that knows no such place gets the whole text at once.
+ * folder, once; memory holds one piece at a time. A piece ends where the tokenizer says that a
+ * cut changes no token; one that knows no such place gets the whole text at once.
  *
  * Behind the ids of a token file stands a line with their number, their hash and the name of
  * the file. It is compared whenever the file is opened, so a file that was cut, changed, or
- * taken from another text is made anew and never trained on. */
+ * taken from another text is written again and never trained on. */
 #include "data/stream/cache.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * where a mapped file has them, so that a corpus may be larger than memory.
  *
  * Ids are unsigned little-endian words of 1, 2 or 4 bytes. Reading a mapped part brings pages
- * into memory, which count as memory of the process; mf_id_parts_release lets go of them. A
- * file that is cut while it is mapped ends the process (base/file/map.h). */
+ * into memory, which count as memory of the process; mf_id_parts_release releases them. A file
+ * that is cut while it is mapped ends the process (base/file/map.h). */
 #ifndef MF_DATA_ID_PARTS_H
 #define MF_DATA_ID_PARTS_H
 

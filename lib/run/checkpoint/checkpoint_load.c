@@ -14,8 +14,8 @@ enum { BAD_MAX = 1000 };
 
 /* ---- verification ---- */
 
-/* Adds the last error to the report. Errors of memory or disk tell nothing about the
- * checkpoint, so they are returned instead. */
+/* Adds the last error to the report. Errors of memory or disk say nothing about the checkpoint,
+ * so they are returned instead. */
 static int note(mf_ckpt_report *r, int code)
 {
     if (code == MF_OK || code == MF_ENOMEM || code == MF_EIO) return code;

@@ -12,7 +12,7 @@
 #include "run/training.h"
 
 /* Members of manifest.json: the list of changes, each {step, option, from, to}; the XXH3-128 of
- * manifest.json and config.ini, one behind the other, before the first of them; and the text of
+ * manifest.json and config.ini, one after the other, before the first of them; and the text of
  * config.ini as it was written. */
 #define MF_RUN_CHANGES     "changes"
 #define MF_RUN_FIRST_FILES "first_files"
@@ -22,17 +22,17 @@
 
 enum { MF_RUN_MANIFEST_MAX = 4 << 20 }; /* bytes of manifest.json */
 
-/* The hash by which `moefw export mlflow` names a run: of both texts, one behind the other. */
+/* The hash by which `moefw export mlflow` names a run: of both texts, one after the other. */
 int mf_run_files_hash(const char *manifest, size_t n, const char *config, size_t m,
                       char hash[MF_RUN_HASH]);
 
 typedef struct mf_run_changes mf_run_changes;
 
 /* Compares the values in force, which the run's config.ini had when moefw wrote it, with the
- * configuration with which the run is to go on. MF_ECONFIG if
- * that describes another model, or another optimizer: weights and moments of the checkpoint
- * would then mean something else, even where their shapes fit. Allowed are other paths of the
- * same plugin, and of files. The caller frees *ret. */
+ * configuration with which the run is to continue. MF_ECONFIG if the latter describes another
+ * model, or another optimizer: weights and moments of the checkpoint would then mean something
+ * else, even where their shapes fit. Allowed are other paths of the same plugin, and of files.
+ * The caller frees *ret. */
 int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_changes **ret);
 /* After the checkpoint was loaded and before the first step: logs each change, and writes
  * config.ini and manifest.json if `writes`. A live option continues with the value of the

@@ -53,7 +53,7 @@ static int verify_file(const mf_rundir *dir, const char *name, const char *expec
 
 /* ---- config.ini ---- */
 
-/* The name of a plugin without its folder and ending: its file may lie elsewhere now. */
+/* The name of a plugin without its folder and ending: its file may be elsewhere now. */
 static size_t plugin_name(const char *value, const char **ret)
 {
     const char *slash = strrchr(value, '/');

@@ -2,7 +2,7 @@
  *
  * A file is a sequence of TFRecords: length (8 bytes, little endian), its masked CRC-32C,
  * the message Event in the wire format of Protocol Buffers, the masked CRC-32C of the message.
- * Each record is passed to the system at once, so a reader sees it while the run goes on.
+ * Each record is passed to the system at once, so a reader sees it while the run continues.
  *
  * Writing:  mf_events_begin(e, step); mf_events_scalar(e, "loss", x); ... mf_events_put(e);
  *

@@ -109,7 +109,7 @@ double mf_metrics_head_efficiency(const mf_metrics_record *r);
 void mf_metrics_record_init(mf_metrics_record *r);
 /* Whether record i of [n], in the order of a run, compares with the validations before it: it
  * took the same batches, or also measured those (`curve`). Old records do not say how many
- * batches they took; then their number of tokens tells. */
+ * batches they took; then the numbers of tokens are compared. */
 bool mf_metrics_compares(int n, const mf_metrics_record *records, int i);
 /* The record with the numbers of `curve` in place of its own, and without layers, regularizers
  * and heads, which are of all batches; the record itself if it has no `curve`. */
@@ -145,7 +145,8 @@ typedef struct mf_metrics_history {
 } mf_metrics_history;
 /* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
 int mf_metrics_read(const char *path, mf_metrics_history **ret);
-/* What mf_metrics_best needs of a validation, and no more, from the JSON of its line. */
+/* Reads only the fields of a validation that mf_metrics_best needs, from the JSON of
+ * its line. */
 void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret);
 void mf_metrics_history_free(mf_metrics_history *h);
 

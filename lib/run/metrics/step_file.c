@@ -188,7 +188,7 @@ mf_jw *mf_step_file_line(mf_step_file *f)
     return f->line;
 }
 
-/* What is written to a file that has lost its name is lost. */
+/* Lines that are written to a file that has lost its name are lost. */
 static int judge_name(const mf_step_file *f, const struct stat *st)
 {
     if (!f->named || st->st_nlink > 0) return MF_OK;

@@ -50,7 +50,7 @@ struct mf_tracking {
 
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    const char *status; /* of the end; NULL: the run goes on */
+    const char *status; /* of the end; NULL: the run continues */
     bool is_over, left; /* the thread has ended; nobody waits for it, so it frees the handle */
     struct {
         mf_log_level level;
@@ -466,15 +466,16 @@ int mf_tracking_begin(mf_tracking *m, int64_t began)
     return m->started ? MF_OK : mf_fail(MF_ERUN, "no thread can be started");
 }
 
-/* Waits for the thread, which ends requests at limit_ms. It may hang in a call of the system,
- * as the one that finds the address of a name; then it is left behind. */
+/* Waits for the thread, which ends requests at limit_ms. The thread may hang in a call of the
+ * system, such as one that finds the address of a name; then it is abandoned. */
 static bool wait_for_end(mf_tracking *m, const char *status)
 {
     struct timespec until;
     int rc = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec +=
-        (time_t)(end_s + answer_s) + 2; /* libcurl asks once a second whether to stop */
+        /* libcurl calls this once a second to learn whether to stop */
+        (time_t)(end_s + answer_s) + 2;
     pthread_mutex_lock(&m->lock);
     m->status = status;
     m->last_ms = clock_ms() + (int64_t)(1000 * end_s);

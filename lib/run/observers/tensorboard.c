@@ -1,5 +1,5 @@
-/* run/observers/tensorboard.c: writes each record to event files of TensorBoard, while the
- * run goes on (log.tensorboard).
+/* run/observers/tensorboard.c: writes each record to event files of TensorBoard, while the run
+ * continues (log.tensorboard).
  *
  * Each split has a folder in RUN/tensorboard, so TensorBoard draws training and validation in
  * one chart. A resumed run adds files. Training never fails because of them: after an error,

@@ -45,7 +45,7 @@ const mf_verb *const mf_verbs[] = {&probe, NULL};
 
 static char text[1 << 16];
 
-/* What the call prints. */
+/* The output of the call. */
 static const char *printed(void (*call)(void))
 {
     FILE *to = tmpfile();

@@ -36,7 +36,7 @@ static void set_root(const char *host, int port)
     setenv("MOEFW_COMM_ROOT", text, 1);
 }
 
-/* What rank 0 says: its status, and its message or the host of its place. */
+/* The data that rank 0 sends: its status, and its message or the host of its place. */
 typedef struct said {
     int rc;
     char text[256];

@@ -38,7 +38,7 @@ static int loop_open(int64_t chunk, mf_comm_place *ret_place, mf_comm **ret, cha
     return 0;
 }
 
-/* What rank 1 sends: its place, its status, or its status and message. */
+/* The data that rank 1 sends: its place, its status, or its status and message. */
 static void answer(const mf_comm_piece *to)
 {
     const int32_t code = peer.code;

@@ -63,7 +63,7 @@ static uint32_t draw_id(uint32_t vocab)
     return draw(2) ? draw(more) : draw(most);
 }
 
-/* Loads the bytes without data.bin_bits; says: NULL, or what the refusal says. */
+/* Loads the bytes without data.bin_bits; says: NULL, or a part of the refusal. */
 static void load_bytes(const void *bytes, size_t n, const char *says, const char *what)
 {
     mf_corpus_spec s = corpus_spec(bytes_file("t.bin", bytes, n), NULL);

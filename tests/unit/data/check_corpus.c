@@ -139,7 +139,7 @@ START_TEST(jsonl)
     ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 3);
     mf_corpus_free(c);
 
-    /* Blank lines are passed over, and lines keep their numbers. */
+    /* Blank lines are skipped, and lines keep their numbers. */
     s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n \t\r\n\n{\"text\":\"c\"}\n\n\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);

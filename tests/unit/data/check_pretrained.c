@@ -1,5 +1,5 @@
 /* pretrained: published tokenizers. Small ones of each form, with what the package
- * tokenizers makes of 61 texts, lie in tests/golden/pretrained; MOEFW_PRETRAINED may name a
+ * tokenizers makes of 61 texts, are in tests/golden/pretrained; MOEFW_PRETRAINED may name a
  * folder with five real ones. */
 #include "check_main.h"
 
@@ -136,7 +136,7 @@ START_TEST(small_ones)
 }
 END_TEST
 
-/* What save writes is the same tokenizer, and the file in it is the one that was read. */
+/* The file that save writes gives the same tokenizer, and contains the file that was read. */
 START_TEST(saved_ones)
 {
     const char *path = scratch_path("saved.json");

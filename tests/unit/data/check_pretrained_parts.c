@@ -1,6 +1,6 @@
 /* the parts of published tokenizers, in files that are written here: flags of added tokens,
- * normalization, splitters, merges, decoders and templates, and files that are refused. What a
- * text becomes follows from the meaning of the members in tokenizer.json. */
+ * normalization, splitters, merges, decoders and templates, and files that are refused. The ids
+ * of a text follow from the meaning of the members in tokenizer.json. */
 #include "check_main.h"
 
 #include "base/error.h"

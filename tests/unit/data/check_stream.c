@@ -111,8 +111,8 @@ static void put_line(char *at, size_t n)
     memcpy(at + n - 3, "a\nb", 3);
 }
 
-/* A piece without a cut is read on at twice its length, so what is left behind the last cut may
- * be more than the next piece asks for. */
+/* A piece without a cut is read on at twice its length, so more text may remain after the last
+ * cut than the next piece needs. */
 START_TEST(long_lines)
 {
     enum { FIRST = 9 << 20, SECOND = 8 << 20, REST = 12 << 20 };

@@ -78,7 +78,7 @@ START_TEST(members_of_prompts)
         else
             ck_assert_str_eq(logged, "");
     }
-    /* Once for a file, whatever many lines have the member. */
+    /* Once for a file, however many lines have the member. */
     read_line("{\"text\":\"a\",\"id\":1}\n{\"text\":\"b\",\"id\":2}\n{\"text\":\"c\",\"url\":"
               "\"u\"}\n");
     ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: members that are not read: id, url\n"));

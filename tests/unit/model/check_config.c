@@ -314,7 +314,7 @@ static char *written(const mf_config *c)
 }
 
 /* A run's config.ini names files such that they are found from any folder. If the full path
- * cannot be told, the text is an error, not one that is true in this folder only. */
+ * cannot be found, writing fails: the text would be right in this folder only. */
 START_TEST(paths_are_full_or_an_error)
 {
     static const char *const set[] = {"data.path=."};

@@ -265,7 +265,7 @@ static mf_batch *uneven(const mf_config *c, const mf_model_dims *dims, int32_t j
 }
 
 /* Moves the weights of norms apart, as training does: else all vectors behind them have nearly
- * the same length, and rounding errors say which are the longest. */
+ * the same length, and rounding errors decide which are the longest. */
 static int move_norms(mf_session *s)
 {
     int rc = MF_OK;

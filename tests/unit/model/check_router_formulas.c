@@ -475,8 +475,8 @@ END_TEST
 
 /* ---- hybrid ---- */
 
-/* Whatever training has made of the mixing weights, probabilities are at least 0, and one that
- * is below 0 leaves the other distribution alone. */
+/* For all mixing weights that training may give, probabilities are at least 0; a weight below 0
+ * leaves only the other distribution. */
 START_TEST(hybrid_has_no_negative_probability)
 {
     static const double to[][2] = {{-0.3, 0.4}, {0.7, -2}, {-1, -1}, {0.25, 0.5}};

@@ -273,7 +273,7 @@ START_TEST(ranks_alphas_and_the_output_head)
 END_TEST
 
 /* Parameters of routers and experts: PEFT has no dropout there. Experts of gpt-oss are stored
- * [in,out], and gate and up by turns. */
+ * [in,out], and gate and up alternately. */
 START_TEST(parameters_without_dropout)
 {
     static const char *const set[] = {"adapter.a.plugin=lora",

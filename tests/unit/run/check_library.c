@@ -204,8 +204,8 @@ static int count_option(void *arg, const moefw_option *o)
     return seen[0] == 10000;
 }
 
-/* Options of these sections belong to plugins, of which the name alone tells not all: there is
- * a router mlp, too. */
+/* Options of these sections belong to plugins, which a name does not identify: there is a
+ * router mlp, too. */
 static int count_described(void *arg, const moefw_option *o)
 {
     static const char *const of[][2] = {{"expert.dropout", "share of hidden"},

@@ -115,7 +115,7 @@ static mf_store *make_store(void)
     return s;
 }
 
-/* What a resume says about the data if the checkpoint has the sums of `before`. */
+/* The message of a resume about the data if the checkpoint has the sums of `before`. */
 static const char *said(mf_provenance before, mf_provenance now)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep_line};

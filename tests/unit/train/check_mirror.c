@@ -159,7 +159,7 @@ END_TEST
 
 /* ---- results that differ ---- */
 
-enum { TOLD = 48 }; /* bytes that ranks tell each other of a result: nodes, and a digest */
+enum { TOLD = 48 }; /* bytes that ranks send each other about a result: nodes, and a digest */
 
 static void other_graph(void *data, int64_t bytes)
 {

@@ -115,7 +115,7 @@ static int count_to_ten(void *self, mf_trainer *t, mf_step_result *r)
     return ++*n < 10 ? MF_OK : mf_fail(MF_EINVAL, "enough");
 }
 
-/* What is logged while the function runs; the caller frees it. */
+/* The lines that are logged while the function runs; the caller frees it. */
 static char *logged(int (*work)(void *arg), void *arg, int *ret_rc)
 {
     const char *path = scratch_path("log");
@@ -311,7 +311,7 @@ START_TEST(runs_that_cannot_go_on)
     save_part(s, dir, true);
     expect_failure(resume(dir), MF_ECHECKPOINT,
                    "the checkpoint lacks the last validation loss");
-    /* the mark that the run has ended, which a run that goes on takes away */
+    /* the mark that the run has ended, which a run that continues takes away */
     char path[640];
     snprintf(path, sizeof path, "%s/ckpt/step-2", dir->path);
     ck_assert_int_eq(mf_remove_tree(path), MF_OK);

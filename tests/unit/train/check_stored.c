@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A folder whose path the system does not tell while `lost` is set. */
+/* A folder whose path the system does not report while `lost` is set. */
 static bool lost;
 
 static char *look_up(const char *path, char *to)

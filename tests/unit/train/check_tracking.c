@@ -202,7 +202,7 @@ static struct {
     int fd;
     bool empty; /* answers {} to everything */
     pthread_t thread;
-    char requests[1 << 16]; /* bodies, one behind the other */
+    char requests[1 << 16]; /* bodies, one after the other */
 } server;
 
 static bool send_all(int fd, const char *text, size_t n)

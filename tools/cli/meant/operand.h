@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 /* For verbs whose operand is a configuration: MF_OK if it may be one (or does not exist, which
- * reading it tells better); MF_EUSAGE if it is a setting, a text, a folder of texts or a
+ * is reported when it is read); MF_EUSAGE if it is a setting, a text, a folder of texts or a
  * plugin, with the command that takes it. */
 int mf_cli_judge_operand(const mf_cli *cli);
 

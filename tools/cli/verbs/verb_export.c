@@ -114,7 +114,7 @@ typedef struct fitted {
     mf_swap_report *report;
 } fitted;
 
-/* Makes a run with the family's router beside the output if --router asks for it. */
+/* Makes a run with the family's router beside the output if --router requests it. */
 static int fit_router(const mf_cli *cli, const char *out, fitted *ret)
 {
     const char *router = mf_cli_text(cli, "router", NULL),

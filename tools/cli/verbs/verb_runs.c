@@ -334,7 +334,7 @@ static int ask(const mf_cli *cli, int n, bool *ret_agreed)
     return MF_OK;
 }
 
-/* The lock tells whether a process is still training in it. */
+/* The lock shows whether a process is still training in it. */
 static int remove_run(const mf_cli *cli, const char *path)
 {
     char *kept;

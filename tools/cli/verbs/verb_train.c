@@ -70,7 +70,7 @@ typedef struct {
     char predictions[1024]; /* scores of the last validation */
 } watcher;
 
-/* tokens_per_s is 0 in the first step; the next look has it. */
+/* tokens_per_s is 0 in the first step; the next call knows it. */
 static void look_at_device(watcher *w, const mf_session *s, const mf_step_result *r)
 {
     char text[MF_DEVICE_USE_TEXT];
@@ -91,7 +91,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* The time of a batch tells how long the validation at the end will take. */
+/* The time of a batch shows how long the validation at the end will take. */
 static int after_eval_batch(void *self, mf_trainer *t, int64_t done, int64_t total)
 {
     watcher *w = self;
@@ -231,7 +231,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
+        (void)mf_run_enter(run, &scope); /* no other thread has the handle */
         run->joins = true;
         if (resume) rc = run_to_resume(cli, &old);
         if (rc == MF_OK && resume && out && config_name && !mf_rundir_is(config_name) &&

@@ -1,4 +1,4 @@
-/* lab/bench/stored_bench.h: how fast decoding reads weights as files have them.
+/* lab/bench/stored_bench.h: how fast decoding reads weights as stored in files.
  *
  * Each type is measured as a token meets it in a layer of experts: one row of x for each of 8
  * chosen experts, of which a pass takes 8 after 8 until it has read all of them, more than the

@@ -56,7 +56,7 @@ _Static_assert(CHECKS + 4 <= MF_CHECK_ROWS, "room for all, descriptor, exit, pro
 
 /* ---- shared by the checks ---- */
 
-/* What a person has chosen for all checks; set once, before the first. */
+/* The choices of a person for all checks; set once, before the first. */
 static struct {
     int32_t experts, top_k; /* 0: not chosen */
     const char *given[MF_CHECK_SETS + 1];
@@ -223,8 +223,8 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
 /* OTHER: as DIGEST, in another environment. FIXED: arguments before the settings. */
 enum { OTHER = -2, DIGEST = -1, ALONE = CHECKS - 1, FIXED = 4 };
 
-/* Gives this process the environment of another user in another place. What the program itself
- * and the libraries below it read stays. */
+/* Gives this process the environment of another user in another place. Variables that the
+ * program itself and its libraries read do not change. */
 static int change_environment(void)
 {
     static const char *const kept[] = {"PATH=", "LD_",    "MOEFW_", "XDG_",  "OMP_",  "GOMP_",

@@ -22,8 +22,8 @@ enum { BLOCKS_ARE_COUNTED = true };
 enum { BLOCKS_ARE_COUNTED = false }; /* the pages of the process hide small leaks */
 #endif
 
-/* Bytes in use by the whole process, plugins included, because they may call malloc; 0: nobody
- * counts them. */
+/* Bytes in use by the whole process, plugins included, because they may call malloc; 0: they
+ * are not counted. */
 static size_t bytes_in_use(void)
 {
     if (__sanitizer_get_current_allocated_bytes)

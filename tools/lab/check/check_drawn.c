@@ -65,7 +65,7 @@ bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t si
     }
 }
 
-/* What a number of a draw is for: streams of mf_check_number. */
+/* The purpose of a number of a draw: streams of mf_check_number. */
 enum { SEQ = 20, SEQ_KIND, BATCH, EXPERTS, TOP_K, DIM, LAYERS, LENGTHS, CAPACITY, ROUTER };
 enum { OPTION = 64, WHETHER = 256 }; /* and one for each option */
 
@@ -351,7 +351,7 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, sums *all,
         spec.training = spec.gradients = training == 1;
         int rc = mf_harness_new(&spec, &harness);
         if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
-        /* drawn options may be too much together: then only what is finite is judged */
+        /* drawn options may be too much together: then only finite values are checked */
         const bool judged =
             rc == MF_OK && !(spec.drawn && spec.drawn[0] && mf_harness_not_finite(harness) > 0);
         const bool sound = !judged || mf_check_sound(harness, why, sizeof why);

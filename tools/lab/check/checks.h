@@ -58,7 +58,7 @@ const mf_check_row *mf_check_follows(const mf_check_report *r, const char *name,
 /* Draws input i of an example into data, which holds its elements; NULL: nothing. */
 void mf_check_fill(const mf_op_example *e, int i, void *data);
 
-/* Whether a person has asked for the thorough check (--thorough), which has more sizes and
+/* Whether a person has requested the thorough check (--thorough), which has more sizes and
  * ranges of values, and more draws of each. */
 bool mf_check_thorough(void);
 

@@ -61,7 +61,7 @@ static void put_rank(FILE *out, const mf_compare_row *r)
         fprintf(out, "%4s", "-");
 }
 
-/* Writes a name, padded; of a long one the begin. */
+/* Writes a name, padded; of a long one the beginning. */
 static void put_name(FILE *out, int width, const char *name)
 {
     const char *safe = mf_shown(name);

@@ -96,8 +96,8 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
     return rc;
 }
 
-/* Whether a key of a record is not among the numbers of its split: which batches they are of,
- * and in a record whose `curve` stands for it also what is known of all batches only. */
+/* The number of a record under a key, in the form that can be compared with
+ * earlier validations. */
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {

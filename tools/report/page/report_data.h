@@ -36,8 +36,8 @@ void mf_report_run_close(mf_report_run *r);
 /* Makes the last error's message a note on the page. Clears the error, except MF_ENOMEM. */
 void mf_report_note_error(mf_report_run *r);
 
-/* mf_report_config returns a value of config.ini, or `absent` if the key or the file is not
- * there. The other two functions do so for texts and numbers of manifest.json. */
+/* mf_report_config returns a value of config.ini, or `absent` if the key or the file is
+ * missing. The other two functions do so for texts and numbers of manifest.json. */
 const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,
                              const char *absent);
 /* Whether a block has experts: as model.moe_every and model.dense_layers say. */

@@ -122,7 +122,7 @@ static void read_metrics(mf_listed_run *r)
     mf_free(path);
 }
 
-/* Whether training ended before its last step, as train.patience asked. */
+/* Whether training ended before its last step, as train.patience requires. */
 static bool has_ended(const char *dir)
 {
     char *path = mf_path_join(dir, MF_RUN_ENDED);

@@ -200,7 +200,7 @@ static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
 
 /* Places the label of mark m at the first of four corners, or farther up or down, where no
  * other point is as near; if there is no such place, where it is free, with a line to its
- * point, which says whose it is. */
+ * point, which shows the point of the label. */
 static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
@@ -327,9 +327,9 @@ static void put_levels(plot *t)
     }
 }
 
-/* Opens the group of lines. data-p tells the page's script how places become values: the box;
- * the ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right
- * one. Points on a logarithmic x axis have titles only. */
+/* Opens the group of lines. data-p gives the page's script the scale of places: the box; the
+ * ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right one.
+ * Points on a logarithmic x axis have titles only. */
 static void open_lines(plot *t)
 {
     const mf_box *b = &t->box;

@@ -208,9 +208,9 @@ static void put_groups(heat *t)
     mf_doc_put(t->d, "\"");
 }
 
-/* What the page's script needs to name a cell and its value: data-h has rows, columns, whether
- * row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64 for each
- * cell, between these ends, or a point for the lowest value, or a blank for none. */
+/* The data from which the page's script names a cell and its value: data-h has rows, columns,
+ * whether row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64
+ * for each cell, between these ends, or a point for the lowest value, or a blank for none. */
 static void put_values(heat *t)
 {
     const mf_heat *h = t->h;
@@ -290,7 +290,7 @@ static int lines_of(const heat *t, int level)
     return n;
 }
 
-/* The colour that lies under all others, as whole rows, because it takes the most lines; -1 if
+/* The colour that is under all others, as whole rows, because it takes the most lines; -1 if
  * some cell has no value. */
 static int ground_of(const heat *t)
 {

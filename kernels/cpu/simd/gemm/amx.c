@@ -71,8 +71,8 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
                  first);
 }
 
-/* Whether row panels are read where they lie, whole 16 rows and words. They are multiplied with
- * few lanes, so copying them would take longer. */
+/* Whether row panels are read in place, whole 16 rows and words. They are multiplied with few
+ * lanes, so copying them would take longer. */
 static bool rows_in_place(const work *w)
 {
     return w->l1 - w->l0 <= FEW_LANES && rows_lie(w->row, false, w->k1 - w->k0) &&

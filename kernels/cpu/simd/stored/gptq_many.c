@@ -65,7 +65,7 @@ static void row_terms(const uint16_t *x, int64_t n, int64_t r, rows_span *to)
 
 /* ---- sums ---- */
 
-/* What is multiplied: words of a group and of a span, of COLUMNS outputs, with the rows from
+/* The words to multiply: those of a group and of a span, of COLUMNS outputs, with the rows from
  * the first of each array on. */
 typedef struct step {
     const uint32_t *word; /* [WORD_ROWS words,COLUMNS] */

@@ -148,8 +148,7 @@ V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 
 #endif
 
-/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order in which they
- * lie in memory. */
+/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order of memory. */
 V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_t o0,
                      int64_t o1, const span *x, float *y, int64_t ldy)
 {

@@ -233,7 +233,7 @@ V_INLINE void turn_lines(const uint16_t *at, int64_t ld, float *out)
     }
 }
 
-/* Lines that lie in the file already. */
+/* Lines that are in the file already. */
 static void fill_from_lines(const slice *s, float *out)
 {
     const int64_t ld = s->p->ld;

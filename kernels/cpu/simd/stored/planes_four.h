@@ -89,8 +89,8 @@ static int64_t row_of_lane(const slice *s, int64_t l)
     return s->n + (row < s->width ? row : s->width - 1);
 }
 
-/* What is subtracted from both numbers of a pair, [blocks rounded up to VL, LANES]. Returns
- * whether each block's power of two is one by which this multiplies. */
+/* The number that is subtracted from both numbers of a pair, [blocks rounded up to VL, LANES].
+ * Returns whether each block's power of two is one by which this multiplies. */
 static bool mx_shifts(const slice *s, uint32_t *shift)
 {
     const int64_t each = s->in / 32, b1 = s->k1 / 32;

@@ -1,4 +1,4 @@
-/* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of
+/* stored.c: gemms with weights as stored in files. A tile is a block of rows of one part of
  * the weight, in every group that has rows of x (forward), or a block of inputs (back), so
  * each weight is read by one tile. With few rows of x reading takes most of the time, and
  * functions of each type multiply directly from memory, as GPTQ does for many rows of bf16.
@@ -176,7 +176,7 @@ static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
 #define ROOM_FOR(g, n)                                                                         \
     __builtin_alloca_with_align((size_t)((g)->bf16 ? (n) * (g)->w->in : 1) * sizeof(float), 512)
 
-/* n rows of x in f32, from row r on: where they lie, or in `room`. *ret_ld: their distance. */
+/* n rows of x in f32, from row r on: in place, or in `room`. *ret_ld: their distance. */
 static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n, float *room,
                               int64_t *ret_ld)
 {
@@ -294,7 +294,7 @@ static void forward(void *arg, int64_t t)
 #define STRIPE      64          /* rows of a part per tile */
 #define DIGITS_ROOM (256 << 10) /* bytes */
 
-/* Tiles are cut group by group, in the order in which parts lie in memory, so a thread, which
+/* Tiles are cut group by group, in the order in which parts are in memory, so a thread, which
  * takes neighbouring tiles, reads few long ranges of memory and prefetches what it reads next.
  * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide, as far as
  * threads have enough of them. */

@@ -17,8 +17,8 @@ typedef void stored_unpack(const mf_stored_part *p, int64_t in, int64_t o0, int6
 typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                         int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy);
 /* The same for types of four bits. bf16: the rows were bf16, and may be rounded as
- * kernels/stored.h says. digits: the rows as stored_digits writes them, one behind the other;
- * x is then NULL, but for GPTQ4 without spans (see below). NULL: the function makes them. */
+ * kernels/stored.h says. digits: the rows as stored_digits writes them, one after the other; x
+ * is then NULL, but for GPTQ4 without spans (see below). NULL: the function makes them. */
 typedef void stored_few_packed(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                int64_t rows, bool bf16, const float *x, int64_t ldx,
                                const void *digits, float *y, int64_t ldy);

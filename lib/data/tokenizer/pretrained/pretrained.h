@@ -71,7 +71,7 @@ typedef struct mf_pt_steps {
     double growth; /* length of a text behind all Replace steps / before them; 0: no step */
 } mf_pt_steps;
 void mf_pt_steps_free(mf_pt_steps *s);
-/* Normalizes valid UTF-8. Without steps *ret is *v; else it lies in one of the two work texts,
+/* Normalizes valid UTF-8. Without steps *ret is *v; else it is in one of the two work texts,
  * which keep their memory for the next call. The only error is MF_ENOMEM. */
 int mf_pt_normalize(const mf_pt_steps *s, const mf_pt_view *v, mf_pt_text work[2],
                     mf_pt_view *ret);
@@ -242,7 +242,8 @@ int mf_pt_read_vocabulary(const char *source, const mf_json *v,
 /* Adds merge `rank` of `most`; left, right and the two joined must be in the vocabulary. */
 int mf_pt_name_merge(const char *source, mf_pt_model *m, int32_t rank, size_t most,
                      const char *left, size_t n_left, const char *right, size_t n_right);
-/* Completes a model whose vocabulary and merges are read: the symbols that words begin with. */
+/* Completes a model whose vocabulary and merges were read: sets the symbols that words
+ * begin with. */
 void mf_pt_settle(mf_pt_model *m);
 /* Sets special[] by names in tokenizer_config.json and special_tokens_map.json, either may be
  * NULL, else by usual names of added tokens. */
