@@ -466,7 +466,7 @@ typedef struct mf_update_args {
     const float *loss;
 } mf_update_args;
 
-/* The values for the update of a range, computed from what the device holds. */
+/* The values for the update of a range, computed from values in memory of the device. */
 typedef struct mf_update_factors {
     double scale; /* of gradients; 0: the step is skipped */
     double lr, weight_decay, l2, correction1, correction2;

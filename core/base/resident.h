@@ -23,8 +23,8 @@ void mf_resident_trim(void);
  * they are written again. */
 void mf_resident_release(void *begin, size_t bytes);
 
-/* Says that a part of a block will not be used, so that no large page reaches into it from what
- * is used beside it. */
+/* Says that a part of a block will not be used, so that no large page of memory in use beside
+ * it reaches into it. */
 void mf_resident_leave_out(void *begin, size_t bytes);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * A run of one process has no world: NULL stands for it in all functions, which then have
  * nothing to do. Every rank must call the functions that move bytes, in the same order.
- * `what` says what is moved, for messages ("the gradients"). MF_EPEER: a peer has not answered
- * for parallel.patience seconds, or the engine has failed; the message names the peers. After
- * it only mf_world_abort may be called. Only one thread may use a world. */
+ * `what` names the data that are moved, for messages ("the gradients"). MF_EPEER: a peer has
+ * not answered for parallel.patience seconds, or the engine has failed; the message names the
+ * peers. After it only mf_world_abort may be called. Only one thread may use a world. */
 #ifndef MF_COMM_WORLD_H
 #define MF_COMM_WORLD_H
 

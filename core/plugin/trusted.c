@@ -74,7 +74,7 @@ static bool is_hash(const char *text)
     return strspn(text, "0123456789abcdef") == HEX;
 }
 
-/* Cuts the text into lines; what is no such line is skipped. */
+/* Cuts the text into lines; text that is no such line is skipped. */
 static int take_lines(mf_arena *arena, char *text, size_t size, mf_trusted **ret, int *ret_n)
 {
     size_t room = 1;

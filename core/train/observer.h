@@ -97,7 +97,7 @@ typedef struct mf_observer {
     int (*measure)(void *self, mf_trainer *t, mf_step_result *r, double *out);
     int (*fold)(void *self, mf_trainer *t, mf_step_result *r, const double *in);
     int (*after_step)(void *self, mf_trainer *t, mf_step_result *r);
-    /* after_step calls plugins: what they have changed of the process is restored. */
+    /* after_step calls plugins: changes of the state of the process are undone. */
     bool runs_plugins;
     int (*after_rebuild)(void *self, mf_trainer *t);
     /* Called when the step is complete, for work that does not belong to a step, such as

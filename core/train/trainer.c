@@ -217,8 +217,8 @@ static int rebuild_if_asked(mf_trainer *t)
     return mf_trainer_rebuild(t);
 }
 
-/* Clears the values of the last step, and collects what the observers will read of the step
- * that begins. The statistics to which layers and heads point stay until observers
+/* Clears the values of the last step, and collects the flags of the values that observers will
+ * read in the new step. The statistics to which layers and heads point stay until observers
  * replace them. */
 static void clear(mf_trainer *t)
 {

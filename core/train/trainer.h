@@ -91,7 +91,7 @@ void mf_trainer_stop(mf_trainer *t, int code, const char *why);
 void mf_trainer_end_here(mf_trainer *t);
 
 /* ---- for the owner ---- */
-/* Where training is. */
+/* The position of training. */
 typedef struct mf_trainer_place {
     int64_t step, tokens; /* so far */
     int64_t skipped;      /* consecutive steps that were not taken */

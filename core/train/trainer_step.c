@@ -14,7 +14,7 @@
 
 #define MAX_SKIPPED 3
 
-/* Numbers of a micro-batch, before the regularizers and what observers measure. */
+/* Numbers of a micro-batch that precede those of regularizers and of observers. */
 enum { LOSS, TASK_LOSS, TOKENS, FIRST };
 
 static double *numbers_of(mf_trainer *t, int64_t j)
@@ -138,7 +138,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 }
 
 /* Runs the graph for the tokens of others, whose experts are here: they have one more
- * micro-batch. Own gradients leave meanwhile; what it computes of its own batch is ignored. */
+ * micro-batch. Own gradients leave meanwhile; the results for its own batch are ignored. */
 static int run_for_others(mf_trainer *t)
 {
     bool *silent = &t->job.model->expert_ranks.silent;

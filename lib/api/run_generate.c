@@ -201,7 +201,7 @@ static int settle(moefw_run *run, const moefw_sampling *asked, moefw_sampling *r
     return judge_sampling(ret);
 }
 
-/* Whether what is continued begins a text: there is none yet, or it is not kept. */
+/* Whether the next tokens begin a text: there is no text yet, or it is not kept. */
 static bool begins_text(const moefw_run *run, const moefw_sampling *s)
 {
     int64_t n_past = 0;

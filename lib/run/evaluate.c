@@ -361,7 +361,7 @@ static void fold(mf_evaluator *e, const double *in, sums *s)
 
 /* ---- a run ---- */
 
-/* The rank that runs batch b. Rank 0 writes traces, so it runs what is recorded. */
+/* The rank that runs batch b. Rank 0 writes traces, so it runs the recorded batches. */
 static int rank_of(const mf_evaluator *e, int64_t b)
 {
     if (e->recorder && b % e->record_every == 0) return 0;

@@ -1,4 +1,4 @@
-/* run/launch_check.h: what must hold before the ranks of a run begin together. */
+/* run/launch_check.h: checks before the ranks of a run begin together. */
 #ifndef MF_RUN_LAUNCH_CHECK_H
 #define MF_RUN_LAUNCH_CHECK_H
 

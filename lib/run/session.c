@@ -380,7 +380,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
-/* A router reads what a norm, RMSNorm or LayerNorm, has left of a token: a vector whose length
+/* A router reads the output of a norm, RMSNorm or LayerNorm, for a token: a vector whose length
  * is sqrt(d) s / sqrt(s^2 + eps) while the norm's weights are 1, s the root mean square or the
  * standard deviation before. Two such lengths differ by as little as the rounding errors of
  * their sums, unless s is small, or training has moved the weights apart. */

@@ -1,10 +1,10 @@
-/* fake_nccl.c: stands for NCCL, and for what a communicator uses of CUDA, between processes of
- * one machine. A message is a file in a folder whose name is the unique id.
+/* fake_nccl.c: replaces NCCL, and those functions of CUDA that a communicator uses, between
+ * processes of one machine. A message is a file in a folder whose name is the unique id.
  *
- * It is late on purpose: communicators begin, groups are issued and messages move only after
- * drawn numbers of questions, and the pieces of a group move in a drawn order. It ends the
- * process with 98 if it is used as NCCL forbids: a call while a group is being issued,
- * memory that is not of the device, a wait that could block; with 97 if memory is left.
+ * The library is slow on purpose: communicators begin, groups are issued and messages move only
+ * after random numbers of queries, and the pieces of a group move in a random order. The
+ * process ends with status 98 after a use that NCCL forbids: a call while a group is being
+ * issued, memory that is not of the device, a wait that could block; with 97 if memory is left.
  *   MOEFW_FAKE_SEED         draws
  *   MOEFW_FAKE_NCCL_FAIL    the call of NCCL or CUDA with this number fails
  *   MOEFW_FAKE_NCCL_ASYNC   with the group of this number a peer has failed

@@ -543,7 +543,7 @@ static ssize_t put_message(void *unused, const char *from, size_t n)
     return transfer(FAULT_STDERR, STDERR_FILENO, from, n);
 }
 
-/* musl's streams are constants. There only what is not written by streams can fail. */
+/* musl's streams are constants. There only calls that are not made by streams can fail. */
 static void stand_before_streams(void)
 {
 #ifdef __GLIBC__

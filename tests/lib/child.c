@@ -1,5 +1,5 @@
-/* lib/child.c: a call in a process of its own, with its status and with what it has written to
- * stderr. Core files of calls that crash are not wanted. */
+/* lib/child.c: a call in a process of its own, with its status and its output to stderr. Core
+ * files of calls that crash are not wanted. */
 #include "tests/lib/child.h"
 
 #include <check.h>

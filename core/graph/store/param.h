@@ -95,7 +95,7 @@ void mf_store_want_bf16(mf_store *s);
 /* To be called before sealing: the store then gets gradients, but no moments, for sensitivities
  * of a model that is not trained. */
 void mf_store_want_no_moments(mf_store *s);
-/* Before sealing: sets what an optimizer keeps of p instead of two moments of its shape. A
+/* Before sealing: sets the moments that an optimizer keeps of p, instead of two of its shape. A
  * shape of rank -1 stands for nothing. */
 void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second);
 /* Elements of moment `which`, 0 or 1, of a parameter. */
@@ -205,11 +205,11 @@ void mf_store_refresh_bf16(mf_store *s);
  * host; on a device the memory stays. A graph that reads them cannot be finished afterwards.
  * Does nothing in stores with training or without copies. */
 void mf_store_release_f32(const mf_store *s, mf_param *p);
-/* Reorders what gemms read of a parameter (its bf16 copy, or its values if it has none) into
- * panels, which gemms read without copying (kernels, pack_weights). For stores that are only
- * read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies) cannot be
- * finished. Does nothing in stores with training, for buffers, or if the kernels have no panels
- * for the parameter's shape. */
+/* Reorders the values that gemms read (a parameter's bf16 copy, or its values if it has none)
+ * into panels, which gemms read without copying (kernels, pack_weights). For stores that are
+ * only read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies)
+ * cannot be finished. Does nothing in stores with training, for buffers, or if the kernels have
+ * no panels for the parameter's shape. */
 void mf_store_pack(mf_store *s, mf_param *p);
 /* Draws a parameter's initial values again, into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);

@@ -63,7 +63,7 @@ typedef struct catalog {
     mf_found *items;
     int n, room;
     bool failed; /* out of memory */
-    bool tell;   /* log what is skipped: once per process, not at every look-up */
+    bool tell;   /* log files that are skipped: once per process, not at every look-up */
 } catalog;
 
 /* The earlier entry of the same kind and name that hides this one, or NULL. */

@@ -281,7 +281,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
         for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--) {
             float *left = stack[--top], *to = chunk ? left : now;
             k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, left, now, to);
-            now = to; /* what is at place n of the stack is in chunk n, or in none */
+            now = to; /* entry n of the stack is in chunk n, or in none */
         }
         stack[top++] = now;
     }

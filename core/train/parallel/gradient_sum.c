@@ -1,5 +1,5 @@
-/* train/parallel/gradient_sum.c: a stack of partial sums. Whatever is on it belongs to the left
- * of what comes next, so a sum is always that of the top and the present gradients. */
+/* train/parallel/gradient_sum.c: a stack of partial sums. All entries belong to the left of the
+ * next leaf, so each addition is that of the top entry and the present gradients. */
 #include "train/parallel/gradient_sum.h"
 #include "base/mem.h"
 #include "base/resident.h"
@@ -138,7 +138,7 @@ static void leave_out(const mf_gradient_sum *s, float *block)
     }
 }
 
-/* Lists what is rounded. */
+/* Lists the elements that are rounded. */
 static int round_spans(mf_gradient_sum *s)
 {
     const bool experts = s->plan.rounds == MF_ROUND_SHARED;

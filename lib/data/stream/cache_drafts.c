@@ -84,7 +84,7 @@ int mf_cache_draft_close(mf_cache_draft *d, const char *path, int rc)
 
 /* ---- what a killed process left ---- */
 
-/* Goes over a number at the end of the text. */
+/* Moves over a number at the end of the text, towards its beginning. */
 static bool cut_number(const char *name, size_t *n)
 {
     const size_t all = *n;

@@ -77,7 +77,7 @@ typedef struct work {
     const mf_tokenizer *t;
     const char *name;
     const mf_source_files *files;
-    uint64_t at, end; /* what is not yet tokenized */
+    uint64_t at, end; /* text that is not yet tokenized */
     size_t room, n;   /* of text */
     char *text;
     int32_t id_bytes;

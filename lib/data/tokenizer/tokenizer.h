@@ -132,7 +132,7 @@ bool mf_tokenizer_is_kind(const char *name); /* false: a file, or an unknown nam
 /* Writes the tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}.
  * Reading also accepts vocab.txt of BERT, tokenizer.json, and the layout vocab_dict. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
-/* XXH3-128 of what that file would hold, as hexadecimal digits. */
+/* XXH3-128 of the content of that file, as hexadecimal digits. */
 int mf_tokenizer_hash(const mf_tokenizer *t, char out[33]);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
  * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:

@@ -288,8 +288,8 @@ static bool cut_end(char *name, const char *end)
     return true;
 }
 
-/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must be what
- * the base has. *ret_is: the tensor is one. */
+/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must have
+ * the values of the base. *ret_is: the tensor is one. */
 static int compare_base(const reader *x, const mf_st_tensor *t, bool *ret_is)
 {
     static const char end[] = ".weight";

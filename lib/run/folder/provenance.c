@@ -259,7 +259,8 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
-    if (rc == MF_OK && mf_faults() != faults) { /* what could not be read is missing in it */
+    /* entries that could not be read are missing in it */
+    if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: %s", path, why);
     }

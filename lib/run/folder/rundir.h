@@ -51,7 +51,7 @@ int mf_rundir_refuse_links(const char *path, const char *name);
  * mf_rundir_open calls it, and so must code that has written them in a new directory. */
 void mf_rundir_expect(mf_rundir *dir);
 /* Checks that the path still names the locked directory, and that it has the files that it had.
- * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that what is written now
+ * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that files written now
  * would belong to no run. */
 int mf_rundir_judge(const mf_rundir *dir);
 /* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and

@@ -17,8 +17,8 @@ typedef struct mf_events mf_events;
 
 /* Makes the new file FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS.N with SECONDS above those
  * of the files there; the folder, but not its parent, is made if it is missing. resumed_at >=
- * 0: the run continues after this step, so TensorBoard drops what earlier files say of later
- * ones. MF_EIO, MF_ENOMEM. */
+ * 0: the run continues after this step, so TensorBoard drops the values of later steps in
+ * earlier files. MF_EIO, MF_ENOMEM. */
 int mf_events_open(const char *folder, int64_t resumed_at, mf_events **ret);
 /* Begins the event of a step; values that were not put are dropped. */
 void mf_events_begin(mf_events *e, int64_t step);

@@ -29,9 +29,9 @@ enum {
 static const double collect_s = 1; /* between two batches that are not full */
 static const double retry_s = 1,
                     rare_s = 60; /* the first and the longest wait after a failure */
-/* After the end of the run: what a request may take, and all of them together; the status has a
- * request of its own after them. So a server that does not answer is waited for 5 seconds, and
- * one that is slow may still take the rest. */
+/* After the end of the run: the time for a request, and for all of them together; the status
+ * has a request of its own after them. So a server that does not answer is waited for 5
+ * seconds, and one that is slow may still take the rest. */
 static const double answer_s = 5, end_s = 20;
 
 struct mf_tracking {

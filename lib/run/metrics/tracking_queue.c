@@ -1,7 +1,7 @@
 /* run/metrics/tracking_queue.c: a ring that grows up to its bound.
  * Metrics have numbers in the order in which they were put; number i is at i % room, and
- * `first` is that of the oldest. So what a caller has seen can be removed although a part of it
- * was dropped in between. */
+ * `first` is that of the oldest. So metrics that a caller has seen can be removed although a
+ * part of it was dropped in between. */
 #include "run/metrics/tracking_queue.h"
 
 #include <pthread.h>

@@ -42,7 +42,7 @@ typedef struct said {
     char text[256];
 } said;
 
-/* Starts rank 0 of two as a process; read_rank0 gives what it says. */
+/* Starts rank 0 of two as a process; read_rank0 gives its output. */
 static pid_t start_rank0(int port, double seconds, int *ret_pipe)
 {
     int ends[2];

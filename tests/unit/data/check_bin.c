@@ -153,7 +153,7 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* Files that are no ids begin with what their programs write. */
+/* Files that are no ids begin with the headers of their programs. */
 START_TEST(bin_of_other_programs)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* comparisons: what is refused before a run begins, plans, the space of a search, how runs end.
+/* comparisons: refusals before a run begins, plans, the space of a search, how runs end.
  * tests/cli/compare.bats runs whole comparisons. */
 #include "check_main.h"
 

@@ -1,4 +1,4 @@
-/* The meter of plan --device: what a call of a kernel moves and launches, by the formula of
+/* The meter of plan --device: the bytes and launches of a call of a kernel, by the formula of
  * kernels.def: each array is read or written once, in elements of 4 bytes. plan_device.bats
  * counts whole steps. */
 #include "check_main.h"

@@ -101,8 +101,8 @@ static void replace(const char *path, const char *old, const char *new)
 static const models_tensor half[] = {{"model.norm.weight", MF_ST_F32, 1, {16}}, ENDED},
                            none[] = {{"x", MF_ST_F32, 1, {4}}, ENDED};
 
-/* Two files of which both have a tensor, an index with a tensor that no file has, and what is
- * no object. */
+/* Two files of which both have a tensor, an index with a tensor that no file has, and a file
+ * that is no JSON object. */
 START_TEST(files_that_do_not_agree)
 {
     const char *folder = scratch_path("model"), *run = scratch_path("new");

@@ -62,7 +62,8 @@ static void judge(int rc, int expected, bool hit, const char *to, long n)
 START_TEST(allocations_of_an_import)
 {
     const char *run = scratch_path("run");
-    ck_assert_int_eq(import(run), MF_OK); /* what a process loads once is loaded now */
+    /* files and libraries that a process loads once are loaded here */
+    ck_assert_int_eq(import(run), MF_OK);
     mf_remove_tree(run);
     bool hit = true;
     for (long n = 1; hit; n = after(n)) {

@@ -35,7 +35,7 @@ static mf_world *join(void)
     return w;
 }
 
-/* Sets what the mirror does with what it sends; NULL: nothing. */
+/* Sets how the mirror changes the data that it sends; NULL: nothing. */
 static void mirror(void (*change)(void *data, int64_t bytes))
 {
     void *module = dlopen(module_path, RTLD_NOW | RTLD_NOLOAD);

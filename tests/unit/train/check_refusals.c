@@ -165,7 +165,7 @@ static int diverge(void *self, mf_trainer *t, mf_step_result *r)
     return mf_fail(MF_ENONFINITE, "no number");
 }
 
-/* The status is that of what ended training; a call that is refused ends nothing. */
+/* The status is that of the call that ended training; a call that is refused ends nothing. */
 START_TEST(the_status_of_a_trainer)
 {
     static const mf_observer ending = {.name = "ending", .after_step = diverge};
@@ -507,7 +507,7 @@ START_TEST(a_trace_has_the_scores)
         bias->value[e] = 0.25f * (float)e;
     ck_assert_int_eq(mf_trace_recorder_new(s, &about, &r), MF_OK);
     mf_evaluator *e = record(s, r);
-    /* what a killed process has left is replaced */
+    /* files that a killed process has left are replaced */
     scratch_write(scratch_path("scores.safetensors.tmp"), "half", 4);
     ck_assert_msg(mf_trace_recorder_write(r, path, 3) == MF_OK, "%s", mf_error_message());
     ck_assert(!mf_exists(scratch_path("scores.safetensors.tmp")));

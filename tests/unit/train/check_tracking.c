@@ -158,7 +158,7 @@ START_TEST(without_memory_it_is_an_error)
 }
 END_TEST
 
-static char lines[4096]; /* what was logged */
+static char lines[4096]; /* the logged lines */
 
 static void keep(void *arg, mf_log_level level, const char *text)
 {
@@ -285,7 +285,7 @@ static void stop(void)
     close(server.fd);
 }
 
-/* Sends a run with one parameter and one value, and collects what is logged. */
+/* Sends a run with one parameter and one value, and collects the log lines. */
 static void send_run(const char *address, const char *state)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};

@@ -92,7 +92,7 @@ static bool has_data_option(const mf_verb *verb)
     return false;
 }
 
-/* "moefw train", "moefw eval RUN": the verb with what else it needs beside data. */
+/* "moefw train", "moefw eval RUN": the verb with its other arguments beside data. */
 static const char *command(const mf_cli *cli, char *buf, size_t size)
 {
     const char *action = cli->form->action;

@@ -1,4 +1,4 @@
-/* cli/meant/operand.h: what a person means who gives a verb another word than a CONFIG. */
+/* cli/meant/operand.h: suggestions for a user who gives a verb another word than a CONFIG. */
 #ifndef MF_CLI_OPERAND_H
 #define MF_CLI_OPERAND_H
 

@@ -182,7 +182,7 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     return mf_cli_print_json(w);
 }
 
-/* hf, gguf, peft: what is written, with which options. */
+/* hf, gguf, peft: the formats that are written, with their options. */
 static int export_model(const mf_cli *cli)
 {
     const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli), *run;

@@ -1,6 +1,6 @@
 /* Drawn models: sizes, lengths of sequences, options and the plugins beside the one under check
- * are drawn from the seed, so that what holds at the sizes of other checks is tried at others.
- * The same seed draws the same models. */
+ * are drawn from the seed, so that rules that hold at the sizes of other checks are tried at
+ * other sizes. The same seed draws the same models. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -137,7 +137,7 @@ typedef struct judged {
     bool left_out[32]; /* parameters that are checked in other turns */
 } judged;
 
-/* Leaves out all inputs but x and d->params of the parameters, alternately. */
+/* Skips all inputs except x and d->params of the parameters, which take turns. */
 static void take_turns(const depth *d, judged *j, int n)
 {
     const int params = n - 1 < d->params ? n - 1 : d->params;

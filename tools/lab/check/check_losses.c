@@ -36,7 +36,7 @@ static void read_losses(const mf_harness *h, losses *ret)
 }
 
 /* Copies sequence s of `from`, all of its tokens, to sequence t of `to`, whose sequences may be
- * longer, `times` times; what is behind it becomes padding. */
+ * longer, `times` times; the positions after it become padding. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s,
                           int32_t times)
 {

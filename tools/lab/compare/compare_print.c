@@ -117,7 +117,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
 /* Widths of texts that are aligned left; at the end of a line they are not padded. */
 enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
-/* Columns of the terminal for all groups behind the names, and for what some tables add. */
+/* Columns of the terminal for all groups behind the names, and for the columns that some
+ * tables add. */
 enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)

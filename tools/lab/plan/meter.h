@@ -1,4 +1,4 @@
-/* lab/plan/meter.h: what a training step launches on a GPU, counted and timed by formulas.
+/* lab/plan/meter.h: the launches of a training step on a GPU, counted and timed by formulas.
  *
  * A meter is a set of kernels that compute nothing: each adds its calls, launches, operations
  * and bytes, which follow from its arguments, and the time that a device would need for them:

@@ -44,7 +44,7 @@ static rates rates_of(const mf_plan_cluster *c)
     const bool fp8 = c->rank.attention_tflops > 0;
     const double peak = 1e12 * c->rank.tflops,
                  bf16 = fp8 ? 1e12 * c->rank.attention_tflops : peak;
-    /* Bandwidths of a cluster that was measured are what its ranks reached. */
+    /* Measured bandwidths of a cluster are those that its ranks reached. */
     return (rates){.gemm = peak * (fp8 ? c->fit.efficiency_fp8 : c->fit.efficiency),
                    .plain = bf16 * c->fit.efficiency,
                    .attention = bf16 * c->fit.attention,

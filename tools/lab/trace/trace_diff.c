@@ -366,7 +366,7 @@ static int compare_layer(comparison *c, int at)
     return rc;
 }
 
-/* Records what this layer changed, because it may affect later layers, unless the trace was
+/* Records the changes of this layer, because it may affect later layers, unless the trace was
  * replayed with given choices. */
 static void advance(comparison *c)
 {

@@ -1,5 +1,5 @@
-/* report/runs/runs.h: the runs below a folder, with what is known of each: its configuration,
- * its last metrics, and how it ended. Nothing is written here. */
+/* report/runs/runs.h: the runs below a folder, with the data of each: its configuration, its
+ * last metrics, and how it ended. Nothing is written here. */
 #ifndef MF_REPORT_RUNS_H
 #define MF_REPORT_RUNS_H
 

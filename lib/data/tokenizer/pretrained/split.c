@@ -38,7 +38,7 @@ static unsigned classify(uint32_t c)
     return mf_unicode_is_space(c) ? SPACE : 0;
 }
 
-/* A character of a text: its length, 0 at the end, and what it is. */
+/* A character of a text: its length, 0 at the end, and its properties. */
 typedef struct letter {
     size_t n;
     unsigned is;
