@@ -68,8 +68,8 @@ static int read_layout(const char *path, const char *index, size_t size, layout 
     return MF_OK;
 }
 
-/* Checks where the sequences are, and counts their ids. *ret_joined: the ids are one after
- * another from the first sequence on, so that one part can have them. */
+/* Checks where the sequences are, and counts their ids. *ret_joined: the ids are contiguous
+ * from the first sequence on, so that one part can have them. */
 static int count_ids(const char *path, const layout *l, const mf_map *index, size_t bytes,
                      uint64_t *ret, bool *ret_joined)
 {

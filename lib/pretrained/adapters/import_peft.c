@@ -180,7 +180,7 @@ static int number_sections(import *im)
     return sections;
 }
 
-/* Appends a word to a list that is separated by commas, if it is missing yet. */
+/* Appends a word to a list that is separated by commas, if it is not in it yet. */
 static const char *append(mf_arena *arena, const char *list, const char *word)
 {
     const size_t n = strlen(word);

@@ -249,7 +249,7 @@ void mf_rundir_expect(mf_rundir *dir)
     dir->has_manifest = mf_exists(dir->manifest);
 }
 
-/* Editors write a file again by removing it first, so a missing file may appear again. */
+/* Editors replace a file by removing it first, so a missing file may appear again. */
 static int judge_file(const mf_rundir *dir, const char *path)
 {
     enum { LOOKS = 20 };

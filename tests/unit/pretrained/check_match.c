@@ -35,7 +35,7 @@ static mf_store *new_store(void)
 
 /* ---- places ---- */
 
-/* Rows that a parameter does not have give no place: they would are outside of its values. */
+/* Rows that a parameter does not have give no place: they would be outside of its values. */
 START_TEST(parts_that_a_parameter_lacks)
 {
     static const mf_family_rule rules[] = {

@@ -271,7 +271,7 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* A search whose router has no trial with a result cannot be compared it. */
+/* A search whose router has no trial with a result does not compare it. */
 static int judge_search(const mf_search *s)
 {
     const mf_rung *last = &s->rungs[s->n_rungs - 1];

@@ -5,7 +5,7 @@
  * had, and only these runs are the result, because the best of many trials looks better than
  * it is. With halving the trials run in rungs: each rung trains three times as long as the one
  * before, the last one all steps, and a third of the trials of a rung enter the next. A rung
- * trains again, because the learning rate depends on the number of steps.
+ * trains from step 0, because the learning rate depends on the number of steps.
  *
  *     OUT/search.json     the plan, all trials with their results, the winners
  *     OUT/search/rung-N/  the comparisons of trials
