@@ -298,9 +298,9 @@ void mf_crash_report_to(int fd)
     signal(SIGTERM, on_signal); /* the parent sends it before it kills this process */
 }
 
-/* time slices of a limit: a process that was stopped loses only one of them */
+/* ---- calls that do not return ---- */
 
-enum { SLICES = 8 }; /* of the patience: a process that was stopped loses one of them only */
+enum { SLICES = 8 }; /* of a limit of time: a process that was stopped loses only one */
 static _Atomic int64_t patience; /* seconds; 0: any */
 
 static void *watch_time(void *arg)

@@ -55,13 +55,11 @@ void mf_ini_free(mf_ini *ini);
  * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
-/* From now on an entry that is refused does not end the reading: it is kept aside, without its
- * value in use, and the caller must report it. So is a key that its section has twice in one
- * source, of which the first one counts. */
+/* From now on an entry that is refused does not end the reading: it is kept aside, its value
+ * is not used, and the caller must report it. A key that occurs twice in a section of one
+ * source is treated likewise: its first value is used. */
 void mf_ini_keep_refused(mf_ini *ini);
-/* From now on an entry that is refused does not end the reading: it is kept aside, its value is
- * not used, and the caller must report it. A key that occurs twice in a section of one source
- * is treated likewise: its first value is used. */
+/* Refuses an entry: MF_ECONFIG with its place and the message, or MF_OK if it is kept aside. */
 int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...) MF_PRINTF(3, 4);
 /* The i-th entry that was kept aside, NULL past the last; *ret_why: the message without
  * its place. */

@@ -44,7 +44,7 @@ typedef struct mf_param {
     float *host;    /* on a device: copy of value on the host; NULL until needed */
     /* contents of host at the last time that it agreed with the device; NULL: never edited */
     float *sent;
-    float *spare;      /* NULL until a plugin requests it */
+    float *spare;      /* a copy for plugins if it is frozen; NULL until one requests it */
     uint64_t seen;     /* state of the store when the copy was made */
     bool f32_released; /* value must not be read (mf_store_release_f32); bf16 remains */
     bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */

@@ -84,7 +84,7 @@ int mf_cache_draft_close(mf_cache_draft *d, const char *path, int rc)
 
 /* ---- what a killed process left ---- */
 
-/* Moves over a number at the end of the text, towards its beginning. */
+/* Cuts a number off the end of the text; false: there is none. */
 static bool cut_number(const char *name, size_t *n)
 {
     const size_t all = *n;

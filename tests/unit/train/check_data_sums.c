@@ -144,7 +144,7 @@ START_TEST(checkpoints_of_all_versions)
     a.data = b.data = "pieces";
     ck_assert_str_eq(said(none, a), ""); /* an early checkpoint has none */
     b.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* an earlier one has that of pieces */
+    ck_assert_str_eq(said(a, b), ""); /* an earlier checkpoint has the sum of pieces */
     b.data = "other pieces";
     ck_assert_str_eq(said(a, b), "other");
     a.data_all = "all";

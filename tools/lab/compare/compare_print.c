@@ -61,7 +61,7 @@ static void put_rank(FILE *out, const mf_compare_row *r)
         fprintf(out, "%4s", "-");
 }
 
-/* Writes a name, padded; of a long one the beginning. */
+/* Writes a name, padded with blanks; a name that is too long is cut. */
 static void put_name(FILE *out, int width, const char *name)
 {
     const char *safe = mf_shown(name);

@@ -78,9 +78,7 @@ static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
     return rc;
 }
 
-/* Whether a key of a record does not belong to the numbers of its split. Such keys say which
- * batches were used; if `curve` replaces the record, they also include numbers that are known
- * of all batches only. */
+/* Adds the new value of each changed option; values that are not numbers are skipped. */
 static int flatten_changes(mf_flat *f, const mf_json *list)
 {
     int rc = MF_OK;
@@ -96,8 +94,9 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
     return rc;
 }
 
-/* The number of a record under a key, in the form that can be compared with
- * earlier validations. */
+/* Whether a key of a record does not belong to the numbers of its split. Such keys say which
+ * batches were used; if `curve` replaces the record, they also include numbers that are
+ * known of all batches only. */
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {
@@ -110,7 +109,8 @@ static bool is_skipped(const mf_flat *f, const char *key, bool like)
     return f->apart && strncmp(key, "curve_", 6) == 0;
 }
 
-/* The number of a record under a key that compares with the validations before it. */
+/* The number of a record under a key, in the form that can be compared
+ * with earlier validations. */
 static const mf_json *like_value(const mf_json *record, const char *key, const mf_json *own)
 {
     char name[64];
