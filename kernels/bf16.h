@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Functions that kernels of CUDA call, too; its compiler makes them twice. */
+/* Functions that kernels of CUDA call, too; its compiler translates them twice, for host
+ * and device. */
 #ifdef __CUDACC__
 #define MF_ON_DEVICE __host__ __device__
 #else

@@ -324,7 +324,7 @@ typedef struct mf_rope_args {
  * since[b T + t] <= s <= reach[b T + t], where they are given; neither may decrease within a
  * sequence, and there is no window with since. A query that attends to no key gives zeros.
  *
- * The backward pass computes scores anew. One that is more than 1 above lse is there by
+ * The backward pass computes scores again. One that is more than 1 above lse is there by
  * rounding (scores beyond 1e7), and counts as lse, so that its weight is 1 and not infinite. */
 #define MF_MAX_HEAD_DIM 576
 typedef struct mf_attention_args {
@@ -466,7 +466,7 @@ typedef struct mf_update_args {
     const float *loss;
 } mf_update_args;
 
-/* The values for the update of a range, computed from what the device holds. */
+/* The values for the update of a range, computed from values in memory of the device. */
 typedef struct mf_update_factors {
     double scale; /* of gradients; 0: the step is skipped */
     double lr, weight_decay, l2, correction1, correction2;
@@ -577,11 +577,11 @@ const char *mf_kernels_isa(void);
 /* OpenBLAS: name, version, build, and the kernels that it chose, or the reason why it cannot be
  * used. Loads the library. */
 const char *mf_kernels_blas(void);
-/* What computes plain gemms in the cpu set: "own" or "openblas", from the environment variable
- * MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if OpenBLAS is
- * missing, else "openblas". Our own kernels also compute gemms that no library gets: with
- * gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown name, or
- * one that cannot be used. */
+/* The code that computes plain gemms in the cpu set: "own" or "openblas", from the environment
+ * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if
+ * OpenBLAS is missing, else "openblas". Our own kernels also compute gemms that no library
+ * gets: with gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown
+ * name, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
 /* Why the library that MOEFW_GEMM names, or OpenBLAS where it is the default, cannot be used;
  * NULL: it can, or no library is wanted. */

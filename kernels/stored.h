@@ -1,11 +1,11 @@
-/* stored.h: a weight W of groups of matrices [out,in] that lies in memory as a file has it: in
- * the types of files, cut into parts as the file cuts it. Nothing writes it, no gradient of it
- * is computed.
+/* stored.h: a weight W of groups of matrices [out,in] that is in memory as it is stored in a
+ * file: in the types of files, cut into parts as the file cuts it. Nothing writes it, no
+ * gradient of it is computed.
  *
  * A group is an expert; a weight that is no expert's has one. The outputs of a group are
  * divided among its parts (query, key, value; gate and up), each with a type of its own, since
  * tools quantize some tensors and leave others. Parts of all groups agree in all but type and
- * pointers. The weights lie in memory of the host, often in pages of a file, aligned to the
+ * pointers. The weights are in memory of the host, often in pages of a file, aligned to the
  * size of their elements and no further. A device with memory of its own gets a copy of the
  * same bytes, each piece at a multiple of 64 bytes (core/graph/store/stored.c).
  *
@@ -15,11 +15,11 @@
  * and down, and no layout copy is made. A copy would double disk space and the time of an
  * import, and gain nothing: decoding reads whole rows of a part either way, and for prompts
  * panels are packed anyway. Few rows of x are multiplied from memory, converted in registers;
- * with more the engine packs bf16 and f32 as they lie, and other types are unpacked in blocks.
- * For many rows of bf16, GPTQ weights stay bytes and the rows become integers of nearly 12
- * bits, which three instructions for bytes multiply with two weights (stored/gptq_many.c); sums
- * are exact, so this is also independent of the tiling. With AMX nothing is rounded: panels of
- * any type are unpacked to one to three planes of bf16 whose sum is the weight, in the order in
+ * with more the engine packs bf16 and f32 in place, and other types are unpacked in blocks. For
+ * many rows of bf16, GPTQ weights stay bytes and the rows become integers of nearly 12 bits,
+ * which three instructions for bytes multiply with two weights (stored/gptq_many.c); sums are
+ * exact, so this is also independent of the tiling. With AMX nothing is rounded: panels of any
+ * type are unpacked to one to three planes of bf16 whose sum is the weight, in the order in
  * which tiles read them (stored/amx.c, stored/planes.h); integers of GPTQ need one, and sums
  * over a group are scaled. From 6 to 13 rows of a group on (f32: 57) this is faster than
  * reading from memory; which way a group goes depends on its own rows alone. Ops without such a
@@ -65,10 +65,11 @@ typedef struct mf_stored_part {
                            in / 2] */
     const void *scales; /* GPTQ4: f16 [groups, rows]; MXFP4: u8 [rows, in / 32]; else NULL */
     const void *zeros;  /* GPTQ4: i32 [groups, rows / 8]; else NULL */
-    const int32_t *group_of; /* GPTQ4: [in], each 0 .. groups - 1, which whoever fills this has
-                                checked; NULL: i / group_size */
-    int64_t groups;          /* GPTQ4: number of groups of inputs, else 0 */
-    int64_t group_size;      /* GPTQ4: inputs of a group where group_of is NULL; MXFP4: 32 */
+    /* GPTQ4: [in], each 0 .. groups - 1, which the code that fills this has checked; NULL: i
+     * / group_size */
+    const int32_t *group_of;
+    int64_t groups;     /* GPTQ4: number of groups of inputs, else 0 */
+    int64_t group_size; /* GPTQ4: inputs of a group where group_of is NULL; MXFP4: 32 */
 } mf_stored_part;
 
 typedef struct mf_stored {

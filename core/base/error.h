@@ -31,8 +31,8 @@ int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * its result. */
 int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* The same with the name of a file, unless the message begins with it: what a file holds is
- * judged by functions that name it and by others that do not know it. */
+/* The same with the name of a file, unless the message begins with it; only some of the
+ * functions that check the content of a file know its name. */
 int mf_fail_in(int code, const char *file);
 
 /* Text of this thread's last error, "" if there is none. Valid until this thread records or
@@ -45,11 +45,12 @@ void mf_error_clear(void);
  *
  * No memory, a disk that does not read or write, no descriptor left. They are counted where
  * they are recorded, whatever becomes of the error: a caller that takes an error for a missing
- * file, or does without an optional part, asks here whether the machine was the cause. */
+ * file, or continues without an optional part, learns here whether the machine was
+ * the cause. */
 unsigned long mf_faults(void); /* of this thread so far */
 /* The newest fault of this thread, and its code; NULL: none. Valid until the next one. */
 const char *mf_fault_last(int *ret_code);
-/* Counts a fault that errno describes, if it is one; errno stays. */
+/* Counts a fault that errno describes, if it is one; errno does not change. */
 void mf_fault_errno(const char *path);
 /* The first fault of the process, and its code; NULL: none. Valid until the process ends. */
 const char *mf_fault_first(int *ret_code);

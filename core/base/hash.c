@@ -30,7 +30,7 @@ static int hash_fd(int fd, const char *path, XXH3_state_t *state, unsigned char 
     for (;;) {
         ssize_t got = mf_raw_read(fd, buffer, room, offset);
         if (got < 0) return mf_fail_errno(MF_EIO, "%s: cannot read", path);
-        XXH3_128bits_update(state, buffer, (size_t)got); /* it fails without a buffer only */
+        XXH3_128bits_update(state, buffer, (size_t)got); /* fails only without a buffer */
         if ((size_t)got < room) return MF_OK;
         offset += (uint64_t)got;
     }

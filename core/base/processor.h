@@ -9,8 +9,8 @@
 
 /* The name of the processor, as its maker wrote it. */
 void mf_cpu_name(char out[MF_CPU_TEXT]);
-/* Those of avx2, fma, avx512f, avx512_bf16 and amx_bf16 that the processor has, separated by
- * blanks: the instruction sets of the kernels. */
+/* The instruction sets of the kernels that the processor has, of avx2, fma, avx512f,
+ * avx512_bf16 and amx_bf16, separated by blanks. */
 void mf_cpu_features(char out[MF_CPU_TEXT]);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct mf_resident {
-    /* bytes in memory now and at most so far; 0 if the system does not tell */
+    /* bytes in memory now and at most so far; 0 if the system does not report it */
     size_t now, peak;
     /* of `now`: what the program itself takes, without pages of files. How many of those are in
      * memory is decided by the system: program and libraries are mapped in pieces whose size
@@ -23,8 +23,8 @@ void mf_resident_trim(void);
  * they are written again. */
 void mf_resident_release(void *begin, size_t bytes);
 
-/* Says that a part of a block will not be used, so that no large page reaches into it from what
- * is used beside it. */
+/* Says that a part of a block will not be used, so that no large page of memory in use beside
+ * it reaches into it. */
 void mf_resident_leave_out(void *begin, size_t bytes);
 
 #endif

@@ -44,8 +44,8 @@ void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from
  * mf_rng_below(.., i, i + 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
 
-/* What a permutation of 0..n-1 has at `index`, in constant time and memory, for any n >= 1: a
- * Feistel network of Philox over the next power of 4, walked until it is below n. Another
+/* The element at `index` of a permutation of 0..n-1, in constant time and memory, for any n >=
+ * 1: a Feistel network of Philox over the next power of 4, walked until it is below n. Another
  * permutation than that of mf_rng_permutation. */
 uint64_t mf_rng_shuffled(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n,
                          uint64_t index);

@@ -1,5 +1,5 @@
-/* base/sha256.h: the hash SHA-256 (FIPS 180-4), for what others compare by it, and for
- * what nobody may be able to forge. */
+/* base/sha256.h: the hash SHA-256 (FIPS 180-4), for hashes that third-party tools compare, and
+ * for values that nobody may forge. */
 #ifndef MF_BASE_SHA256_H
 #define MF_BASE_SHA256_H
 
@@ -12,7 +12,8 @@ void mf_sha256_base64(const void *data, size_t n, char out[45]);
 #define MF_SHA256_HEX 65
 void mf_sha256_hex(const void *data, size_t n, char out[MF_SHA256_HEX]);
 
-/* HMAC (RFC 2104): what only who has the key can say of n bytes. key: at most 64 bytes. */
+/* HMAC (RFC 2104): a code of n bytes that only the owner of the key can compute. key: at most
+ * 64 bytes. */
 enum { MF_HMAC_BYTES = 32 };
 void mf_hmac_sha256(const void *key, size_t k, const void *data, size_t n,
                     unsigned char out[MF_HMAC_BYTES]);

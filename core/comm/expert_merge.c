@@ -5,7 +5,7 @@
  *   expert_offset   offset[l] = sum of counts[r,l] over r           no gradient
  *
  * counts [n,L+1] are the offsets of each sender's rows in the L experts (comm/expert_ranks.h).
- * Both ops move blocks of rows and zero what no row reaches. */
+ * Both ops move blocks of rows and set all other rows to 0. */
 #include "comm/expert_merge.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static int move_rows(const mf_call *call, bool merge)
     const size_t width = (size_t)x->shape.dim[1] * (x->dtype == MF_BF16 ? 2 : 4);
     const char *from = x->data;
     char *to = y->data;
-    int64_t at = 0; /* among the merged rows */
+    int64_t at = 0; /* next row of the merged order */
     for (int64_t e = 0; e < experts; e++) {
         for (int64_t r = 0; r < ranks; r++) {
             const int32_t *c = counts + r * (experts + 1) + e;

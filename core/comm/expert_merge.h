@@ -10,7 +10,7 @@
 /* x [ranks R, d], f32 or bf16, as mf_expert_send gives it -> [ranks R, d]: first the rows of
  * the first local expert, rank after rank, then those of the second, ..; zeros behind them. */
 mf_tensor *mf_expert_merge(mf_graph *g, const mf_expert_routes *r, mf_tensor *x);
-/* The same rows back in the places that mf_expert_return wants. */
+/* Moves the same rows back to the order that mf_expert_return expects. */
 mf_tensor *mf_expert_unmerge(mf_graph *g, const mf_expert_routes *r, mf_tensor *y);
 /* [E/ranks+1] i32: the offsets of the merged rows. */
 mf_tensor *mf_expert_merged_offset(mf_graph *g, const mf_expert_routes *r);

@@ -94,7 +94,8 @@ static int64_t rows_from(const movement *m, int r)
     return m->counts[r * (m->local + 1) + m->local];
 }
 
-/* out: own rows go to the others, and theirs come here; else the other way. */
+/* out: own rows are sent to the other ranks, and their rows are received; else results are sent
+ * back, and received. */
 static int move(const movement *m, bool out)
 {
     mf_comm_piece own[MF_EXPERT_RANKS], all[MF_EXPERT_RANKS];

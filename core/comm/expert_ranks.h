@@ -16,8 +16,8 @@
  * With several such groups, what a group adds in a turn is a leaf of the tree of turns and
  * groups, and ranks with the same experts exchange those leaves
  * (train/parallel/gradient_exchange.h) after the backward pass: nothing hides that exchange.
- * Offsets of the store stay those of one process, and what other ranks have is address space
- * that nothing touches, so optimizer, norm, slices and checkpoints need no second order.
+ * Offsets of the store stay those of one process, and the parts of other ranks are address
+ * space that is never touched, so optimizer, norm, slices and checkpoints need no second order.
  * parallel.exact = no puts the rows of all senders into one batch (comm/expert_merge.h): one
  * call of the plugin, no copies of weights, and bits that depend on the number of ranks. */
 #ifndef MF_COMM_EXPERT_RANKS_H
@@ -32,7 +32,8 @@ enum { MF_EXPERT_RANKS = 8 }; /* most ranks that share the experts: inputs of on
 typedef struct mf_expert_ranks {
     struct mf_world *world; /* NULL: the ranks have not joined; then no graph may run */
     int rank, ranks;        /* ranks: a power of two; 0 or 1: all experts are here */
-    int first;   /* of these ranks, in the world: others share experts among themselves */
+    /* rank of the first of these ranks in the world: others share experts among themselves */
+    int first;
     bool merged; /* experts get the rows of all ranks at once (comm/expert_merge.h) */
     bool silent; /* this rank has no micro-batch now: it sends no rows */
 } mf_expert_ranks;
@@ -42,7 +43,7 @@ static inline bool mf_experts_shared(const mf_expert_ranks *e)
     return e && e->ranks > 1;
 }
 
-/* Where rows go: R rows in E groups, offset [E+1] i32. */
+/* The destination of rows: R rows in E groups, offset [E+1] i32. */
 typedef struct mf_expert_routes {
     const mf_expert_ranks *to;
     mf_tensor *offset; /* [E+1] of the own rows */

@@ -1,4 +1,4 @@
-/* comm/launch.h: what the environment tells of the launcher that has started this process. */
+/* comm/launch.h: what the environment says about the launcher that has started this process. */
 #ifndef MF_COMM_LAUNCH_H
 #define MF_COMM_LAUNCH_H
 

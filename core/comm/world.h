@@ -2,9 +2,9 @@
  *
  * A run of one process has no world: NULL stands for it in all functions, which then have
  * nothing to do. Every rank must call the functions that move bytes, in the same order.
- * `what` says what is moved, for messages ("the gradients"). MF_EPEER: a peer has not answered
- * for parallel.patience seconds, or the engine has failed; the message names the peers. After
- * it only mf_world_abort may be called. Only one thread may use a world. */
+ * `what` names the data that are moved, for messages ("the gradients"). MF_EPEER: a peer has
+ * not answered for parallel.patience seconds, or the engine has failed; the message names the
+ * peers. After it only mf_world_abort may be called. Only one thread may use a world. */
 #ifndef MF_COMM_WORLD_H
 #define MF_COMM_WORLD_H
 
@@ -47,8 +47,8 @@ int mf_world_tell(mf_world *w, const char *what, void *data, int64_t bytes);
  * not, and records its message, after its rank and host if other ranks have other messages.
  * Then all ranks know the error (mf_world_agreed), and one of them prints it. */
 int mf_world_agree(mf_world *w, int rc);
-/* Whether the last error was agreed on. Who goes on after such an error forgets it, so that a
- * later one of this rank alone does not count as known. */
+/* Whether the last error was agreed on. A caller that continues after such an error must clear
+ * this mark, so that a later error of this rank alone does not count as known to all. */
 bool mf_world_agreed(const mf_world *w);
 void mf_world_forget(mf_world *w);
 

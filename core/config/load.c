@@ -243,7 +243,8 @@ static int load_one(loader *l, const mf_section *s, const mf_ini_entry *at, void
                     bool *ret_keep)
 {
     *ret_keep = true;
-    memset(out, 0, s->size); /* an unused section before this one may have filled it */
+    /* a section before this one that was not used may have filled it */
+    memset(out, 0, s->size);
     if (s->plugin) {
         mf_plugin_section *p = out;
         int rc = load_plugin_section(l, s, at->section, at, p);

@@ -37,7 +37,7 @@ int mf_lora_begin(mf_ini *to, const mf_ini_entry *at)
 /* ---- where ---- */
 
 typedef struct names {
-    char text[160]; /* a value of a file has no more */
+    char text[160]; /* a value in a file has at most so many bytes */
     size_t n;
     bool full;
 } names;

@@ -15,10 +15,11 @@
 
 /* Whether the section is this one. */
 bool mf_lora_section(const char *section);
-/* Begins what the section stands for; at: where the section is first named. */
+/* Adds the sections that [lora] stands for, still without its keys; at: where the section is
+ * first named. */
 int mf_lora_begin(mf_ini *to, const mf_ini_entry *at);
-/* Adds what the i-th entry of `from`, of this section, stands for. It is refused if
- * router or experts is neither yes nor no, or there are too many targets. */
+/* Adds the entries that the i-th entry of `from`, one of this section, stands for. It is
+ * refused if router or experts is neither yes nor no, or there are too many targets. */
 int mf_lora_put(mf_ini *from, int i, mf_ini *to);
 
 #endif

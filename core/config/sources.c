@@ -136,7 +136,7 @@ int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret)
     return MF_OK;
 }
 
-/* Loads the local keys of a file. What is not there is as if the file did not have it, so old
+/* Loads the local keys of a file. If the file cannot be found, its keys count as absent, so old
  * keys need no new names here: none of them is local. */
 static int load_local(sources *s, const char *path)
 {
@@ -188,8 +188,8 @@ static bool is_of_run(sources *s, const char *path)
 }
 
 /* Whether the file is complete (config/sources.h). A file that cannot be read is not; its
- * loader gives the reason. The first line is that of every version, so runs of all of them are
- * known by it. */
+ * loader gives the reason. Every version writes the same first line, so runs of all versions
+ * are recognized. */
 static int judge_complete(sources *s, const char *path, bool *ret)
 {
     char *text;
@@ -336,7 +336,8 @@ static int source_of(const sources *s, int entry)
 
 static void mark_section(const sources *s, const char *section)
 {
-    const char *plugin[MAX_SOURCES] = {NULL}; /* that sources up to each one name; NULL: none */
+    /* [n] the plugin that sources 0 .. i name for the section; NULL: none */
+    const char *plugin[MAX_SOURCES] = {NULL};
     mf_ini_entry *const first = mf_ini_first_of(s->ini, section);
     for (const mf_ini_entry *e = first; e; e = mf_ini_next_of(e))
         if (strcmp(e->key, "plugin") == 0) plugin[source_of(s, e->index)] = e->value;

@@ -27,7 +27,7 @@ typedef struct mf_assignment {
  *
  * If CONFIG is complete, it is the description of a run, to which no system or user may add a
  * key or a section: of their files only the keys that `all` calls local are taken. Complete are
- * the config.ini of a run, which lies beside manifest.json, and a file whose first line ends
+ * the config.ini of a run, which is beside manifest.json, and a file whose first line ends
  * with MF_CONFIG_COMPLETE. */
 int mf_config_sources(const mf_section_at *all, mf_ini *ini, mf_arena *arena,
                       const char *config, int n, const mf_assignment *assignments,

@@ -1,5 +1,5 @@
 /* graph/backend.c: chooses the kernel set for the whole process. The first thread that needs it
- * chooses; the set never changes afterwards. Only those who compute need it: a library that
+ * chooses; the set never changes afterwards. Only threads that compute need it: a library that
  * computes gemms takes much memory as soon as it is opened. */
 #include "base/error.h"
 #include "base/thread/parallel.h"

@@ -345,7 +345,9 @@ static bool bind(mf_tensor *value, mf_param *param)
 static int store_gradient(mf_graph *g, mf_tensor *leaf)
 {
     mf_tensor *pair[2] = {NULL, leaf->grad};
-    if (!leaf->param->grad) { /* store without training: the value itself is kept */
+    /* a stored parameter outside training has no gradient buffer: keep the value of
+     * the gradient */
+    if (!leaf->param->grad) {
         mf_graph_keep(leaf->grad);
         return MF_OK;
     }

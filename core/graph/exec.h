@@ -9,8 +9,8 @@
 
 struct mf_kernels;
 
-/* The context in which kernels are launched: what core's own ops know about the run in addition
- * to its mf_exec, to which call->exec points. Plugins never see it. */
+/* The context in which kernels are launched: the data of a run that core's own ops have in
+ * addition to its mf_exec, to which call->exec points. Plugins never see it. */
 typedef struct mf_launch {
     mf_exec exec;                  /* first member: mf_call_launch converts its address */
     struct mf_fault *fault;        /* device memory; kernels record the first fault here */

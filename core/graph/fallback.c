@@ -23,7 +23,8 @@ static size_t reserve(mf_fallback *d, size_t bytes)
 static void add(mf_fallback *d, const mf_view *v, bool in)
 {
     mf_fallback_part *p = d->part;
-    if (!v->data || v->reserved & MF_VIEW_STORED) return; /* the host has it, too */
+    /* stored weights are also in memory of the host */
+    if (!v->data || v->reserved & MF_VIEW_STORED) return;
     while (p < d->part + d->n && p->device != v->data)
         p++;
     if (p == d->part + d->n) {

@@ -37,7 +37,7 @@ typedef struct checker {
     float *adjoint, *room;
     double each;      /* operations of a forward pass */
     double worst;     /* error of the tensor that is checked */
-    char unseen[256]; /* message about the first tensor that was not judged; "": none */
+    char unseen[256]; /* message about the first tensor that was not checked; "": none */
     mf_gradcheck_report *report;
 } checker;
 
@@ -47,7 +47,7 @@ typedef struct spot {
     const float *grad;
     int64_t index;   /* one element; -1: all elements, each up or down */
     uint64_t stream; /* random stream of the signs; 0: the signs of the gradient */
-    double scale;    /* slope that counts as large; tiny slopes are judged relative to it */
+    double scale;    /* slope that counts as large; tiny slopes are compared relative to it */
     double step;     /* the largest step, relative to max(1, |x|) */
     /* Values of the elements: original, one step to the right, and at present. */
     float *base, *trial, *now;
@@ -335,7 +335,7 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
 
 /* Judges again a spot that failed, with a tolerance that includes the measured noise of f. The
  * spot counts as hidden if it agrees only within noise that would hide a wrong rule, too. The
- * direction of the signs stands for the whole tensor, so it is judged more strictly: only by
+ * direction of the signs stands for the whole tensor, so it is checked more strictly: only by
  * steps of little noise, of which two have to disagree. */
 static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
 {
@@ -365,8 +365,8 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
 }
 
 /* Whether no two steps of neighbouring sizes find the same slope: then there are kinks on both
- * sides of the spot, closer than the steps, and nobody knows its slope. A wrong gradient does
- * not change what differences find. */
+ * sides of the spot, closer than the steps, and its slope is unknown. A wrong gradient does not
+ * change what differences find. */
 static bool no_slope(const verdict *all, int n)
 {
     for (int i = 0; i + 1 < n; i++) {
@@ -378,7 +378,7 @@ static bool no_slope(const verdict *all, int n)
 }
 
 /* Tries up to STEPS smaller steps, until one agrees or rounding noise exceeds the tolerance. If
- * none agrees, judges them a second time with a tolerance that includes the measured noise of
+ * none agrees, checks them a second time with a tolerance that includes the measured noise of
  * f. If that fails too, looks for a kink with the last step. */
 static int judge(checker *c, spot *s, verdict *ret)
 {
@@ -419,7 +419,7 @@ static void note(checker *c, int tensor, const spot *s, const verdict *v)
     r->error = v->error;
 }
 
-/* The spots of one tensor that were not judged; noisy: any agrees only within the noise. */
+/* The spots of one tensor that were not checked; noisy: any agrees only within the noise. */
 typedef struct skipped {
     int kinks, hidden;
     bool noisy;

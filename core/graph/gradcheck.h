@@ -22,7 +22,7 @@
 
 #include "graph/graph.h"
 
-/* Points of a tensor that are checked however long a graph takes. */
+/* The least number of points of a tensor that are checked, however long a graph takes. */
 #define MF_GRADCHECK_LEAST 8
 
 typedef struct mf_gradcheck_options {
@@ -47,9 +47,10 @@ typedef struct mf_gradcheck_report {
     int64_t index;    /* the worst element; -1: a random direction */
     double analytic, numeric; /* slopes at that point, by the graph and by differences */
     double error;             /* their distance divided by the tolerance; <= 1 passes */
-    int64_t points, kinks;    /* numbers of judged and of skipped points, in all tensors */
+    int64_t points, kinks;    /* numbers of checked and of skipped points, in all tensors */
     uint64_t wrong, unseen;   /* bit i: in[i] disagrees; too many of its points are at kinks */
-    double operations;        /* that all runs took, about: the same on each machine */
+    /* about how many operations all runs took: the same on each machine */
+    double operations;
 } mf_gradcheck_report;
 
 /* Checks the gradients of `out` with respect to the inputs (mf_graph_want_grad) and parameters

@@ -70,10 +70,11 @@ struct mf_tensor {
     /* memory on the host: of an input, live scalar or constant (on the CPU the same as data);
      * of other tensors on a device, the copy that mf_tensor_host has made, or NULL */
     void *host;
-    uint64_t seen;  /* number of the run whose value the copy holds */
-    int64_t at;     /* offset in its part of the graph's exchange block; -1: not there */
-    bool still;     /* input that mf_graph_still has marked */
-    bool refreshed; /* input that stays: the host may have changed it since the last run */
+    uint64_t seen; /* number of the run whose value the copy holds */
+    int64_t at;    /* offset in its part of the graph's exchange block; -1: not there */
+    bool still;    /* input that mf_graph_still has marked */
+    /* for an input that stays on the device: the host may have changed it since the last run */
+    bool refreshed;
 };
 
 typedef struct mf_node {
@@ -188,8 +189,8 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param);
  * not read the whole parameter, too. */
 mf_tensor *mf_graph_param_part(mf_graph *g, const mf_param *param, int64_t first,
                                int64_t count);
-/* While set, mf_graph_param asks it first; where it gives a value, that one stands for the
- * parameter. NULL: nothing does. */
+/* While this function is set, mf_graph_param calls it first, and a value that it returns
+ * replaces the parameter. NULL: no function. */
 typedef mf_tensor *mf_stand_in(void *arg, mf_graph *g, mf_param *param);
 void mf_graph_set_stand_in(mf_graph *g, mf_stand_in *fn, void *arg);
 mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
@@ -256,12 +257,12 @@ typedef struct mf_run {
 int mf_graph_run(mf_graph *g, const mf_run *run);
 /* For a graph that is planned only: calls the functions of its steps with kernels of `set`,
  * with `stream` in their contexts, in the order of a run without metrics. The kernels must not
- * access memory: addresses only tell values apart. *ret_hosted: how many steps are ops of
+ * access memory: addresses only distinguish values. *ret_hosted: how many steps are ops of
  * plugins, which are not called. */
 int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, int *ret_hosted);
 /* For n intervals of the gradients of a store on the host, at[i] .. at[i + 1] - 1, rising:
- * writes the number of the last node that writes there, or -1. After it a run leaves the
- * interval as it is. */
+ * writes the number of the last node that writes there, or -1. Later nodes of a run do not
+ * change the interval. */
 void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const int64_t *at,
                           int *ret);
 /* In mf_run.after_node, on the host: a digest of all that the node has written, from which runs
@@ -292,7 +293,8 @@ void *mf_graph_sent(const mf_graph *g);
 /* The running node, which crash messages name; NULL between nodes. If several threads run
  * graphs, it is the node that was stored last. */
 extern _Atomic(const mf_node *) mf_graph_node_now;
-/* Nodes that graphs of the process have begun, for those who watch that it goes on. */
+/* Nodes that graphs of the process have begun: code that watches a run sees its progress by
+ * this number. */
 extern _Atomic uint64_t mf_graph_nodes_begun;
 
 /* ---- values as the host sees them ----
@@ -379,12 +381,12 @@ int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 /* The kernel set of the process, chosen once from MOEFW_KERNELS, MOEFW_ISA and MOEFW_GEMM, when
  * it is first needed and the number of threads is known. If one of them has an unknown value
  * (MF_ECONFIG), or the library that computes gemms cannot be used (MF_EDEP), there is no set,
- * and mf_backend_kernels returns NULL. mf_backend_names judges the values alone, and opens
+ * and mf_backend_kernels returns NULL. mf_backend_names only checks the values, and opens
  * no library. */
 int mf_backend_names(void);
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
-/* What computes plain gemms: "own", or name, version and build of OpenBLAS. */
+/* The code that computes plain gemms: "own", or name, version and build of OpenBLAS. */
 const char *mf_backend_blas(void);
 
 /* ---- the op table, which core/ops defines ---- */

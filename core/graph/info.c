@@ -102,7 +102,7 @@ void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const
             const mf_tensor *t = g->steps[i].node->out[j];
             const mf_view *v = &g->steps[i].call.out[j];
             const float *to = v->data;
-            /* Values that use the storage earlier may lie elsewhere in another process. */
+            /* Values that use the storage earlier may be elsewhere in another process. */
             if (!to || !t || mf_owner(t)->kind != MF_TENSOR_GRAD) continue;
             if (to < grads + at[0] || to >= grads + at[n]) continue;
             const int64_t first = to - grads, end = first + mf_shape_count(v->shape);

@@ -267,7 +267,7 @@ typedef struct mf_span {
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
 /* ---- plan/fuse.c ---- */
-/* Makes one node of some pairs of nodes, if the graph's device has kernels for that. */
+/* Fuses some pairs of nodes into one node, if the graph's device has kernels for that. */
 void mf_graph_fuse(mf_graph *g);
 
 /* ---- plan/reuse.c ---- */

@@ -1,5 +1,5 @@
-/* graph/launches.c: what a run of a graph launches, without a run: the function of each step is
- * called with a set whose kernels only look at their arguments. Ops of core only launch
+/* graph/launches.c: finds the launches of a run of a graph, without a run: the function of each
+ * step is called with a set whose kernels only look at their arguments. Ops of core only launch
  * kernels, and which ones follows from types, shapes and attributes, so a graph that is planned
  * only has addresses that no memory is behind. */
 #include "graph/internal.h"

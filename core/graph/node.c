@@ -103,7 +103,7 @@ static int run_infer(draft *d)
             in[i].shape.rank = -1;
         }
     }
-    /* A stored weight has the values of any type; ops ask for that of the other operand. */
+    /* A stored weight has the values of any type; ops require the type of the other operand. */
     const bool stored = mf_op_multiplies_stored(d->g, d->op, d->n_in, d->in);
     if (stored) in[1].dtype = in[0].dtype;
     d->call.in = (mf_infer){.size = sizeof d->call.in,

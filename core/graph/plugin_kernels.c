@@ -1,6 +1,6 @@
 /* graph/plugin_kernels.c: ops of plugins that bring kernels as data (mf_device_code). Before a
  * graph runs it loads these; in a run it queues one launch for each, which the plugin describes
- * from shapes. What the device would read as a pointer or a size, core fills in. */
+ * from shapes. Core fills in all values that the device reads as a pointer or a size. */
 #include "graph/device/code.h"
 #include "graph/internal.h"
 

@@ -272,7 +272,7 @@ static int run_steps(mf_graph *g, const mf_run *run)
     return MF_OK;
 }
 
-/* Detours wait for the device, and a profile measures each step of the graph. */
+/* Fallbacks wait for the device, and a profile measures each step of the graph. */
 static bool recordable(const mf_graph *g, const mf_run *run)
 {
     return run->recorder && !g->staging && !g->profile && !run->check_finite;

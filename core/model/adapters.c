@@ -1,5 +1,5 @@
 /* model/adapters.c: what a graph calls at each point of a block. The adapters of a point are
- * called in the order of their sections; each gets the value that the one before returned. */
+ * called in the order of their sections; each gets the value that the previous one returned. */
 #include "model/adapters.h"
 #include <stdio.h>
 #include <string.h>

@@ -294,8 +294,8 @@ static void sort(mf_adapters *a)
         }
 }
 
-/* Each pattern must name a linear layer of some block: one that does not is a mistake, and
- * what it should have changed would stay as it is. */
+/* Each pattern must name a linear layer of some block: a pattern without one is a mistake: the
+ * layers that it should change would stay unchanged. */
 static int judge_patterns(const mf_model *m, int i)
 {
     const mf_adapter_at *at = &m->adapter_at[i];

@@ -1,4 +1,4 @@
-/* model/heads.h: which attention heads a layer computes, and what was measured of them.
+/* model/heads.h: which attention heads a layer computes, and the measurements of them.
  *
  * If an adapter requests it (MF_ADAPTER_HEADS), a layer has a buffer
  * `layers.N.attention.active` [H]. Heads with 0 there are inactive: graphs that are built

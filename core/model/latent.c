@@ -175,9 +175,9 @@ static mf_tensor *exchanged(mf_graph *g, mf_tensor *t)
     return mf_transpose(g, t, 1, 0, 2, 3);
 }
 
-/* The weights of keys [H, n, latent] and of values [H, v, latent]. Those that adapters
- * change are what these make of the unit vectors, since adapters of linear layers know only
- * inputs and outputs. */
+/* The weights of keys [H, n, latent] and of values [H, v, latent]. If adapters change the
+ * weights, the weights are computed from the unit vectors, since adapters of linear layers know
+ * only inputs and outputs. */
 static void weights(const latent *x, mf_tensor *ret[2])
 {
     mf_graph *g = x->g;

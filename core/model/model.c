@@ -271,7 +271,7 @@ bool mf_model_of_experts(const mf_param *p)
     return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
 }
 
-/* What must change so that n ranks can share the experts; NULL: nothing. */
+/* The setting that must change so that n ranks can share the experts; NULL: none. */
 static const char *unshared(const mf_model *m, int n)
 {
     const mf_model_settings *c = m->config;
@@ -380,8 +380,8 @@ static const char *without_layer(const char *name)
     return dot ? dot + 1 : NULL;
 }
 
-/* Buffers of controllers and regularizers are not of the model, and must go on while anything
- * is trained, as adapters do. */
+/* Buffers of controllers and regularizers do not belong to the model, and must be updated while
+ * anything is trained, as adapters must. */
 static bool of_model(const mf_param *p)
 {
     const bool state = p->buffer && (strncmp(p->name, "controller.", 11) == 0 ||

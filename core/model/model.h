@@ -61,7 +61,7 @@ typedef struct mf_model_options {
     /* rank `expert_rank` of so many that share the experts (comm/expert_ranks.h); 0 or 1: all
      * experts are here */
     int expert_rank, expert_ranks;
-    bool merge_rows; /* then: an expert gets the rows of all ranks at once */
+    bool merge_rows; /* with shared experts: an expert gets the rows of all ranks at once */
     /* a step of training has several micro-batches, whose losses are weighted by task_shares */
     bool shares;
     bool record; /* decoding records the work of a token, on devices that can */
@@ -154,9 +154,9 @@ bool mf_model_sees_sequences(const mf_model *m);
  * across the border of two documents in one. */
 bool mf_model_crosses_documents(const mf_model *m);
 
-/* What decoding keeps of past tokens, max_seq rows for each sequence: keys and values, and the
- * inputs of routers that read earlier tokens (model/history.h). A cache fits only graphs with
- * the same active heads as when it was made. */
+/* The memory of past tokens for decoding, max_seq rows for each sequence: keys and values, and
+ * the inputs of routers that read earlier tokens (model/history.h). A cache fits only graphs
+ * with the same active heads as when it was made. */
 typedef struct mf_cache {
     mf_store *store;
     int32_t batch, max_seq;

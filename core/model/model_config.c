@@ -375,7 +375,7 @@ static void judge_rope(mf_config_faults *j, const mf_model_config *m)
                         m->rope_high);
 }
 
-/* What latent attention cannot be combined with: NULL, or the key. */
+/* The key that latent attention cannot be combined with; NULL: there is none. */
 static const char *not_latent(const mf_model_config *m)
 {
     if (m->kv_heads > 0 && m->kv_heads != m->heads) return "kv_heads";

@@ -61,14 +61,14 @@ typedef struct mf_model_config {
     int64_t attention_out_bias;
     int64_t qk_norm;                  /* mf_qk_norm */
     double clip_qkv;                  /* limit of |q|, |k| and |v|; 0: none */
-    int64_t window;                   /* of causal attention; 0: none */
-    const char *window_layers;        /* blocks that have it: "all", "0, 2-4" */
+    int64_t window;                   /* window of causal attention in tokens; 0: none */
+    const char *window_layers;        /* blocks with the window: "all", "0, 2-4" */
     int64_t sinks;                    /* one more logit a head in the softmax */
     int64_t latent, latent_q;         /* widths of latent vectors (model/latent.h); 0: none */
     int64_t value_dim;                /* latent: width of a value; 0: head_dim */
     double attention_scale;           /* factor on scores; 0: see attention_scale_by */
     int64_t attention_scale_by;       /* 0: 1/sqrt(width of a head), 1: 1/sqrt(dim) */
-    int64_t attention_scale_by_layer; /* and 1 / (index of the block + 1) */
+    int64_t attention_scale_by_layer; /* scores are also divided by (index of the block + 1) */
     int64_t causal;         /* lm: a token sees only itself and earlier ones; default yes */
     int64_t tie_embeddings; /* output head = embedding */
     int64_t head_bias;
@@ -78,16 +78,17 @@ typedef struct mf_model_config {
     int64_t cache_start;
     int64_t moe_every;
     const char *dense_layers; /* blocks that are dense in any case: "0, 3-5", or "" */
-    int64_t token_types;      /* kinds of segments that embeddings tell apart; 0: none */
-    int64_t embed_norm;       /* norm of embeddings before the first block */
-    int64_t pooler;           /* classify, regress: tanh(W x + b) of what is pooled */
-    double logit_scale;       /* factor on the output's logits; default 1 */
-    double init_std;          /* default 0.02 */
-    int64_t attention;        /* 0: blocks have no self-attention of their own */
-    int64_t init;             /* mf_start */
-    int64_t share_layers;     /* blocks share attention, router, experts and dense layers */
-    int64_t layers_alike;     /* blocks begin with equal weights */
-    int64_t classes;          /* classify: 0 = from the data */
+    /* number of kinds of segments with embeddings of their own; 0: none */
+    int64_t token_types;
+    int64_t embed_norm;   /* norm of embeddings before the first block */
+    int64_t pooler;       /* classify, regress: tanh(W x + b) of the pooled vector */
+    double logit_scale;   /* factor on the output's logits; default 1 */
+    double init_std;      /* default 0.02 */
+    int64_t attention;    /* 0: blocks have no self-attention of their own */
+    int64_t init;         /* mf_start */
+    int64_t share_layers; /* blocks share attention, router, experts and dense layers */
+    int64_t layers_alike; /* blocks begin with equal weights */
+    int64_t classes;      /* classify: 0 = from the data */
     /* factor on the task's loss if there are further tasks; default 1; live */
     double task_weight;
     int64_t pool;        /* classify, regress: 0 first token, 1 mean over real tokens */

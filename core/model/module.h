@@ -1,5 +1,5 @@
 /* model/module.h: the part of the model to which a parameter belongs. The parameter's name
- * tells it (model/model.h). */
+ * determines it (model/model.h). */
 #ifndef MF_MODEL_MODULE_H
 #define MF_MODEL_MODULE_H
 

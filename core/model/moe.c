@@ -52,7 +52,8 @@ static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_rout
 }
 
 /* The gates of the chosen experts, or of those that took their place (admitted not NULL), k for
- * each token. What the router says of their sum counts before moe.renormalize. */
+ * each token. If the router declares the sum of the gates, this takes precedence
+ * over moe.renormalize. */
 static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *out,
                            mf_tensor *admitted, int k)
 {
@@ -389,7 +390,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->own.token);
 }
 
-/* Experts are plugins, so only the nodes that they added tell whether they use attention. */
+/* Experts are plugins, so only the nodes that they added show whether they use attention. */
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
     out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);

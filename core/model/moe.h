@@ -42,7 +42,7 @@ typedef struct mf_moe_settings {
     const double *adaptive_capacity;
     int32_t labels;               /* number of distinct labels, 0: none */
     mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
-    const mf_expert_ranks *ranks; /* who shares the experts */
+    const mf_expert_ranks *ranks; /* the ranks that share the experts */
     bool keep;                    /* keep prob, chosen, admitted and gate */
     bool attention;               /* keep the inputs of the experts' attention */
     /* keep all that `keep` keeps, and x, logits, score and the router's own choice */
@@ -71,7 +71,8 @@ typedef struct mf_moe_choice {
 
 typedef struct mf_moe_out {
     mf_routing routing; /* the record, completed by core */
-    /* What the router returned for all positions of the history; size 0 without one. */
+    /* The record that the router returned for all positions of the history; size 0 without
+     * a history. */
     mf_routing whole;
     mf_routing_sums sums; /* kept values of metric nodes */
     /* f32 scalar, kept; metric node; NULL if assignments list their tokens */

@@ -5,7 +5,7 @@
 
 enum { MOST_WEIGHTS = 16 };
 
-/* What stands for the weights of an expert while it is called. */
+/* The values that replace the weights of an expert while it is called. */
 typedef struct weights {
     const mf_expert_ranks *ranks;
     int calls; /* of the expert, each with weights of its own */
@@ -34,7 +34,7 @@ static mf_tensor *stand_in(void *arg, mf_graph *g, mf_param *p)
     return w->copy[i][w->now];
 }
 
-/* Numbers that an expert draws would depend on who computes it. */
+/* If an expert draws numbers, they would depend on the rank that computes it. */
 static void refuse_draws(mf_graph *g, int before)
 {
     for (int i = before; i < mf_graph_nodes(g); i++)
@@ -91,7 +91,7 @@ mf_tensor *mf_moe_shared_experts(const mf_moe_layer *layer, const mf_expert_rank
     all.experts = in->experts / e->ranks;
     all.x = mf_expert_send(g, &routes, in->x);
     all.gate = in->gate ? mf_expert_send(g, &routes, in->gate) : NULL;
-    all.token = NULL; /* of other batches */
+    all.token = NULL; /* the tokens are those of other batches */
     mf_tensor *y = e->merged ? call_merged(layer, &w, g, &routes, &all)
                              : call_apart(layer, &w, g, &routes, &all);
     return y ? mf_expert_return(g, &routes, y) : NULL;

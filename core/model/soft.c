@@ -1,5 +1,5 @@
 /* model/soft.c: soft routing as two batched gemms around the experts. Slots are ordered by
- * sequence for the gemms and by expert for the experts; a transposition lies between. */
+ * sequence for the gemms and by expert for the experts; a transposition is between them. */
 #include "model/soft.h"
 #include "ops/moe/dispatch.h"
 #include "ops/ops.h"

@@ -59,7 +59,7 @@ static bool even(const mf_walk *w, int i)
     return true;
 }
 
-/* Removes dimension i; each one before it moves to the next index. */
+/* Removes dimension i; each dimension before it moves to the next index. */
 static void drop(mf_walk *w, int i)
 {
     for (; i > 0; i--) {

@@ -39,7 +39,7 @@ static volatile pid_t program; /* children that plugins fork end as they like */
 static int report_fd = -1;
 
 /* The newest site of any thread, for the thread that watches the time: it must not read a site,
- * which lies on the stack of another thread. */
+ * which is on the stack of another thread. */
 static struct {
     _Atomic(const char *) plugin, file, function, path;
 } newest;
@@ -215,8 +215,8 @@ static void on_signal(int number)
     MF_LAST(raise(number));
 }
 
-/* An end of the program that its main has not asked for, while no plugin is known to run: by
- * a thread of a plugin, say. If another thread is about to end the process, it may finish
+/* The program ends without a request of its main, while no plugin is known to run: a thread
+ * of a plugin may have ended it. If another thread is about to end the process, it may finish
  * its message. */
 static _Noreturn void end_early(const char *call)
 {
@@ -300,7 +300,7 @@ void mf_crash_report_to(int fd)
 
 /* ---- calls that do not return ---- */
 
-enum { SLICES = 8 }; /* of the patience: a process that was stopped loses one of them only */
+enum { SLICES = 8 }; /* of a limit of time: a process that was stopped loses only one */
 static _Atomic int64_t patience; /* seconds; 0: any */
 
 static void *watch_time(void *arg)

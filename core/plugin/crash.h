@@ -25,7 +25,7 @@ void mf_crash_watch(void);
 /* The program's main is about to return, or to end the process: exit and _exit then run
  * as usual. */
 void mf_crash_ended(void);
-/* What _exit(status) does: while the program watches, ends with status 4 if a plugin is
+/* Does the work of _exit(status): while the program watches, ends with status 4 if a plugin is
  * running, which is named, and with status 1 and a message if none is; otherwise, and in a
  * process that a plugin has forked, with `status`. */
 _Noreturn void mf_crash_exit(int status);

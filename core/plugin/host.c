@@ -570,7 +570,8 @@ static const mf_host table = {
     .want_live = host_want_live,
 };
 
-/* What plugins get: the table, and behind it functions that report that they are missing. */
+/* The table that plugins get: the table, and behind it functions that report that they
+ * are missing. */
 static union {
     mf_host host;
     void (*slots[4096 / sizeof(void (*)(void))])(void);

@@ -49,7 +49,7 @@ typedef struct mf_option_value {
 int mf_instance_new_with(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
                          const char *section, const char *const *reserved, const char *live,
                          const mf_option_value *set, const mf_dims *dims, mf_ctx **ret);
-/* What an adapter requested in init, and what it received. */
+/* The requests of an adapter in init, and the values that it received. */
 typedef struct mf_adapter_notes {
     uint32_t wants; /* MF_ADAPTER_HEADS, MF_ADAPTER_SEQUENCE */
     struct {

@@ -18,7 +18,7 @@ typedef struct mf_change {
     int64_t step;
     const char *option; /* INI name: "router.temperature" */
     double from, to;
-    const char *by; /* who made it: "controller.warm", "resume" */
+    const char *by; /* origin of the change: "controller.warm", "resume" */
     const char *reason;
 } mf_change;
 

@@ -1,7 +1,8 @@
 /* plugin/missing.h: the end of the host table, for plugins that were built for a newer moefw.
  *
- * Such a plugin may call functions that lie behind the table of this moefw, though MF_HAS tells
- * it not to. There it finds functions that name the missing one and end the process. */
+ * Such a plugin may call functions that are after the table of this moefw, though MF_HAS
+ * says that they do not exist. There it finds functions that name the missing one and end
+ * the process. */
 #ifndef MF_PLUGIN_MISSING_H
 #define MF_PLUGIN_MISSING_H
 

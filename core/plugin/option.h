@@ -38,7 +38,7 @@ int mf_schema_init(mf_schema *s, mf_arena *arena, const char *owner, const mf_op
 const mf_option *mf_schema_find(const mf_schema *s, const char *name); /* NULL if unknown */
 const char *
 mf_option_type_name(const mf_option *o); /* "int", "real", "bool", "string", "enum" */
-/* What a value must be: "a number from 0 to 1", "one of mean, sum". */
+/* The valid values in words: "a number from 0 to 1", "one of mean, sum". */
 void mf_option_expected(const mf_option *o, char *out, size_t size);
 /* "; did you mean 'x'?" or "", by mf_nearest, for use in messages. Returns out. */
 const char *mf_did_you_mean(const char *word, const char *const *names, char *out, size_t size);

@@ -1,6 +1,6 @@
-/* plugin/trusted.c: reads and changes the list of code that the user has named. Whoever can
- * write to it can have code loaded, so nothing of it is believed unless only the user could
- * have written it. A list that cannot be used costs convenience only: files are named again. */
+/* plugin/trusted.c: reads and changes the list of code that the user has named. A user who can
+ * write to the list can get code loaded, so it is trusted only if no other user could have
+ * written it. A list that cannot be used costs convenience only: files are named again. */
 #include "plugin/trusted.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool is_hash(const char *text)
     return strspn(text, "0123456789abcdef") == HEX;
 }
 
-/* Cuts the text into lines; what is no such line is skipped. */
+/* Cuts the text into lines; text that is no such line is skipped. */
 static int take_lines(mf_arena *arena, char *text, size_t size, mf_trusted **ret, int *ret_n)
 {
     size_t room = 1;
@@ -159,8 +159,8 @@ bool mf_trusted_has(const mf_code_id *file)
 
 /* ---- changes ---- */
 
-/* Makes the folder, if that of the user's state is the user's own: root, say, leaves no folder
- * in the home of the user that it acts for. */
+/* Makes the folder, if the folder of the user's state belongs to the user: root, for example,
+ * makes no folder in the home of the user for whom it acts. */
 static int make_folder(const char *dir, const char *base)
 {
     struct stat st;

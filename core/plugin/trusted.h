@@ -17,14 +17,14 @@
 
 #define MF_TRUSTED_MOST 2000 /* lines; with more, the oldest are dropped */
 
-/* What is known of a file of code. */
+/* A file of code in the list. */
 typedef struct mf_code_id {
     char hash[MF_SHA256_HEX];
     bool moves;       /* it loads nothing from its own folder: it is the same code anywhere */
     const char *path; /* absolute, without links */
 } mf_code_id;
 
-/* What the bytes of a file tell; `path` is kept as a pointer. */
+/* Sets the hash and `moves` from the bytes of a file; `path` is kept as a pointer. */
 mf_code_id mf_code_id_of(const unsigned char *bytes, size_t size, const char *path);
 
 typedef struct mf_trusted {
@@ -36,12 +36,12 @@ const char *mf_trusted_file(mf_arena *arena);
 /* All lines, in the arena, the newest last; none if there is no file. MF_EIO, MF_EINPUT: the
  * file is not used, with the reason. */
 int mf_trusted_read(mf_arena *arena, mf_trusted **ret, int *ret_n);
-/* Whether the bytes were named before; if the file does not `moves`, under the same path. What
- * cannot be read is not trusted. */
+/* Whether a file with these bytes was named before; without `moves` it must also have had the
+ * same path. If the list cannot be read, the file is not trusted. */
 bool mf_trusted_has(const mf_code_id *file);
 /* Adds a line, unless there is one. MF_ENOTFOUND: no home folder; MF_EIO, MF_EINPUT. */
 int mf_trusted_add(const mf_code_id *file);
-/* Removes the lines with this hash, the begin of one (8 digits or more), or this path.
+/* Removes the lines with this hash, the beginningning of one (8 digits or more), or this path.
  * *ret_n: how many. */
 int mf_trusted_remove(const char *what, int *ret_n);
 

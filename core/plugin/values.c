@@ -1,6 +1,7 @@
-/* plugin/values.c: the elements of parameters and buffers that plugins get between steps. What
- * an instance may write it gets itself; of all else it gets a copy, and a copy that it has
- * changed makes the call fail, so that no plugin can write what is another's. */
+/* plugin/values.c: the elements of parameters and buffers that plugins get between
+ * steps. A plugin gets direct access to the values that its instance may write, and
+ * copies of all others. A changed copy makes the call fail, so that no plugin can change
+ * values of another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@ static bool is_own(const mf_ctx *ctx, const mf_param *p)
     return strncmp(p->name, ctx->path, n) == 0 && p->name[n] == '.';
 }
 
-/* Buffers of its own, for a controller those of others too; parameters of its own before the
- * first step. */
+/* Whether the instance may write the values: its own buffers; for a controller, also buffers of
+ * others; its own parameters before the first step. */
 static bool may_write(const mf_ctx *ctx, const mf_param *p)
 {
     if (p->buffer) return is_own(ctx, p) || ctx->plugin->kind == MF_CONTROLLER;

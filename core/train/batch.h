@@ -24,8 +24,8 @@ typedef struct mf_batch {
     /* number of targets >= 0; for classify and regress: examples with a document */
     int64_t n_targets;
     int64_t n_tokens; /* tokens without padding */
-    /* bytes of text that the targets stand for; 0: the tokenizer does not tell; -1: a target
-     * is <unk>, so they are unknown */
+    /* bytes of text that the targets stand for; 0: the tokenizer does not know; -1: a target is
+     * <unk>, so they are unknown */
     int64_t n_bytes;
 } mf_batch;
 
@@ -37,7 +37,7 @@ void mf_batch_free(mf_batch *b);
 void mf_batch_segments(mf_batch *b, int32_t separator);
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_batch_feed(const mf_batch *b, mf_model_graph *mg);
-/* The number of what task i of the model counts in a batch: the sum of the mask (masked) over
+/* How many items of a batch task i of the model counts: the sum of the mask (masked) over
  * positions with a target, or the number of examples that have a label. */
 double mf_batch_weight(const mf_batch *b, const mf_model *m, bool masked, int task);
 

@@ -16,7 +16,7 @@ typedef struct mf_length_buckets mf_length_buckets;
 int mf_length_buckets_new(mf_model *m, const mf_model_shape *shape, bool one,
                           mf_length_buckets **ret);
 void mf_length_buckets_free(mf_length_buckets *l);
-/* Call this after the structure changed. It frees all graphs and builds the longest one anew.
+/* Call this after the structure changed. It frees all graphs and builds the longest one again.
  * Earlier pointers to graphs become invalid. */
 int mf_length_buckets_rebuild(mf_length_buckets *l);
 

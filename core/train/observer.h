@@ -28,14 +28,14 @@
 
 typedef struct mf_trainer mf_trainer;
 
-/* What only the observers of a run with files know (lib/run). */
+/* Types that only the observers of a run with files know (lib/run). */
 struct mf_state;
 struct mf_metrics_record;
 struct mf_predictions;
 struct mf_controller_record;
 
-/* The parts of a step that an observer will read. The loop asks before the step, so that
- * statistics are computed only in steps that need them. Metric nodes of the graph run if
+/* The parts of a step that an observer will read. The loop calls `wants` before the step, so
+ * that statistics are computed only in steps that need them. Metric nodes of the graph run if
  * anything is wanted. */
 enum {
     MF_WANT_ROUTING = 1, /* mf_step_result.layers */
@@ -97,14 +97,14 @@ typedef struct mf_observer {
     int (*measure)(void *self, mf_trainer *t, mf_step_result *r, double *out);
     int (*fold)(void *self, mf_trainer *t, mf_step_result *r, const double *in);
     int (*after_step)(void *self, mf_trainer *t, mf_step_result *r);
-    /* after_step calls plugins: what they have changed of the process is restored. */
+    /* after_step calls plugins: changes of the state of the process are undone. */
     bool runs_plugins;
     int (*after_rebuild)(void *self, mf_trainer *t);
     /* Called when the step is complete, for work that does not belong to a step, such as
      * evaluations and checkpoints. */
     int (*between)(void *self, mf_trainer *t);
-    /* Called after each validation. If it ends training (mf_trainer_end_here), the validation
-     * of the last step takes the place of this one, and after_eval gets that one only. */
+    /* Called after each validation. If it ends training (mf_trainer_end_here), it is replaced
+     * by the validation of the last step, and after_eval gets only the latter. */
     int (*judge_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
     int (*after_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);

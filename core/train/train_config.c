@@ -188,7 +188,7 @@ static const mf_option calls_options[] = {
     MF_END_OPTIONS};
 
 static const char *const files[] = {"from", NULL};
-/* Those of the machine, of its queue, and of what a user wants to see. */
+/* The local keys: settings of the machine, of its queue, and of what a user wants to see. */
 static const char *const local_train[] = {"device", "threads", "time_limit", "on_usr1", NULL};
 static const char *const fixed_train[] = {"optimizer", NULL};
 static const char *const local_parallel[] = {"comm", "patience", "bucket", NULL};

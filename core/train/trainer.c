@@ -169,7 +169,7 @@ void mf_trainer_restore(mf_trainer *t)
     if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
     mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
     mf_error_clear();
-    /* A folder that is out of reach is told once. */
+    /* A folder that is out of reach is logged once. */
     mf_guard_end(&t->guard);
     mf_guard_save(&t->guard);
 }
@@ -188,7 +188,8 @@ int mf_trainer_begin(mf_trainer *t)
     t->guarded = mf_crash_watching();
     if (t->guarded) mf_guard_save(&t->guard);
     if (t->owner.recall) rc = t->owner.recall(t->owner.self);
-    if (rc == MF_ECHECKPOINT) return rc; /* it was read, and lacks something */
+    /* the checkpoint was read, and lacks something that the run needs */
+    if (rc == MF_ECHECKPOINT) return rc;
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
     t->tokens_before = t->tokens;
@@ -216,8 +217,8 @@ static int rebuild_if_asked(mf_trainer *t)
     return mf_trainer_rebuild(t);
 }
 
-/* Clears the values of the last step, and collects what the observers will read of the step
- * that begins. The statistics to which layers and heads point stay until observers
+/* Clears the values of the last step, and collects the flags of the values that observers will
+ * read in the new step. The statistics to which layers and heads point stay until observers
  * replace them. */
 static void clear(mf_trainer *t)
 {

@@ -91,7 +91,7 @@ void mf_trainer_stop(mf_trainer *t, int code, const char *why);
 void mf_trainer_end_here(mf_trainer *t);
 
 /* ---- for the owner ---- */
-/* Where training is. */
+/* The position of training. */
 typedef struct mf_trainer_place {
     int64_t step, tokens; /* so far */
     int64_t skipped;      /* consecutive steps that were not taken */
@@ -102,7 +102,7 @@ void mf_trainer_go(mf_trainer *t, const mf_trainer_place *to);
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
-/* What the owner's `judge` returns; rc without one. */
+/* The result of the owner's `judge`; rc if it has none. */
 int mf_trainer_judge(const mf_trainer *t, int rc);
 /* Notes the code with which training ends, for mf_trainer_status, and returns rc. Refused calls
  * (MF_EUSAGE, MF_EINVAL) end nothing. */
@@ -114,10 +114,10 @@ void mf_trainer_restore(mf_trainer *t);
 /* MF_EPLUGIN, which is agreed, if a buffer or parameter is not the same on all ranks, or if the
  * last micro-batch has other results on one of them or when it runs again. */
 int mf_trainer_judge_equal(mf_trainer *t);
-/* Saving: moments that other ranks keep (mf_store_shards). Rank 0 reads those at ..
- * at+count-1 by the second function (which: as mf_store_read_moments, or MF_TRAINER_VALUES:
- * values of parameters of which each rank holds a part), while the others serve in the third,
- * until rank 0 calls the fourth. */
+/* Saving: moments that other ranks keep (mf_store_shards). Rank 0 reads those at .. at+count-1
+ * by mf_trainer_read_moments (which: as mf_store_read_moments, or MF_TRAINER_VALUES: values of
+ * parameters of which each rank holds a part), while the others serve in
+ * mf_trainer_serve_moments, until rank 0 calls mf_trainer_end_moments. */
 enum { MF_TRAINER_VALUES = 2 };
 bool mf_trainer_shares_moments(const mf_trainer *t);
 int mf_trainer_read_moments(void *trainer, int which, int64_t at, int64_t count, float *to);
@@ -128,7 +128,7 @@ int mf_trainer_end_moments(mf_trainer *t);
 void *mf_trainer_owner_of(const mf_trainer *t); /* owner->self */
 const mf_train_job *mf_trainer_job(const mf_trainer *t);
 mf_world *mf_trainer_world(const mf_trainer *t);
-/* What the process, or with several ranks any of them, was asked for: the number of a signal to
+/* The requests to the process, or with several ranks to any of them: the number of a signal to
  * stop, or 0; to save; to end by train.time_limit. */
 int mf_trainer_asked_stop(mf_trainer *t);
 bool mf_trainer_asked_save(mf_trainer *t);

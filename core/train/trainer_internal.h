@@ -11,7 +11,7 @@
 #include "train/parallel/shares.h"
 #include "train/trainer.h"
 
-/* What a rank tells the others once a step. */
+/* The message of a rank to the others, once in each step. */
 typedef struct mf_mark {
     int32_t code;             /* status of its micro-batches */
     int32_t stop, save, late; /* a signal to stop, a request to save, train.time_limit */
@@ -38,7 +38,7 @@ struct mf_trainer {
     int64_t tokens_before;         /* tokens before mf_trainer_begin */
     double lr, weight_decay, clip; /* live options */
 
-    bool foretold;         /* whether the time of a step was judged */
+    bool foretold;         /* whether the time of a step was checked */
     double started, apart; /* clock at begin; seconds between steps since then */
     bool ended;            /* training ends here, as after all steps */
     int status;            /* the code with which training ended early */
@@ -62,16 +62,17 @@ struct mf_trainer {
     mf_partition expert_partition;
     mf_gradient_exchange *expert_exchange; /* else NULL */
     mf_gradient_norm *norm;                /* NULL: this process updates all parameters */
-    bool exchanging;                       /* between begin and the meeting of the ranks */
-    mf_mark *marks;                        /* [ranks] */
-    mf_mark asked;                         /* what any rank was asked for, in this step */
-    mf_comm_piece *pieces;                 /* [4 ranks] */
-    double *numbers; /* [accumulate][n_numbers] what is measured of the micro-batches */
+    /* an exchange has begun, and the ranks have not met yet */
+    bool exchanging;
+    mf_mark *marks;        /* [ranks] */
+    mf_mark asked;         /* the requests to any rank in this step */
+    mf_comm_piece *pieces; /* [4 ranks] */
+    double *numbers;       /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     double speed; /* set by finish */
 };
 
-/* The two parts of a step: runs the micro-batches of this process; then sums what they gave,
+/* The two parts of a step: runs the micro-batches of this process; then sums their results,
  * takes the optimizer step and fills t->now. own: the caller's batches, or NULL. rc: the status
  * of the first part, which the ranks tell each other. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own);

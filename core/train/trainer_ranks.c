@@ -1,8 +1,7 @@
-/* train/trainer_ranks.c: what the ranks of a run tell each other in a step.
- *
- * Once a step they meet: each tells its status, what signals it got, and what it measured of
- * its micro-batches. So all ranks know the same of the step, take the same decisions, and stop
- * or save together. */
+/* train/trainer_ranks.c: the messages that the ranks of a run exchange in a step. Once a step
+ * they meet: each sends its status, the signals that it got, and the measurements of its
+ * micro-batches. So all ranks know the same of the step, take the same decisions, and stop or
+ * save together. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -98,7 +97,7 @@ void mf_trainer_ranks_free(mf_trainer *t)
     mf_free(t->pieces);
 }
 
-/* What this rank has to say after its micro-batches. */
+/* The status and the requests of this rank after its micro-batches. */
 static mf_mark own_mark(mf_trainer *t, int rc)
 {
     const mf_trainer_owner *o = &t->owner;

@@ -14,13 +14,13 @@
 
 #define MAX_SKIPPED 3
 
-/* Numbers of a micro-batch, before the regularizers and what observers measure. */
+/* Numbers of a micro-batch that precede those of regularizers and of observers. */
 enum { LOSS, TASK_LOSS, TOKENS, FIRST };
 
 static double *numbers_of(mf_trainer *t, int64_t j)
 {
     int64_t place = j;
-    if (t->stride > 1) /* those of a rank lie together */
+    if (t->stride > 1) /* those of a rank are together */
         place = mf_tree_share(t->job.train->accumulate, (int)(j % t->stride), (int)t->stride)
                     .first +
                 j / t->stride;
@@ -81,8 +81,8 @@ static bool joins_update(const mf_trainer *t, int64_t j)
     return j == t->job.train->accumulate - 1 && t->share.first == 0;
 }
 
-/* What tells the launches of micro-batch j from those of others: its graph, the nodes that run,
- * its place in the step, and the ranges of the optimizer. */
+/* The key that distinguishes the launches of micro-batch j: its graph, the nodes that run, its
+ * place in the step, and the ranges of the optimizer. */
 static mf_capture capture_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
 {
     return (mf_capture){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,
@@ -138,7 +138,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 }
 
 /* Runs the graph for the tokens of others, whose experts are here: they have one more
- * micro-batch. Own gradients leave meanwhile; what it computes of its own batch is ignored. */
+ * micro-batch. Own gradients leave meanwhile; the results for its own batch are ignored. */
 static int run_for_others(mf_trainer *t)
 {
     bool *silent = &t->job.model->expert_ranks.silent;
@@ -318,7 +318,7 @@ static int join_ranks(mf_trainer *t, int rc)
     /* Where ranks share the experts, others wait within a graph for this one: all must end. */
     if (rc != MF_OK && t->expert_sum) return rc;
     if (rc == MF_OK) rc = collect(t);
-    /* Those that have not failed wait for gradients, whatever they are. */
+    /* Ranks that have not failed wait for gradients, whatever their values are. */
     if (!t->exchanging) begin_exchange(t, NULL);
     t->exchanging = false;
     mf_gradient_exchange_rest(t->exchange);

@@ -3,7 +3,7 @@
  * An INI section [adapter.NAME] puts one instance of its plugin into each block that `layers`
  * selects. While a graph is built, core calls apply once for each point that `at` names; the
  * adapter receives the value there and returns another one of the same shape to replace it.
- * Sections stack: each receives what the one before it returned.
+ * Sections stack: each receives what the previous one returned.
  *
  *     block:  x -> [block_in] -> attention half -> [block_mid] -> second half -> [block_out]
  *     half:   x + [attention](...)  and  x + [ffn](...)          the branches before their sums

@@ -205,8 +205,8 @@ typedef struct mf_gradient {
  * of the gradient before it overwrites that element. Only ops with one output may have it. */
 #define MF_OP_RECOMPUTES_OUT 1024u
 /* Since 0.2. Straight-through: the op's gradient is on purpose not the derivative of its
- * values, as in rounding that passes the gradient on. `plugin check` then does not compare the
- * two, but checks everything around the op. */
+ * values, as in rounding that passes the gradient on. `plugin check` then does not compare
+ * the two, but checks everything around the op. */
 #define MF_OP_STRAIGHT_THROUGH 2048u
 /* A gemm: graphs that compute in bf16 convert its inputs in bf16_in to bf16. */
 #define MF_OP_GEMM 64u

@@ -408,9 +408,9 @@ static inline mf_tensor *mf_topk(mf_graph *g, mf_tensor *x, int64_t k)
     t.i[0] = k;
     return mf_op1(g, "topk", x, &t);
 }
-/* Each row in falling or rising order, equal elements in the order of the row, NaN last;
- * x [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient
- * of the result goes where the elements came from. */
+/* Each row in falling or ascending order, equal elements in the order of the row, NaN last; x
+ * [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient of
+ * the result goes where the elements came from. */
 static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_tensor **ret_index)
 {
     mf_tensor *key = falling ? x : mf_scale(g, x, -1);

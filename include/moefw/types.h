@@ -5,7 +5,7 @@
  *
  * Structs that later versions may extend have a field `size`, in which the side that fills in
  * the struct writes its sizeof (for mf_option this is mf_plugin.option_size). A field exists if
- * it lies within that size: MF_HAS tells. New fields are appended, never inserted. */
+ * it is within that size: MF_HAS tells. New fields are appended, never inserted. */
 #ifndef MOEFW_TYPES_H
 #define MOEFW_TYPES_H
 

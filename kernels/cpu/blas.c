@@ -27,15 +27,15 @@ static struct {
      * have them. */
     void (*init)(void);
     void (*quit)(void);
-    void *(*take)(int unused); /* of its buffers; NULL: this build does not tell */
+    void *(*take)(int unused); /* of its buffers; NULL: this build does not report it */
     void (*give)(void *buffer);
     int callers;       /* threads that call it at the same time */
     char refused[256]; /* why it cannot be used */
 } lib;
 
 /* OpenBLAS treats a processor that is newer than itself as a Prescott and then runs five times
- * slower than it could. The features of the processor tell better which kernels it can run, so
- * OpenBLAS is made to choose a second time, by these features. A choice of the user
+ * slower than it could. The features of the processor show more exactly which kernels it can
+ * run, so OpenBLAS has to choose again by these features. A choice of the user
  * (OPENBLAS_CORETYPE) stays. */
 static void choose_core(void)
 {
@@ -72,9 +72,9 @@ static void one_thread(void)
 #define BUFFER    ((size_t)128 << 20)
 #define LIBRARIES ((size_t)64 << 20)
 
-/* Where OpenBLAS gets no buffer, it asks again for ever. So this function maps as much as
- * OpenBLAS will, in pieces of the same size, and gives all back: the system judges by its
- * limits of addresses and of data. */
+/* Where OpenBLAS gets no buffer, it tries again for ever. So this function maps as much as
+ * OpenBLAS will, in pieces of the same size, and gives all back: the system refuses memory by
+ * its limits of addresses and of data. */
 const char *mf_blas_room(int threads)
 {
     typedef struct piece {

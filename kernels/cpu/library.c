@@ -1,4 +1,4 @@
-/* library.c: chooses what computes plain gemms: our own kernels or OpenBLAS.
+/* library.c: chooses the code that computes plain gemms: our own kernels or OpenBLAS.
  *
  * The program chooses once, from MOEFW_GEMM, before threads start. OpenBLAS is opened only if
  * it is chosen, or to report its version. */
@@ -56,7 +56,8 @@ bool mf_kernels_use_gemm(const char *name)
 bool mf_library_choose(bool fast_own)
 {
     if (!mf_kernels_use_gemm(getenv("MOEFW_GEMM"))) return false;
-    /* Bits depend on what is installed, but not on what limits a shell has set. */
+    /* Bits may depend on the installed libraries, but not on the limits that a shell
+     * has set. */
     if (!mf_library_chosen(fast_own) && !gemms.named && state.cramped)
         gemms.refused = state.why;
     return gemms.refused == NULL;

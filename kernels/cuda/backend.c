@@ -15,7 +15,7 @@
 int mf_cuda_judge(mf_cuda *c, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return MF_OK;
-    /* an error that does not last is told here, so that no later call tells it again */
+    /* takes an error that does not last, so that no later call reports it again */
     (void)cudaGetLastError();
     snprintf(c->message, sizeof c->message, "%s failed: %s", what, cudaGetErrorString(error));
     return error == cudaErrorMemoryAllocation ? MF_ENOMEM : MF_ERUN;

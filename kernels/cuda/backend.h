@@ -16,9 +16,9 @@
  * tile) and by mma.sync on others (gemm_bf16.cuh), those of f32 by tiles of 8 x 8 elements a
  * thread (gemm_f32.cuh). Of at most 16 rows of bf16, as in decoding, each warp takes two
  * columns over all inner indices (gemm_few.cuh). What they share is in gemm_tile.cuh; gemm.cuh
- * computes all others. Main loops go through what needs no checks, whole steps of gemms and
- * tiles of attention in which nothing is hidden; a second loop does the rest. Attention of bf16
- * is FlashAttention-2 by mma.sync (attention/attention_bf16.cuh): one pass over tiles of keys,
+ * computes all others. Main loops process the parts that need no checks: whole steps of gemms,
+ * and tiles of attention without hidden keys. A second loop does the rest. Attention of bf16 is
+ * FlashAttention-2 by mma.sync (attention/attention_bf16.cuh): one pass over tiles of keys,
  * weights rounded to bf16 in registers, gradients by two kernels without atomic sums. Graphs
  * that compute in bf16 give it bf16 where the backend says so (MF_DEVICE_BF16_ATTENTION);
  * elsewhere, in f32, and for heads that are not multiples of 8 wide or above 256, it is in f32.

@@ -12,7 +12,7 @@ static int judge_load(mf_cuda *c, cudaError_t error, const char *what)
     int major = 0, minor = 0;
     switch (error) {
     case cudaErrorNoKernelImageForDevice:
-    case cudaErrorInvalidDeviceFunction: /* what a kernel says that is loaded late */
+    case cudaErrorInvalidDeviceFunction: /* the error of a kernel that is loaded too late */
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilationDisabled:
         (void)cudaGetLastError();

@@ -10,7 +10,8 @@ int mf_cuda_alloc(mf_device *d, size_t bytes, void **ret)
     size_t free = 0, total = 0;
     if (error != cudaErrorMemoryAllocation)
         return mf_cuda_judge(c, error, "an allocation of memory");
-    (void)cudaGetLastError(); /* this error is told here, and must not be told again */
+    /* takes the error, which is reported here and must not be reported again */
+    (void)cudaGetLastError();
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
     snprintf(c->message, sizeof c->message,
              "no memory for %.1f MiB: %.1f MiB of %.1f MiB are free",

@@ -1,4 +1,4 @@
-/* kernels/cuda/peak.c: what a GPU can do in dense gemms, FLOP a second.
+/* kernels/cuda/peak.c: the rate of a GPU in dense gemms, FLOP a second.
  *
  * First by name, from data sheets, without sparsity: makers give rates at a clock below the
  * highest one, and GPUs of one architecture differ by a factor of two in bf16. For other names
@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The name is whole words of what CUDA says; the first that fits counts. TFLOP/s. */
+/* The name is a sequence of whole words in the name that CUDA gives; the first that fits
+ * counts. TFLOP/s. */
 static const struct sheet {
     const char *name;
     double f32, bf16;

@@ -143,7 +143,7 @@ int mf_cuda_record_end(mf_device *d, void *stream, void **ret)
     cudaGraphExec_t exec;
     int rc = launches(c);
     /* The recording is ended even if a launch failed; then `message` stays that of the launch,
-     * and what the end says of it is dropped, so that no later call tells it. */
+     * and what the end says of it is dropped, so that no later call reports it. */
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (rc == MF_OK)
         rc = mf_cuda_judge(c, ended, "the end of a recording");

@@ -1,4 +1,4 @@
-/* stored.c: gemms and rows of weights as files have them, element by element: each sum is in
+/* stored.c: gemms and rows of weights as stored in files, element by element: each sum is in
  * double, in the order of the inner index. A weight of a gemm is decoded once for a block of
  * rows: decoding took most of the time of the tests that compare with it. */
 #include "kernels/ref/ref.h"

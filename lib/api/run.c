@@ -95,7 +95,8 @@ static int enter(moefw_run *run, mf_run_scope *scope)
 void moefw_run_free(moefw_run *run)
 {
     mf_run_scope scope;
-    if (!run || enter(run, &scope) != MF_OK) return; /* in a callback of its own: it stays */
+    /* the handle is in a callback of its own: it is not freed */
+    if (!run || enter(run, &scope) != MF_OK) return;
     mf_run_close(run);
     mf_world_close(run->world);
     mf_ini_free(run->resolved);
@@ -121,7 +122,7 @@ void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg)
 int mf_run_enter(moefw_run *run, mf_run_scope *scope)
 {
     const int rc = enter(run, scope);
-    /* What was wrong with an earlier call must not explain this one. */
+    /* The error of an earlier call must not be reported for this one. */
     if (rc == MF_OK) mf_error_clear();
     return rc;
 }

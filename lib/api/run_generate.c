@@ -135,8 +135,8 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     return rc;
 }
 
-/* Whether a token ends a text: one of the imported files, or the tokenizer's of a run that is
- * no import. */
+/* Whether a token ends a text: for an imported run one of the ids in its files, else that of
+ * the tokenizer. */
 static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
@@ -201,7 +201,7 @@ static int settle(moefw_run *run, const moefw_sampling *asked, moefw_sampling *r
     return judge_sampling(ret);
 }
 
-/* Whether what is continued begins a text: there is none yet, or it is not kept. */
+/* Whether the next tokens begin a text: there is no text yet, or it is not kept. */
 static bool begins_text(const moefw_run *run, const moefw_sampling *s)
 {
     int64_t n_past = 0;

@@ -100,8 +100,8 @@ int mf_run_null(const char *call, const char *what);
 /* MF_EUSAGE if the handle is in none of the given states (a set of MF_RUN_IS bits), or if its
  * training has failed. what: the name of the call, for the message. */
 int mf_run_expect(const moefw_run *run, const char *what, unsigned states);
-/* What generation_config.json of an imported run says, or of the imported run that it began
- * with; nothing for other runs. MF_EINPUT, MF_EIO, MF_ENOMEM. */
+/* The settings in generation_config.json of an imported run, or of the imported run that it
+ * began with; nothing for other runs. MF_EINPUT, MF_EIO, MF_ENOMEM. */
 int mf_run_usual(const char *dir, mf_generation *ret);
 #define MF_RUN_IS(state) (1u << (state))
 

@@ -169,8 +169,8 @@ int moefw_run_start(moefw_run *run, const char *dir)
     return mf_run_leave(run, &scope, start(run, dir));
 }
 
-/* Of several processes only rank 0 locks the directory. Which one that is, is known when they
- * have joined; until then all of them read. */
+/* Of several processes only rank 0 locks the directory. Which process is rank 0 is known only
+ * after the ranks have joined; until then all of them only read. */
 static int open_first(moefw_run *run, const char *dir)
 {
     mf_launch l;

@@ -402,8 +402,8 @@ static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
     begin_document(out, row, from, out->seq);
 }
 
-/* What random numbers of an example are keyed by: the optimizer step, and the example's number
- * in it, so that they do not depend on the micro-batches into which the step is cut. */
+/* The key of an example's random numbers: the optimizer step, and the example's number in it,
+ * so that they do not depend on the micro-batches into which the step is cut. */
 static uint64_t step_of(const mf_batcher *b, int64_t batch)
 {
     return (uint64_t)(b->spec.parts > 1 ? batch / b->spec.parts : batch);
@@ -620,8 +620,8 @@ static int32_t longest(void *self, int64_t step)
     return longest < b->spec.seq ? longest : b->spec.seq;
 }
 
-/* Lets go of pages of mapped files before they are many: each window takes at least what the
- * system maps around the byte that is read. */
+/* Releases pages of mapped files before they are too many: the system maps further pages around
+ * each one that a window reads. */
 static void release(mf_batcher *b, const mf_batch *out)
 {
     enum { AROUND = 1 << 16, MOST = 32 << 20 };

@@ -91,8 +91,8 @@ int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret);
  * examples its seq may be smaller, but not below `longest` of mf_batcher_source. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
 
-/* The batches of a batcher, as the training loop takes them; {0} for NULL. The longest example
- * of a stream has seq tokens. */
+/* The batches of a batcher, as the training loop takes them. If the batcher is NULL, the result
+ * is {0}. The longest example of a stream has seq tokens. */
 mf_batch_source mf_batcher_source(mf_batcher *b);
 
 #endif

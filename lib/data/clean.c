@@ -95,7 +95,8 @@ static size_t apostrophe(const char *text, size_t n)
 static void clean(sink *s, const char *text, size_t n)
 {
     char word[WORD - 1];
-    size_t length = 0; /* of the word, of which all is written if it is WORD or more */
+    /* length of the word in bytes; of a word of WORD or more, all is written */
+    size_t length = 0;
     for (size_t i = 0; i < n;) {
         const size_t mark = apostrophe(text + i, n - i);
         const char c = mark > 0 ? '\'' : text[i];

@@ -300,7 +300,7 @@ static int encode_turns(loader *l, const mf_source *s, const mf_document *d, int
     int rc =
         l->has_form ? MF_OK : mf_turns_form(l->c->tokenizer, !l->spec->plain_chat, &l->form);
     l->has_form = rc == MF_OK;
-    while (rc == MF_OK && l->counted.n < before) /* the documents before it count */
+    while (rc == MF_OK && l->counted.n < before) /* tokens of earlier documents count */
         rc = mf_ids_push(&l->counted, 1, 0);
     if (rc == MF_OK)
         rc = mf_turns_encode(l->c->tokenizer, &l->form, name, s, d, &l->ids, &l->counted);

@@ -7,7 +7,7 @@
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
- *          (a string or an integer; for numbers any number). Blank lines are passed over.
+ *          (a string or an integer; for numbers any number). Blank lines are skipped.
  *          Or a prompt and its answer: "prompt" (question, instruction, input) and "answer"
  *          (completion, response, output), with "input" and "context" behind the prompt,
  *          "system" and "history" before it; or "messages" ("conversations"): a list of
@@ -65,7 +65,8 @@ typedef struct mf_corpus_spec {
     const char *test_path; /* like path; NULL or "": no test split */
     /* text, jsonl, tsv, bin; NULL, "" or "auto": by the name of the file */
     const char *format;
-    const char *tokenizer; /* a kind, a tokenizer file or folder; NULL or "": byte */
+    /* kind of the tokenizer, or path of its file or folder; NULL or "": byte */
+    const char *tokenizer;
     /* if set, this tokenizer is used (on resume: the run's own); not owned */
     const mf_tokenizer *given;
     bool clean; /* text files are simplified (data/clean.h) */
@@ -131,7 +132,8 @@ typedef struct mf_corpus {
     mf_id_parts stored;
     int32_t id_bytes; /* 1, 2 or 4 */
     int64_t tokens;
-    uint8_t *counted; /* [tokens] 0: is no target, because it is in a prompt; NULL: all count */
+    /* [tokens] 0: the token is no target, because it is in a prompt; NULL: all count */
+    uint8_t *counted;
     uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
     int32_t n_labels; /* number of topics; 0: unknown */
     mf_span *spans;   /* NULL for a stream */

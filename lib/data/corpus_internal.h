@@ -20,7 +20,7 @@ typedef struct mf_corpus_loader {
     bool has_form;
 } mf_corpus_loader;
 
-/* MF_EINPUT: data.split leaves none of n for one side. */
+/* Fails with MF_EINPUT: data.split leaves none of n items to one of two splits. */
 int mf_corpus_empty_side(const mf_corpus_loader *l, const char *side, const char *what,
                          size_t n);
 /* Cuts streams into splits, as tokens (corpus_streams.c). */

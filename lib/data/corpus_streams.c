@@ -18,7 +18,8 @@ static size_t size_of(const mf_source *s)
     return s->is_ids ? (size_t)s->tokens.n : s->size;
 }
 
-/* Whether ids are in parts, because files of a source have them, or will have. */
+/* Whether the ids are in parts, because they come from token files or will be written
+ * to them. */
 static bool in_parts(const loader *l)
 {
     for (int i = 0; i < MF_SOURCES; i++)

@@ -1,4 +1,4 @@
-/* data/recognise.h: what a file of data holds, by its first bytes. */
+/* data/recognise.h: recognizes the format of a data file by its first bytes. */
 #ifndef MF_DATA_RECOGNISE_H
 #define MF_DATA_RECOGNISE_H
 

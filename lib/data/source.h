@@ -22,7 +22,7 @@ typedef struct mf_prediction {
 typedef enum mf_role { MF_ROLE_SYSTEM, MF_ROLE_USER, MF_ROLE_ASSISTANT } mf_role;
 typedef struct mf_turn {
     mf_role role;
-    size_t begin, n; /* in mf_source.text; behind it stands a newline, which is not of it */
+    size_t begin, n; /* in mf_source.text; the newline after it does not belong to it */
     bool ignored;    /* of the assistant, but not to be learned */
 } mf_turn;
 
@@ -35,7 +35,7 @@ typedef struct mf_document {
     int64_t line;
     int64_t turns;   /* its parts begin at this index of mf_source.turns */
     int32_t n_turns; /* 0: a plain text */
-    bool messages;   /* they were a list of messages, else a prompt and its answer */
+    bool messages;   /* the parts were a list of messages, else a prompt and its answer */
 } mf_document;
 
 typedef struct mf_label {
@@ -107,7 +107,7 @@ int mf_format_of(const char *name, const char *path, mf_format *ret);
 typedef struct mf_source_options {
     int32_t bin_bits;  /* 0, 16, 32 */
     uint64_t large;    /* text files of so many bytes together are only counted; 0: none are */
-    const char *cache; /* folder for what is known of large token files; "": none */
+    const char *cache; /* the cache folder (data/stream/cache.h); "": none */
     const mf_columns *columns; /* may be NULL */
 } mf_source_options;
 
@@ -133,7 +133,8 @@ void mf_source_append(mf_source *s, const char *text, size_t n);
 /* Adds a document. more: values of the n_more further columns. */
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
 /* Reads the parts of an object that is a prompt with its answer, or a list of messages, into
- * *d; *ret_found: it is one (source_turns.c). name: of the line, in messages. */
+ * *d; *ret_found: whether the object is one (source_turns.c). name: of the line,
+ * in messages. */
 int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
                          bool *ret_found);
 /* Sets *ret to the index of a label's name, which is added if it is new. MF_EINPUT past

@@ -88,7 +88,7 @@ static int judge_foreign(const mf_source *s, const char *data, size_t size)
     return mf_recognise_foreign(s->path, data, size);
 }
 
-/* What the bytes of a file must be for these ids. *ret_width: bytes of one. */
+/* Checks that the file can hold ids of this size. *ret_width: bytes of an id. */
 static int judge(const mf_source *s, const mf_map *map, int32_t bits, size_t *ret_width,
                  size_t *ret_begin)
 {

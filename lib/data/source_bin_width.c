@@ -57,7 +57,7 @@ static bool is_float(uint32_t w)
     return w == 0 || w == 0x8000 || (exponent >= 94 && exponent <= 160);
 }
 
-/* Words at even and at odd places that have not a form. */
+/* Numbers of words, at even and at odd places, that do not have a form. */
 typedef struct others {
     int64_t at[2], n; /* n: words at each */
 } others;

@@ -48,8 +48,8 @@ static int take_folder(const char *folder, mf_source_files *f)
     return rc;
 }
 
-/* glob calls this for a folder that cannot be read; 0: it goes on. One that is not
- * there holds no files; files of another one would be missing without a word. */
+/* glob calls this for a folder that cannot be read; 0: it goes on. A missing folder holds no
+ * files; with any other error, files would be missing without a message. */
 static int unreadable(const char *folder, int why)
 {
     if (why == ENOENT || why == ENOTDIR) return 0;

@@ -150,7 +150,7 @@ static bool is_skipped(const mf_source *s, const mf_json *object)
     return false;
 }
 
-/* Notes the members of a text that are neither it nor a label. */
+/* Notes the members of an object that are neither its text nor a label. */
 static void note_unread(mf_source *s, const mf_json *object, const char *text)
 {
     const char *key;

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-enum { HEAD_BYTES = 34, SEQUENCES = 1 << 20 }; /* the latter between two releases of pages */
+/* SEQUENCES: sequences between two releases of pages */
+enum { HEAD_BYTES = 34, SEQUENCES = 1 << 20 };
 
 static const char sign[] = "MMIDIDX\0"; /* with the second 0 that ends the text */
 
@@ -67,8 +68,8 @@ static int read_layout(const char *path, const char *index, size_t size, layout 
     return MF_OK;
 }
 
-/* Checks where the sequences are, and counts their ids. *ret_joined: the ids lie one after
- * another from the first sequence on, so that one part can have them. */
+/* Checks where the sequences are, and counts their ids. *ret_joined: the ids are contiguous
+ * from the first sequence on, so that one part can have them. */
 static int count_ids(const char *path, const layout *l, const mf_map *index, size_t bytes,
                      uint64_t *ret, bool *ret_joined)
 {
@@ -139,7 +140,8 @@ int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
     int rc = read_layout(index_path, index->data, index->size, &l);
     if (rc == MF_OK) rc = count_ids(index_path, &l, index, map->size, &n, &joined);
     if (rc != MF_OK) return rc;
-    /* a negative i32 is no id below the bound, so that type needs no copy */
+    /* ids are read as unsigned: a negative i32 is above every vocabulary, so i32 needs
+     * no copy */
     const bool plain = l.type == 1 || l.type == 4 || l.type == 8;
     rc = joined && plain ? mf_id_parts_take(map, read_le(l.pointers, 8), n * (uint64_t)l.width,
                                             l.width, &part)

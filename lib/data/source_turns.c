@@ -1,7 +1,7 @@
 /* data/source_turns.c: lines of jsonl that are a prompt with its answer, or messages. Only
  * their texts and roles are kept; how they become one text depends on the tokenizer, which is
  * chosen later (data/turns.h). A member that changes what a line says is read or refused, and
- * all others are noted, so that nothing is skipped without a word. */
+ * all others are noted, so that nothing is skipped without a message. */
 #include <string.h>
 
 #include "base/error.h"
@@ -92,7 +92,7 @@ static int add_turn(reader *r, mf_role role, bool counts, const part *parts, int
 
 /* ---- messages ---- */
 
-/* Whether a value says nothing: null, "", [] or {}. */
+/* Whether a value is empty: null, "", [] or {}. */
 static bool is_empty(const mf_json *v)
 {
     size_t n;
@@ -236,7 +236,7 @@ static int add_history(reader *r, const mf_json *list)
     return MF_OK;
 }
 
-/* What stands before the prompt. With it a prompt and its answer are like messages. */
+/* The text before the prompt. With such a text a prompt and its answer are like messages. */
 static int add_before(reader *r)
 {
     const mf_json *system = take(r, member(r, NULL, systems)),
@@ -257,7 +257,7 @@ static int add_pair(reader *r, const mf_json *prompt, part question, part answer
     part parts[3] = {question};
     int n = 1, rc = MF_OK;
     take(r, prompt);
-    /* Whoever names the members of prompt and answer means these alone. */
+    /* If the configuration names the members of prompt and answer, only these are read. */
     const bool usual = !given(r->s->columns.prompt) && !given(r->s->columns.answer);
     if (usual) rc = add_before(r);
     for (const char *const *name = inputs; usual && rc == MF_OK && *name; name++) {

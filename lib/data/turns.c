@@ -58,7 +58,7 @@ static void find_end(maker *m)
     mf_ids_free(&ids);
 }
 
-/* Encodes what was collected as text behind the end of an answer. */
+/* Encodes the collected text as text after the end of an answer. */
 static int encode_behind(maker *m)
 {
     mf_ids ids = {0};
@@ -74,7 +74,7 @@ static int encode_behind(maker *m)
     return rc;
 }
 
-/* Encodes what was collected. */
+/* Encodes the collected text. */
 static void flush(maker *m, bool counts)
 {
     const bool behind = m->end && m->ids->n > m->first;

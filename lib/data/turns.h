@@ -1,7 +1,7 @@
 /* data/turns.h: prompts, answers and messages as tokens. Only what the assistant says counts in
  * the loss, and the token that ends it; a message may say that it does not.
  *
- *   plain    a prompt and its answer as they are, one behind the other; messages each with a
+ *   plain    a prompt and its answer as they are, one after the other; messages each with a
  *            newline behind it. An answer ends with <eos> if the tokenizer has it, else, of a
  *            message, with its newline.
  *   ChatML, Mistral   as the tokenizer's template has them (data/tokenizer/chat.h); a prompt is

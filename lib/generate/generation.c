@@ -1,8 +1,8 @@
 /* generate/generation.c: reads generation_config.json, or without it the same keys of
- * config.json, as transformers does. Without do_sample keys count one by one; with
- * do_sample = true those that are not there have the values of transformers. A
+ * config.json, as transformers does. Without do_sample, only keys that are present have an
+ * effect; with do_sample = true, missing keys have the defaults of transformers. A
  * generation_config.json without eos_token_id means that nothing ends a text: config.json is
- * not asked then. */
+ * not read then. */
 #include "generate/generation.h"
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ typedef struct reader {
     int rc;
 } reader;
 
-/* The number of a key from lo to hi; absent if it is not there, or null. */
+/* The number of a key from lo to hi; absent if it is missing, or null. */
 static double number(reader *r, const char *key, double lo, double hi, double absent)
 {
     const mf_json *v = mf_json_get(r->json, key);

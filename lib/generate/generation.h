@@ -18,7 +18,7 @@ typedef struct mf_generation {
     int32_t end[MF_GENERATION_ENDS]; /* ids that end a text */
 } mf_generation;
 
-/* Reads the files in a folder (NULL: there is none). Files that are not there, or have none of
+/* Reads the files in a folder (NULL: there is none). Files that are missing, or have none of
  * these keys, give nothing. MF_EINPUT with file and key if a value is of a wrong type or size;
  * MF_EIO, MF_ENOMEM. */
 int mf_generation_read(const char *folder, mf_generation *ret);

@@ -11,8 +11,8 @@ typedef struct mf_http mf_http;
 /* Whether connections can be made. MF_EDEP: this build has no libcurl, or the machine has none;
  * the message says what to install. Any thread may call it. */
 int mf_http_check(void);
-/* Makes a connection, which one thread at a time may use. `stop` is asked about once a second
- * while a request waits: true ends the request. MF_EDEP, MF_ENOMEM. The caller closes it. */
+/* Makes a connection, which one thread at a time may use. `stop` is called once a second while
+ * a request waits: true ends the request. MF_EDEP, MF_ENOMEM. The caller closes it. */
 int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret);
 void mf_http_close(mf_http *h); /* NULL is allowed */
 /* Name and password, or a token, which are sent with each request. NULL: none. MF_ENOMEM. */

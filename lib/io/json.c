@@ -3,7 +3,7 @@
  * arena owns everything; jansson's values are freed before reading returns.
  *
  * jansson goes on after an allocation of its scanner has failed: it loses characters of a name
- * or a number, without a word, or ends the process by an assertion. So while a thread reads
+ * or a number, without a message, or ends the process by an assertion. So while a thread reads
  * here, jansson's memory on that thread comes from an arena, and the first failure leaves the
  * parser by a jump. Everywhere else in the process its allocation functions stay those that
  * were set before. */
@@ -93,11 +93,12 @@ static int copy_text(mf_arena *arena, const char *from, size_t n, const char **r
     return MF_OK;
 }
 
-/* Where a document is laid out, and its numbers that jansson did not read. */
+/* The memory into which a document is copied, and the numbers in it that jansson did
+ * not read. */
 typedef struct layout {
     mf_arena *arena;
     const mf_json_numbers *numbers;
-    size_t n; /* numbers that were laid out, in the order of the text */
+    size_t n; /* numbers copied so far, in the order of the text */
 } layout;
 
 static int lay_out(layout *l, json_t *from, mf_json *to);

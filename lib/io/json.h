@@ -20,8 +20,8 @@ enum {
 typedef struct mf_json mf_json; /* a value, which its document owns */
 /* Reads a document, which the caller frees. name: for messages. Whole numbers
  * beyond 64 bits are reals; numbers beyond double, and Python's NaN and Infinity,
- * are reals that nobody can ask for. Errors: MF_EINPUT, with line and column if the
- * text is not JSON; MF_ENOMEM. */
+ * are reals whose value cannot be read. Errors: MF_EINPUT, with line and column if the text is
+ * not JSON; MF_ENOMEM. */
 int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret);
 void mf_json_free(mf_json *document);
 

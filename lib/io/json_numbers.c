@@ -79,7 +79,7 @@ static int judge(const char *text, size_t n, bool whole, mf_arena *arena, bool *
     return MF_OK;
 }
 
-/* Whether what stands before and behind is what may stand beside a value. */
+/* Whether the characters before and after it may stand next to a value. */
 static bool stands_alone(const char *text, size_t size, size_t at, size_t n)
 {
     const bool begins = at > 0 && strchr("[,: \t\r\n", text[at - 1]) && text[at - 1],

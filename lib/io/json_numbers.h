@@ -16,7 +16,7 @@ typedef struct mf_json_numbers {
     char *text; /* the text with 0.00... in the place of each, of the same length */
     mf_json_number *number;
     size_t n, cap;
-} mf_json_numbers; /* {0} is empty; all lies in the arena */
+} mf_json_numbers; /* {0} is empty; all is in the arena */
 
 /* Finds them; text is not set if there are none. MF_ENOMEM. */
 int mf_json_numbers_find(const char *text, size_t size, mf_arena *arena, mf_json_numbers *ret);

@@ -18,8 +18,8 @@ int mf_map_open(const char *path, mf_map *ret);
 /* The same; MF_EINPUT if a symbolic link is there. */
 int mf_map_open_itself(const char *path, mf_map *ret);
 void mf_map_close(mf_map *map);
-/* Says that reads will be here and there, so that the system reads no more than is asked for;
- * or from the beginning to the end, so that it reads ahead. */
+/* Tells the system that reads will be at random, so that it reads nothing ahead; or from the
+ * beginning to the end, so that it reads ahead. */
 void mf_map_scattered(const mf_map *map);
 void mf_map_ordered(const mf_map *map);
 /* Returns the pages to the system, which reads them again when they are used. */

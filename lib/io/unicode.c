@@ -82,7 +82,7 @@ size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n)
     while (at < n && (unsigned char)text[at] < end)
         at++;
     if (at == n || at == 0) return at;
-    do /* the last character may compose with what follows */
+    do /* the last character may compose with the next one */
         at--;
     while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80);
     return at;

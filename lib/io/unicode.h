@@ -46,8 +46,8 @@ typedef enum mf_unicode_form {
 } mf_unicode_form;
 
 enum { MF_UNICODE_DECOMPOSED = 4 }; /* code points of the longest canonical decomposition */
-/* Writes the canonical decomposition of one code point; what is none stays as it is. Returns
- * its length, 1 to MF_UNICODE_DECOMPOSED code points. */
+/* Writes the canonical decomposition of one code point; a code point without one is copied.
+ * Returns its length, 1 to MF_UNICODE_DECOMPOSED code points. */
 size_t mf_unicode_decompose(uint32_t c, uint32_t out[MF_UNICODE_DECOMPOSED]);
 
 enum {

@@ -1,7 +1,7 @@
 /* pretrained/export.c: writes a model folder of an imported run, or of one trained from it.
  *
- * What the parameters do not hold comes from the record. Adapters of linear layers are part of
- * the weights that are written; the run itself stays as it is. */
+ * Tensors that the parameters do not hold come from the record. Adapters of linear layers are
+ * part of the weights that are written; the run itself stays as it is. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"

@@ -1,8 +1,6 @@
-/* pretrained/export_run.c: opens a run for an export and judges it.
- *
- * A model may be written only if the family's files can say all of it, so every setting of
- * model, experts and router is compared with what config.json means: with the family's value,
- * or else with the default. */
+/* pretrained/export_run.c: opens a run for an export and checks it. A model may be written only
+ * if the family's files can express all of it, so every setting of model, experts and router is
+ * compared with what config.json means: with the family's value, or else with the default. */
 #include "pretrained/export_run.h"
 
 #include <string.h>

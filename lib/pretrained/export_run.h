@@ -18,9 +18,9 @@ typedef struct mf_export_run {
     mf_export_copies *copies;
 } mf_export_run;
 
-/* Opens a run and checks that its model is one that the family can say. MERGED: changes of the
- * plugin lora are added to the weights in memory. MF_EINPUT, with the setting, section or
- * tensor named; errors of mf_load_run_as. The caller closes *ret, also after an error. */
+/* Opens a run and checks that the family can express its model. MERGED: changes of the plugin
+ * lora are added to the weights in memory. MF_EINPUT, with the setting, section or tensor
+ * named; errors of mf_load_run_as. The caller closes *ret, also after an error. */
 int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret);
 /* As mf_export_open with MERGED, and reads all weights to f32, so that they can be changed. */
 int mf_export_open_values(const char *run, mf_export_run *ret);

@@ -17,7 +17,7 @@ typedef enum mf_part {
     MF_PART_V,
     MF_PART_GATE,  /* the first half of the rows */
     MF_PART_UP,    /* the second half */
-    MF_PART_PAIRS, /* row i of the first half, row i of the second half, by turns */
+    MF_PART_PAIRS, /* row i of the first half, row i of the second half, alternately */
     /* for each head the rows of this parameter, then those of the parameter `more` */
     MF_PART_HEADS
 } mf_part;
@@ -26,7 +26,7 @@ enum {
     MF_RULE_TRANSPOSED = 1, /* the tensor's last two dimensions change places */
     MF_RULE_FUSED = 2,      /* one tensor holds all experts */
     MF_RULE_TIED = 4,       /* a skipped tensor whose values are those of `ours` */
-    /* rows i and i + half of a head stand one behind the other: 0, half, 1, half + 1, ... */
+    /* rows i and i + half of a head stand one after the other: 0, half, 1, half + 1, ... */
     MF_RULE_TURNS = 8,
     MF_RULE_BY_HEADS = 16 /* rows have two dimensions: heads, and rows of a head */
 };

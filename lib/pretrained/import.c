@@ -70,7 +70,7 @@ static int without_tokenizer(import *im)
 }
 
 /* Whether the folder has a tokenizer. One that cannot be read is an error: the run could not be
- * given texts, and who imports it learns that here. */
+ * given texts, and the person who imports it must learn this now. */
 static int find_tokenizer(import *im, bool wanted)
 {
     mf_tokenizer *t = NULL;
@@ -97,7 +97,7 @@ static int find_tokenizer(import *im, bool wanted)
     return im->tokenizer ? MF_OK : without_tokenizer(im);
 }
 
-/* What the configuration of the run says of training: it begins with the imported weights, and
+/* The settings of training in the run's configuration: it begins with the imported weights, and
  * has the usual rate for all weights of such a model; dropout as config.json has it, with the
  * absent values of transformers. Dropout of attention weights has no counterpart here. */
 static int set_training(import *im)
@@ -360,7 +360,7 @@ static int upcycle(import *im, const char *text)
     int rc = mf_upcycle_settings(dense, text, &im->keys);
     if (rc == MF_OK) {
         rc = open_session(im, false, &experts);
-        /* config.json was read before, so what is wrong now is what the text asks for. */
+        /* config.json was read before, so an error now comes from the text. */
         if (rc == MF_EINPUT) rc = MF_EUSAGE;
         if (rc != MF_OK) rc = mf_fail_context(rc, "--upcycle");
     }

@@ -1,10 +1,10 @@
 /* pretrained/import.h: makes a run of a model folder, and model folders of runs.
  *
  * An imported run is a run as any other, with one checkpoint of step 0. Its folder pretrained/
- * keeps what our parameters cannot say: ledger.json (the family, and all tensors with names,
+ * keeps what our parameters cannot hold: ledger.json (the family, and all tensors with names,
  * types, shapes and shards), copies of the folder's small files, checksums.xxh128 with the
- * checksums of all its files, and skipped.safetensors with the tensors that no parameter
- * holds a copy of. */
+ * checksums of all its files, and skipped.safetensors with the tensors that no parameter holds
+ * a copy of. */
 #ifndef MF_PRETRAINED_IMPORT_H
 #define MF_PRETRAINED_IMPORT_H
 
@@ -73,17 +73,17 @@ typedef struct mf_export_options {
 /* Writes the weights of a run in the form of the folder that it came from: the same names,
  * types, shards and small files, and their checksums. Weights that were not changed are equal
  * bit for bit. The folder must be new; it is written beside its name and renamed at the end.
- * *ret_tensors: how many it holds. MF_EINPUT if the run was not imported, or if its model is
- * one that the family cannot say; MF_EUSAGE if the folder exists; MF_EIO. */
+ * *ret_tensors: how many it holds. MF_EINPUT if the run was not imported, or if the family
+ * cannot express its model; MF_EUSAGE if the folder exists; MF_EIO. */
 int mf_export_hf(const char *run, const char *folder, const mf_export_options *options,
                  int64_t *ret_tensors);
 
 /* Writes the weights of a run, with its tokenizer, as a GGUF file of version 3. path: a new
- * file NAME.gguf; else a folder, made if it is not there, which gets MF_EXPORT_GGUF. Weights
- * keep their stored types; norms, biases, routers and gates of shared experts are F32. A
- * dtype other than MF_ST_UNKNOWN is that of all other weights, except those of four bits that
- * were not changed. The caller frees *ret_path, the file. MF_EINPUT if the run was not
- * imported, or if GGUF cannot say its model; MF_EUSAGE if the file exists; MF_EIO. */
+ * file NAME.gguf; else a folder, made if it is missing, which gets MF_EXPORT_GGUF. Weights keep
+ * their stored types; norms, biases, routers and gates of shared experts are F32. A dtype other
+ * than MF_ST_UNKNOWN is that of all other weights, except those of four bits that were not
+ * changed. The caller frees *ret_path, the file. MF_EINPUT if the run was not imported, or if
+ * GGUF cannot express its model; MF_EUSAGE if the file exists; MF_EIO. */
 int mf_export_gguf(const char *run, const char *path, const mf_export_options *options,
                    char **ret_path);
 #define MF_EXPORT_GGUF "model.gguf"

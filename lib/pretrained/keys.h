@@ -21,7 +21,7 @@ typedef struct mf_key_default {
     const char *value;
 } mf_key_default;
 
-/* The names that a reading asked for, with all spellings. */
+/* The names of the keys that were read, with all spellings. */
 typedef struct mf_keys_asked {
     const char *name[128];
     int n;
@@ -80,8 +80,8 @@ void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
 /* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
- * rope_parameters, else of the table. *ret_softmax: factor on attention scores that
- * mscale_all_dim asks for, else 1; NULL: the family has none. */
+ * rope_parameters, else of the table. *ret_softmax: factor on attention scores from
+ * mscale_all_dim, else 1; NULL: the family has none. */
 void mf_keys_rope(mf_keys *k, double *ret_softmax);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model

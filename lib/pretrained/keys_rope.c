@@ -32,7 +32,7 @@ static found find(const rope *r, const char *key, const mf_json **ret_v, const c
     return *ret_usual ? FOUND : FOUND_NOT;
 }
 
-/* A number; absent and null are the values where it is not there, and where it is null. */
+/* A number; absent and null are the values where it is missing, and where it is null. */
 static double number(const rope *r, const char *key, double absent, double null)
 {
     const mf_json *v;
@@ -70,7 +70,7 @@ static bool truth(const rope *r, const char *key, bool absent)
     return absent;
 }
 
-/* A text; NULL: it is not there. */
+/* A text; NULL: it is missing. */
 static const char *text(const rope *r, const char *key)
 {
     const mf_json *v;
@@ -164,7 +164,7 @@ static void scale_rope(const rope *r, double *ret_softmax)
     if (kind == LLAMA3) llama3(r, original);
 }
 
-/* Whether a value holds something, as Python's `or` judges it. */
+/* Whether a value holds something, as Python's `or` tests it. */
 static bool holds(const mf_json *v)
 {
     size_t n = 0;

@@ -1,8 +1,8 @@
-/* pretrained/quantized.c: judges quantization_config of config.json, and the zeros of GPTQ.
+/* pretrained/quantized.c: checks quantization_config of config.json, and the zeros of GPTQ.
  *
  * Two keys name the format of GPTQ, checkpoint_format and format; files exist whose keys
  * say version 1, or nothing, and whose zeros are of version 2. Read as version 1 all
- * weights would be off by one scale, so the zeros themselves are looked at. */
+ * weights would be off by one scale, so the zeros themselves are checked. */
 #include "pretrained/quantized.h"
 
 #include <stdio.h>

@@ -33,7 +33,7 @@ typedef struct mf_record {
 } mf_record;
 
 /* Reads the record of a run, or of the run that its train.from names, and so on. *ret is NULL
- * if none of these runs that is still there was imported. MF_EINPUT, MF_ENOMEM. The caller
+ * if none of these runs that still exist was imported. MF_EINPUT, MF_ENOMEM. The caller
  * frees *ret. */
 int mf_record_open(const char *run, mf_record **ret);
 /* As mf_record_open, but MF_EINPUT if none of these runs was imported. */
@@ -41,8 +41,8 @@ int mf_record_need(const char *run, mf_record **ret);
 /* The folder pretrained/ that mf_record_open would read; *ret is NULL if there is none. The
  * caller frees it. */
 int mf_record_folder(const char *run, char **ret);
-/* Fills record->ledger with places in a store. MF_EINPUT with the tensor named if the model is
- * no longer one that the family can say. run: for messages. */
+/* Fills record->ledger with places in a store. MF_EINPUT with the tensor named if the family
+ * can no longer express the model. run: for messages. */
 int mf_record_match(mf_record *record, const char *run, const mf_store *store);
 /* Copies the record that mf_record_open would find for `run` to the folder pretrained/ of the
  * run `to`, which has none. Does nothing if none of these runs was imported. MF_EIO,

@@ -7,7 +7,7 @@
 #include "run/folder/stored_files.h"
 
 /* Maps the shards of a folder, and lists every weight of the ledger whose tensors can be
- * multiplied as they lie: matrices, not biases, and none whose rows two parameters share. The
+ * multiplied in place: matrices, not biases, and none whose rows two parameters share. The
  * ledger's places are in `store`, which may be bare. MF_EIO, MF_EINPUT, MF_ENOMEM. The caller
  * frees *ret. */
 int mf_stored_of_folder(const mf_folder *folder, const mf_ledger *ledger, const mf_store *store,

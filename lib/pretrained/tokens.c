@@ -1,4 +1,4 @@
-/* pretrained/tokens.c: reads tokens from a file, runs them, and writes what comes out.
+/* pretrained/tokens.c: reads tokens from a file, runs them, and writes the results.
  *
  * Dropout is off, and the routing is what the router decides. Output files are new files: one
  * that exists is not overwritten. */
@@ -194,7 +194,7 @@ static int read_texts(const char *path, const mf_session *s, int64_t count, text
     return mf_fail(MF_EINPUT, "%s: expected a text in each line, found none", path);
 }
 
-/* Fills the batch. What is cut loses its end, but not the last token of the template. */
+/* Fills the batch. A text that is cut loses its end, but not the last token of the template. */
 static void place_texts(const mf_session *s, const texts *x, mf_tokens *t)
 {
     const int32_t pad = s->tokenizer->special[MF_SPECIAL_PAD];

@@ -1,4 +1,4 @@
-/* pretrained/tokens.h: what a model computes of given tokens, in files, for comparisons with
+/* pretrained/tokens.h: what a model computes from given tokens, in files, for comparisons with
  * other programs.
  *
  * The input is a safetensors file with input_ids [B,T] (I64), and optionally attention_mask
@@ -31,9 +31,9 @@ void mf_tokens_free(mf_tokens *t);
 /* Runs the model and writes a new file: input_ids and attention_mask I64 [B,T], logits f32
  * [B,T,V] (classifiers: [B,classes]), hidden.first and hidden.last f32 [B,T,d], and for each
  * MoE layer, with L the number of its block, moe.L.logits f32 [B T,E], moe.L.expert i32 [B T,k]
- * in rising order, and the gates moe.L.gate f32 [B T,k]. Routers that give an expert a varying
- * number of tokens have no expert and gate. *ret_loss: mean loss of the labels; NaN without
- * labels, too. */
+ * in ascending order, and the gates moe.L.gate f32 [B T,k]. Routers that give an expert a
+ * varying number of tokens have no expert and gate. *ret_loss: mean loss of the labels; NaN
+ * without labels, too. */
 int mf_tokens_save(mf_session *s, const mf_tokens *t, const char *path, double *ret_loss);
 /* Writes the gradients of the mean loss of the labels to a new file, without those of
  * regularizers: by the names of our parameters and, for a run that came from an imported one

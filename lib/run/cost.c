@@ -99,7 +99,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     const int64_t leaves = s->config->train.accumulate;
     const mf_sum_plan all = {.leaves = leaves, .share = {0, leaves}, .stride = 1};
     ret->sums = mf_gradient_sum_bytes(s->model->store, &all);
-    /* what a thread packs is part of what a graph has: little, if that is little */
+    /* a thread packs parts of what a graph reads: a small graph needs little for this */
     const size_t packed = graphs / 8 < BYTES_PER_THREAD ? graphs / 8 : BYTES_PER_THREAD;
     ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + (BYTES_OF_THREAD + packed) * (size_t)mf_parallel_threads();
@@ -152,7 +152,7 @@ static double received_of_experts(const mf_store *store, const mf_sum_plan *plan
                        : 0;
 }
 
-/* Bytes of the sums of gradients, and of what is received of other ranks. */
+/* Bytes of the sums of gradients, and of what is received from other ranks. */
 static double sums_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
 {
     const int64_t leaves = s->config->train.accumulate;
@@ -162,7 +162,7 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
         .leaves = leaves, .share = mf_tree_share(leaves, rank, ranks), .stride = 1};
     int64_t size;
     const bool bf16 = s->config->parallel.gradient == MF_PARALLEL_BF16;
-    int64_t bytes = 0; /* received for an element of a slice */
+    int64_t bytes = 0; /* bytes received for an element of a slice */
     double held = 0;
     mf_store_values(store, &size);
     for (int r = 0; r < ranks; r++) {

@@ -12,9 +12,10 @@ typedef struct mf_cost {
      * weights that stay in files, without pages of program and libraries; 0: unknown. */
     size_t memory;
     size_t values, graphs, sums; /* of it: parameters, a micro-batch, sums of gradients */
-    /* The same three on another device, without what its backend takes; 0: CPU, or unknown. */
+    /* The same three on another device, without the memory of its backend; 0: CPU,
+     * or unknown. */
     size_t device;
-    /* of weights that stay in files of others: elements, bytes, types ("BF16, F32") */
+    /* of weights that stay in files outside the run: elements, bytes, types ("BF16, F32") */
     int64_t stored;
     uint64_t stored_bytes;
     char stored_types[48];
@@ -28,7 +29,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret);
  * cannot. MF_ENOMEM. */
 int mf_cost_of_rank(mf_session *s, const mf_cost *c, int ranks, int sharing, size_t *ret);
 /* Whether training needs more memory than this machine has. Then `out` says how much, and which
- * keys lower what takes most of it. */
+ * keys reduce the largest part. */
 bool mf_cost_exceeds(const mf_cost *c, char *out, size_t size);
 /* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
  * that is open in w. Bytes are those of f32 values, as in checkpoints. */

@@ -8,7 +8,7 @@
 
 typedef struct mf_device_use {
     /* model FLOPs utilization: the share of the peak that the graph's gemms and attention take,
-     * without what is recomputed; NaN: the device has no known peak, or there is no time yet */
+     * without recomputed nodes; NaN: the device has no known peak, or there is no time yet */
     double mfu;
     double peak;        /* FLOP a second in the type of the gemms; 0: not known */
     bool bf16;          /* that type is bf16, else f32 */

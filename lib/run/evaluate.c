@@ -73,8 +73,8 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
     return mf_evaluator_rebuild(e, e->arena_of);
 }
 
-/* What is measured of a batch, before weight and loss of each task of whole examples,
- * regularizers, predictions, heads and MoE layers. */
+/* Indices of the sums over batches. After FIRST follow weight and loss of each task of whole
+ * examples, regularizers, predictions, heads and MoE layers. */
 enum { TARGETS, TASK_LOSS, LOSS, BYTES, TOKENS, DROPPED, MOVED, FIRST };
 
 static int64_t rows_of(const mf_evaluator *e)
@@ -176,7 +176,8 @@ typedef struct sums {
     double weights[1 + MF_TASKS_MAX], losses[1 + MF_TASKS_MAX]; /* of tasks of examples */
 } sums;
 
-/* Each task is divided by what it counts: examples may lack the labels of one. */
+/* Sums of a task are divided by the number of examples that have its label: some may
+ * lack it. */
 static void finish_losses(const mf_evaluator *e, mf_metrics_record *r, const sums *s)
 {
     const mf_model *m = e->session->model;
@@ -360,7 +361,7 @@ static void fold(mf_evaluator *e, const double *in, sums *s)
 
 /* ---- a run ---- */
 
-/* The rank that runs batch b. Rank 0 writes traces, so it runs what is recorded. */
+/* The rank that runs batch b. Rank 0 writes traces, so it runs the recorded batches. */
 static int rank_of(const mf_evaluator *e, int64_t b)
 {
     if (e->recorder && b % e->record_every == 0) return 0;
@@ -385,7 +386,7 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
                              recv);
 }
 
-/* What was measured so far, for the record of a longer evaluation. */
+/* The measurements so far, for the record of a longer evaluation. */
 static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
 {
     const bool lm = e->session->config->model.task == MF_TASK_LM;

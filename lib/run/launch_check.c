@@ -1,5 +1,5 @@
-/* run/launch_check.c: ranks that compute something else would give a run that nobody
- * has asked for, without any error. So they compare digests before the first step. */
+/* run/launch_check.c: ranks that compute something else would give a run that nobody has
+ * configured, without any error. So they compare digests before the first step. */
 #include "run/launch_check.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks)
     return rc;
 }
 
-/* Experts were divided by what the launcher told. */
+/* Experts were divided by the numbers that the launcher gave. */
 static int join_experts(mf_world *w, mf_session *s)
 {
     mf_expert_ranks *e = &s->model->expert_ranks;

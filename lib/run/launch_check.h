@@ -1,11 +1,11 @@
-/* run/launch_check.h: what must hold before the ranks of a run begin together. */
+/* run/launch_check.h: checks before the ranks of a run begin together. */
 #ifndef MF_RUN_LAUNCH_CHECK_H
 #define MF_RUN_LAUNCH_CHECK_H
 
 #include "comm/world.h"
 #include "run/session.h"
 
-/* Compares program, configuration, plugins, kernels and data of all ranks, and judges whether
+/* Compares program, configuration, plugins, kernels and data of all ranks, and checks whether
  * the run can be divided. All ranks return the same. MF_EPLUGIN: a rank has something else.
  * MF_ECONFIG: there are more ranks than micro-batches, or the device is not the host. */
 int mf_launch_check(mf_world *w, mf_session *s);
@@ -20,8 +20,8 @@ int mf_launch_threads(mf_world *w, int *ret);
  * configuration does not allow it. */
 int mf_launch_shares(const mf_config *c, int ranks, int *ret);
 /* Before the ranks join: which rank this one is of those that share the experts
- * (parallel.expert), by what the launcher tells; *ret_ranks 1: each has all. MF_ECONFIG if the
- * configuration does not allow it. mf_launch_check then gives the model the world. */
+ * (parallel.expert), by the numbers of the launcher; *ret_ranks 1: each has all. MF_ECONFIG if
+ * the configuration does not allow it. mf_launch_check then gives the model the world. */
 int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks);
 
 #endif

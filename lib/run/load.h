@@ -5,7 +5,7 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/session.h"
 
-/* What the caller requests to be different from the run. */
+/* The caller's changes to the run. */
 typedef struct mf_load_change {
     /* Load the weights of this step; -1: the newest. */
     int64_t step;

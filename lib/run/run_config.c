@@ -254,8 +254,8 @@ void mf_config_free(mf_config *c)
 
 int mf_config_write(const mf_config *c, FILE *out)
 {
-    /* The name is that of a file, which may hold any bytes: of it one line must come that the
-     * reader of INI files takes, also by its length. */
+    /* The name is that of a file, which may hold any bytes: it must become one line that the
+     * reader of INI files accepts, also by its length. */
     char name[101];
     mf_safe_text(c->name, false, name, sizeof name);
     fprintf(out, "; %s" MF_CONFIG_COMPLETE " To repeat: moefw train config.ini\n", name);
@@ -271,13 +271,13 @@ int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret
     *ret = NULL;
     if (!f) return mf_fail(MF_ENOMEM, "no memory for %s", what);
     int rc = mf_config_write(c, f);
-    /* The writer does without the options of a plugin and the full path of a file that are
-     * gone, but for no other cause. */
+    /* The writer omits the options of a plugin, and keeps the relative path of a file, if these
+     * are gone; any other cause is an error. */
     if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: a path or the options of a plugin cannot be read: %s", what, why);
     }
-    /* fclose does not tell of a stream that could not grow and has lost text, nor of its own
+    /* fclose does not report a stream that could not grow and has lost text, nor of its own
      * last allocation, without which there is no text at all. */
     const bool lost = ferror(f) != 0;
     if ((fclose(f) != 0 || lost || !text) && rc == MF_OK)

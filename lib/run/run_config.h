@@ -64,9 +64,9 @@ int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
  * with their values, and all options of those plugins that can be loaded. Loading this text
  * gives the same configuration. Relative paths that exist become absolute. MF_EIO. */
 int mf_config_write(const mf_config *c, FILE *out);
-/* The same as a text, which the caller frees with mf_free. Nothing of it is missing: MF_ENOMEM,
- * or the error of the machine for which the options of a plugin could not be read. what: whose
- * text it is, for messages. */
+/* The same as a text, which the caller frees with mf_free. The text is complete, or the call
+ * fails: MF_ENOMEM, or the error of the machine for which the options of a plugin could not be
+ * read. what: whose text it is, for messages. */
 int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret_n);
 /* The settings of the model. They point into c. */
 mf_model_settings mf_config_model(const mf_config *c);

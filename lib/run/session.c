@@ -80,7 +80,7 @@ static void judge_format(const mf_corpus_spec *spec)
                spec->path, names[found], names[found]);
 }
 
-/* Puts where a key was given before the message. */
+/* Puts the place at which a key was given before the message. */
 static int at_key(const mf_config *c, const char *section, const char *key, int rc)
 {
     const mf_ini_entry *e = rc == MF_OK ? NULL : mf_ini_get(c->ini, section, key);
@@ -291,7 +291,7 @@ static int open_stored(mf_session *s, const mf_session_options *o)
     return rc == MF_OK ? rc : wrong_from(s->config, rc);
 }
 
-/* What `bind` needs to know. */
+/* The argument of the callback `bind`. */
 typedef struct binding {
     const mf_session *session;
     const mf_session_options *options;
@@ -341,7 +341,7 @@ static bool no_data(int rc)
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
 }
 
-/* What looks at other tokens of a sequence would look into other documents. */
+/* A part of a model that reads other tokens of a sequence would read other documents. */
 static int judge_packing(const mf_session *s)
 {
     if (!s->config->data.packing || !mf_model_crosses_documents(s->model)) return MF_OK;
@@ -380,7 +380,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
-/* A router reads what a norm, RMSNorm or LayerNorm, has left of a token: a vector whose length
+/* A router reads the output of a norm, RMSNorm or LayerNorm, for a token: a vector whose length
  * is sqrt(d) s / sqrt(s^2 + eps) while the norm's weights are 1, s the root mean square or the
  * standard deviation before. Two such lengths differ by as little as the rounding errors of
  * their sums, unless s is small, or training has moved the weights apart. */

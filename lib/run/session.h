@@ -1,4 +1,4 @@
-/* run/session.h: a configuration with its data and its model, for all that computes.
+/* run/session.h: a configuration with its data and its model, for all code that computes.
  *
  * A session for an existing run takes tokenizer and dimensions from the run, so that the same
  * text gives the same ids. */
@@ -19,10 +19,11 @@ typedef struct mf_session {
     /* tokenizer of the run or of the corpus; NULL if neither has one, as for files of
      * token ids */
     const mf_tokenizer *tokenizer;
-    mf_tokenizer *own_tokenizer;    /* read from the file of a run, else NULL */
-    struct mf_stored_files *stored; /* weights in files of others (stored_files.h), or NULL */
-    bool stored_given;              /* `stored` is the caller's */
-    struct mf_device *device;       /* where the model lives; NULL: the host */
+    mf_tokenizer *own_tokenizer; /* read from the file of a run, else NULL */
+    /* weights in files outside the run (stored_files.h), or NULL */
+    struct mf_stored_files *stored;
+    bool stored_given;        /* `stored` is the caller's */
+    struct mf_device *device; /* where the model lives; NULL: the host */
     mf_model *model;
     int64_t steps;     /* optimizer steps of the whole run; 0: not planned */
     mf_batcher *train; /* NULL without training or data */
@@ -42,7 +43,8 @@ typedef struct mf_names {
     int32_t n;
 } mf_names;
 
-/* Which parameters read weights from files of others as they are; the rest read them to f32. */
+/* Which parameters read weights from files outside the run as they are; the others convert them
+ * to f32. */
 typedef enum mf_bind {
     MF_BIND_FITTING, /* all of a model that is not trained, frozen ones of one that is */
     MF_BIND_ALL,
@@ -53,7 +55,7 @@ typedef struct mf_session_options {
     /* allocate gradients and moments, make training batches; without data (no_data) the trainer
      * takes only batches of its caller */
     bool training;
-    bool no_controllers; /* they do not run: what they need may be missing */
+    bool no_controllers; /* controllers do not run: options that they need may be missing */
     bool gradients;      /* allocate gradients, but no moments, and make no training batches */
     bool bare;           /* sizes only (model.h); graphs cannot run */
     /* model and tokenizer only: to generate, or to train with batches of the caller */
@@ -61,10 +63,11 @@ typedef struct mf_session_options {
     /* Dimensions for a session without data, if the data cannot be read; NULL: then
      * opening fails. */
     const mf_model_dims *spare;
-    const char *tokenizer_file; /* of the run; NULL: that of train.from, or of the data */
-    /* Weights in files of others: the caller's list, which must outlive the session; or the
-     * list of the run, which may be missing. Both NULL: that of train.from, if there is one.
-     * `bind` says which parameters read them as they are. */
+    /* tokenizer file of the run; NULL: that of train.from, or of the data */
+    const char *tokenizer_file;
+    /* Weights in files outside the run: the caller's list, which must outlive the session; or
+     * the list of the run, which may be missing. If both are NULL, the list of the run in
+     * train.from is used, if it has one. `bind` says which parameters read them as they are. */
     struct mf_stored_files *stored;
     const char *stored_file;
     mf_bind bind;

@@ -1,5 +1,5 @@
 /* run/training.h: the training of a session: the loop (train/trainer.h) with the observers that
- * every run has, and the folder in which it keeps what it makes.
+ * every run has, and the folder for its files.
  *
  *     mf_training_new, mf_trainer_observe..., mf_trainer_run, mf_trainer_free
  *
@@ -64,8 +64,8 @@ int64_t mf_training_last_batches(const mf_trainer *t);
  * there is no run directory. */
 int mf_training_save(mf_trainer *t);
 /* Saves a checkpoint in another folder, and keeps the newest `keep` there. Does not call
- * on_save. On ranks other than 0 folder is NULL: they only take part in the comparison of what
- * must be the same on all of them. */
+ * on_save. On ranks other than 0 folder is NULL: they only take part in the comparison of
+ * values that must be the same on all ranks. */
 int mf_training_save_in(mf_trainer *t, const char *folder, int64_t keep);
 /* Saves the checkpoint of the best validation, in place of the last one. */
 int mf_training_save_best(mf_trainer *t);

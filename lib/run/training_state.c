@@ -188,7 +188,7 @@ static int read_checkpoint(mf_training *g, double *ret_wall_s)
                           &g->resumed, &step, ret_wall_s);
 }
 
-/* Rank 0 removes what is left of interrupted saves, and reads; then the other ranks read. */
+/* Rank 0 removes the rest of interrupted saves, and reads; then the other ranks read. */
 static int read_in_turn(mf_training *g, double *ret_wall_s)
 {
     const bool first = mf_world_rank(g->options.world) == 0;

@@ -8,7 +8,7 @@
  *     y = W2 (u sigmoid(alpha u) * (v + shift)) + b2
  *
  * In the first form without biases the router's gates g are applied to the hidden values: W2 (g
- * h) = g (W2 h). W1 and W3 lie one after the other in "w13" [E,2h,d], so that one gemm computes
+ * h) = g (W2 h). W1 and W3 are one after the other in "w13" [E,2h,d], so that one gemm computes
  * both, and b1 and b3 in "b13". An expert has 3 d h (+ 2 h + d) parameters in all. */
 #include <moefw/moefw.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  *
  * It gives the upper bound of specialisation in a comparison: NMI(expert, label) is 1 if E is
  * at least the number of labels. Each token has one expert, whatever top_k says. With wrong = w
- * a share w of the tokens, drawn anew in each step, goes to a random expert instead: a known
+ * a share w of the tokens, drawn again in each step, goes to a random expert instead: a known
  * amount of wrong routing, which shows what a comparison can detect. Tokens without a label
  * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. There are
  * no parameters. */

@@ -2,12 +2,12 @@
  *
  *     gate = 1 / k,   P = 1 / E for every expert
  *
- * It is the lower bound of a comparison: what the experts reach without routing. Nothing is
- * learned; loads are even on average. draw = step draws in each step, so that no expert can
- * learn anything that the others do not; draw = position fixes the choice by the token's
- * position in its sequence, the weakest of fixed rules: experts can specialise in positions,
- * and in nothing else. A token's gates always sum to 1, so moe.renormalize has no effect.
- * No parameters. */
+ * It is the lower bound of a comparison: the quality that experts reach without routing.
+ * Nothing is learned; loads are even on average. draw = step draws in each step, so that no
+ * expert can learn anything that the others do not; draw = position fixes the choice by the
+ * token's position in its sequence, the weakest of fixed rules: experts can specialise in
+ * positions, and in nothing else. A token's gates always sum to 1, so moe.renormalize has no
+ * effect. No parameters. */
 #include <moefw/moefw.h>
 
 enum { STEP, POSITION };

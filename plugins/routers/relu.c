@@ -4,9 +4,9 @@
  *     loss   = lambda / T sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
  *     lambda <- lambda * rate^sign(share of gates > 0 - k / E)       after each step
  *
- * in each layer, with one lambda for the model, turned by the mean share of all layers: so the
- * released code (form = released). With form = paper the loss is divided by E, too, as eq. 9
- * has it, and each layer turns a lambda of its own.
+ * The loss is computed in each layer, with one lambda for the model, which changes by the mean
+ * share of all layers, as in the released code (form = released). With form = paper the loss is
+ * divided by E, too, as in eq. 9, and each layer has a lambda of its own.
  *
  * The loss drives the mean number of experts per token to the k of the configuration; f
  * balances the loads at the same time (balance = no: f = 1). lambda is saved with the model.

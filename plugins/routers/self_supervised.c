@@ -126,7 +126,7 @@ static mf_tensor *info_nce(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_rou
     mf_tensor *s = mf_matmul(g, z, false, plus, true, 1 / c->tau); /* [groups,n,n] */
     mf_tensor *own = mf_scale(g, mf_sum(g, mf_mul(g, z, plus), 4u, true), 1 / c->tau);
     if (!has) has = in->mask;
-    if (has) { /* what is no positive is no negative either */
+    if (has) { /* a token that is no positive is no negative either */
         mf_tensor *real = mf_reshape(g, has, mf_shape3(groups, 1, n));
         s = mf_add(g, s, mf_affine(g, real, 1e9, -1e9));
     }

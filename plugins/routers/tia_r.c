@@ -5,10 +5,10 @@
  * The formula adds the same number to all logits of a token, so softmax and choice do not
  * change: as printed (mode = literal) it changes only the size of the logits. The paper's code
  * uses s~ to decide which tokens are admitted when an expert is full: mode = priority, the
- * default. This has an effect only with a capacity, and replaces moe.priority. x stands behind
- * a norm, RMSNorm or LayerNorm, so that all s_t are nearly sqrt(d) until training has moved the
- * norm's weights apart: up to then rounding errors decide much of the order. mean and std are
- * over the real tokens of the batch; std divides by n (population) or n - 1 (sample).
+ * default. This has an effect only with a capacity, and replaces moe.priority. x is the output
+ * of a norm, RMSNorm or LayerNorm, so that all s_t are nearly sqrt(d) until training has moved
+ * the norm's weights apart: up to then rounding errors decide much of the order. mean and std
+ * are over the real tokens of the batch; std divides by n (population) or n - 1 (sample).
  * Parameters: E d, with bias E more. */
 #include <moefw/moefw.h>
 #include <math.h>

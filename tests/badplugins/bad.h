@@ -1,4 +1,4 @@
-/* bad.h: a good router. Files in the folders below include it, and each breaks one thing of it.
+/* bad.h: a good router. Files in the folders below include it, and each breaks one rule.
  *
  * A file defines what it changes before it includes this: MAGIC, ABI, SIZE, ... of the
  * descriptor, OPTIONS, INIT, ROUTE, AFTER, FINI (its own functions) or BEFORE (code at the

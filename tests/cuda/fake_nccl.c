@@ -1,10 +1,10 @@
-/* fake_nccl.c: stands for NCCL, and for what a communicator uses of CUDA, between processes of
- * one machine. A message is a file in a folder whose name is the unique id.
+/* fake_nccl.c: replaces NCCL, and those functions of CUDA that a communicator uses, between
+ * processes of one machine. A message is a file in a folder whose name is the unique id.
  *
- * It is late on purpose: communicators begin, groups are issued and messages move only after
- * drawn numbers of questions, and the pieces of a group move in a drawn order. It ends the
- * process with 98 if it is used as NCCL forbids: a call while a group is being issued,
- * memory that is not of the device, a wait that could block; with 97 if memory is left.
+ * The library is slow on purpose: communicators begin, groups are issued and messages move only
+ * after random numbers of queries, and the pieces of a group move in a random order. The
+ * process ends with status 98 after a use that NCCL forbids: a call while a group is being
+ * issued, memory that is not of the device, a wait that could block; with 97 if memory is left.
  *   MOEFW_FAKE_SEED         draws
  *   MOEFW_FAKE_NCCL_FAIL    the call of NCCL or CUDA with this number fails
  *   MOEFW_FAKE_NCCL_ASYNC   with the group of this number a peer has failed
@@ -253,7 +253,7 @@ static void drop(group *g)
     free(g);
 }
 
-/* Moves what it can of the first group, in a drawn order. */
+/* Moves those messages of the first group that are ready, in a drawn order. */
 static void progress(ncclComm_t c)
 {
     group *g = c->first;
@@ -366,7 +366,8 @@ static ncclResult_t add(void *data, size_t count, int peer, ncclComm_t c, cudaSt
                                .peer = peer,
                                .sends = sends,
                                .number = sends ? c->sent[peer]++ : c->received[peer]++};
-    return draw(4) == 0 ? ncclInProgress : ncclSuccess; /* both say that it is taken */
+    /* both sides have set the mark that it was taken */
+    return draw(4) == 0 ? ncclInProgress : ncclSuccess;
 }
 
 API ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
@@ -415,7 +416,7 @@ static void forget(ncclComm_t c)
     char path[256];
     snprintf(path, sizeof path, "%s/rank-%d", c->folder, c->rank);
     unlink(path);
-    rmdir(c->folder); /* who comes last */
+    rmdir(c->folder); /* the last one to come */
     if (all.open) drop(all.open); /* a call in it has failed */
     for (group *g = c->first, *next; g; g = next) {
         next = g->next;

@@ -95,7 +95,7 @@ static mf_tensor *skew(mf_graph *g, mf_tensor *x, mf_tensor *with, double factor
 #if DEFECT < 600
 /* ---- experts: y = W_e x ---- */
 
-/* The gradient of an expert's rows from row 40 of the expert on is wrong: y = x for rows. */
+/* y = x, whose gradient is wrong for the rows of an expert from row 40 on. */
 static int backward_rows(const mf_call *c)
 {
     const mf_view *x = &c->in[0];

@@ -277,7 +277,7 @@ static void add_loss(router *self, mf_graph *g, const mf_router_in *in, mf_routi
     out->loss_name[out->n_losses++] = "size";
 }
 
-/* Experts by turns, with gates from the probabilities. */
+/* Experts take turns, with gates from the probabilities. */
 static void own_choice(router *self, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const int64_t T = (int64_t)in->batch * in->seq, k = in->top_k;

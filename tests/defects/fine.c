@@ -2,7 +2,7 @@
  * selects one: 1 experts with a kink in each of many units; 2 a router with a parameter that
  * only more than 6 experts use; 3 a router for models that are no decoders; 4 to 6
  * straight-through gradients by stop_gradient; 7 a router that reads statistics and says so; 8
- * a router that needs labels and says so; 9 a live option that asks for new graphs at 0; 10 a
+ * a router that needs labels and says so; 9 a live option that requests new graphs at 0; 10 a
  * penalty that compares tokens with one another, so that it grows by the logarithm of their
  * number; 11 experts that multiply by their gates; 12 a router that adds noise in training and
  * says so. */

@@ -1,6 +1,6 @@
 /* unsteady: a linear router that is wrong in one of four ways (WRONG): its op multiplies by
- * numbers of rand, by a mean of what it has seen, or by the first value that it has seen; or
- * its after_step adds numbers of rand to a buffer. */
+ * numbers of rand, by a mean of its earlier inputs, or by its first input; or its after_step
+ * adds numbers of rand to a buffer. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* counts.h: what the strict device counts. */
+/* counts.h: the counts of the strict device. */
 #ifndef TESTS_DEVICE_COUNTS_H
 #define TESTS_DEVICE_COUNTS_H
 

@@ -36,7 +36,7 @@ typedef struct launched_kernel {
     void (*run)(const mf_kernels *k, const mf_kctx *x, void *args);
 } launched_kernel;
 
-/* The parts of w, read at `from`, with what they point to moved; to [groups, parts]. */
+/* Writes to `to` [groups, parts] the parts of w, read at `from`, with their pointers moved. */
 static inline void move_parts(const mover *m, const mf_stored *w, const mf_stored_part *from,
                               mf_stored_part *to)
 {

@@ -1,4 +1,5 @@
-/* strict.h: how an op of a test plugin queues work in a stream of the strict device. */
+/* strict.h: functions by which an op of a test plugin queues work in a stream of the
+ * strict device. */
 #ifndef TESTS_DEVICE_STRICT_H
 #define TESTS_DEVICE_STRICT_H
 

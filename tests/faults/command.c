@@ -1,6 +1,6 @@
-/* command.c: as command.h describes. A library that looks for leaks stands behind faults.so, so
- * it sees the allocations that do not fail. Its reports go to files of their own: the words and
- * the status of the program stay what they are. */
+/* command.c: as command.h describes. A library that looks for leaks is loaded after faults.so,
+ * so it sees the allocations that do not fail. Its reports go to files of their own, so the
+ * output and the status of the program do not change. */
 #include "tests/faults/command.h"
 #include "tests/faults/tree.h"
 
@@ -72,7 +72,7 @@ static void preload(void)
              "detect_leaks=1:exitcode=0:log_path=%s/%s:fast_unwind_on_malloc=%d", setup.base,
              report_name, !setup.stacks);
     setenv("LSAN_OPTIONS", options, 1);
-    /* The library of ASan wants to be the first one. */
+    /* The library of ASan must be the first one. */
     snprintf(options + strlen(options), sizeof options - strlen(options),
              ":verify_asan_link_order=0:handle_segv=0:handle_abort=0");
     setenv("ASAN_OPTIONS", options, 1);
@@ -141,8 +141,8 @@ static void child(const char *folder, char *const *argv)
     _exit(99);
 }
 
-/* Seconds that a run may take: more on a machine that has other work. A file of a megabyte that
- * is read byte by byte takes half a second alone. */
+/* Seconds that a run may take: more on a machine that has other work. Reading a file of a
+ * megabyte byte by byte takes half a second. */
 static time_t patience(void)
 {
     double load = 0;
@@ -170,7 +170,7 @@ static result run_words(const char *folder, char *const *argv)
         }
         nanosleep(&(struct timespec){0, pause}, NULL);
     }
-    kill(-pid, SIGKILL); /* children that outlived it */
+    kill(-pid, SIGKILL); /* child processes that did not end with it */
     r.ended = WIFEXITED(status);
     r.status = r.ended ? WEXITSTATUS(status) : -WTERMSIG(status);
     snprintf(out, sizeof out, "%s/out", setup.base);

@@ -1,4 +1,4 @@
-/* command.h: runs the program with a call that fails, and takes what it says. */
+/* command.h: runs the program with a call that fails, and collects its output. */
 #ifndef MF_TESTS_COMMAND_H
 #define MF_TESTS_COMMAND_H
 
@@ -12,13 +12,13 @@ typedef struct result {
     bool ended; /* by itself, in time */
     int status; /* of a process that ended, minus a signal, or NO_END */
     char out[TEXT], err[TEXT];
-    char report[TEXT]; /* of a sanitizer, in short; "" without one */
+    char report[TEXT]; /* the report of a sanitizer, shortened; "" without one */
 } result;
 
 extern struct setup {
     const char *faults_so, *moefw, *sources;
-    const char *sanitizer; /* its library, by which leaks are looked for; NULL: they are not */
-    bool stacks;           /* reports tell the functions that led to an allocation: slow */
+    const char *sanitizer; /* the library that looks for leaks; NULL: no leaks are looked for */
+    bool stacks;           /* reports name the functions that led to an allocation: slow */
     char base[PATH];       /* holds the plan, and folders in which commands run */
     fault_plan *plan;
 } setup;
@@ -29,7 +29,7 @@ void command_prepare(void);
 void command_arm(int kind, long nth, bool always, int error);
 /* Runs the words of `format`, in which %s is the folder of sources, without "moefw". */
 result command_run(const char *folder, const char *format);
-/* The same between two faults: no call fails, and the plan is what it was. */
+/* The same between two faults: no call fails, and the plan does not change. */
 result command_run_healthy(const char *folder, const char *format);
 
 #endif

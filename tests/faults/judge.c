@@ -1,4 +1,4 @@
-/* judge.c: as judge.h describes. */
+/* judge.c: implements judge.h. */
 #include "tests/faults/judge.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ static bool is_leftover(const char *name)
     return strstr(name, ".tmp") != NULL;
 }
 
-/* Whether a comparison rests on the file. */
+/* Whether a comparison depends on the file. */
 static bool is_result(const char *name)
 {
     const char *slash = strrchr(name, '/'), *leaf = slash ? slash + 1 : name;
@@ -68,7 +68,8 @@ static void complain(counts *c, const verb *v, const char *what, const result *r
            kinds[setup.plan->kind], setup.plan->nth, setup.plan->always ? "and on" : "once",
            setup.plan->error, what, r->status, r->err);
     fflush(stdout);
-    if (getenv("MOEFW_FAULT_KEEP")) exit(1); /* the folders stay for a look at them */
+    /* the folders are kept so that a person can look at them */
+    if (getenv("MOEFW_FAULT_KEEP")) exit(1);
 }
 
 /* Whether a comparison named runs that failed and compared the others. */
@@ -105,8 +106,8 @@ static bool same_table(const char *a, const char *b)
     return strcmp(one, other) == 0;
 }
 
-/* Whether two files differ only in times, for which holds what blank_speeds says, and in the
- * hash of a manifest that has one. */
+/* Whether two files differ only in times, after blank_speeds, and in the hash of a manifest
+ * that has one. */
 static bool same_but_times(const file *f, const file *g)
 {
     static const char *const keys[] = {
@@ -132,14 +133,14 @@ static bool same_but_times(const file *f, const file *g)
     return i == f->size && j == g->size;
 }
 
-/* Whether a run that passed may have another content of the file, or none, since a warning
- * names the cause. */
+/* Whether a run that succeeded may lack the file, or have another content in it, since a
+ * warning names the cause. */
 static bool is_excused(const char *name, const char *err)
 {
     static const struct {
         const char *warning, *leaf;
     } excuses[] = {{"moefw: warning: no report: ", "report.html"},
-                   {" of the processor: ", "manifest.json"}, /* which names it */
+                   {" of the processor: ", "manifest.json"}, /* the message names it */
                    {" of the processor: ", "MANIFEST.json"},
                    {" of the processor: ", "report.html"},
                    {" of the processor: ", "run.trace"}};
@@ -149,8 +150,8 @@ static bool is_excused(const char *name, const char *err)
     return false;
 }
 
-/* Whether a report differs from the expected one as the metrics beside it do: it is the page
- * that the command `report` makes of the run when no call fails. */
+/* Whether a report differs from the expected one only because the metrics beside it do: it must
+ * equal the page that the command `report` makes of the run when no call fails. */
 static bool is_of_its_run(const file *page)
 {
     static const char leaf[] = "/report.html", again[] = "again.html";
@@ -227,13 +228,13 @@ static bool is_whole(const file *f)
     return false;
 }
 
-/* OpenMP's own word for a thread that it cannot start. LLVM's library aborts then. */
+/* OpenMP's own message about a thread that it cannot start. LLVM's library then aborts. */
 static bool is_openmp_word(const result *r)
 {
     return strstr(r->err, "libgomp: ") || strstr(r->err, "OMP: Error #34: ");
 }
 
-/* Whether a line says what failed; a warning alone does not. */
+/* Whether a line says what failed; a warning alone is not enough. */
 static bool has_message(const result *r)
 {
     static const char ours[] = "moefw: ", warning[] = "warning: ";
@@ -244,7 +245,7 @@ static bool has_message(const result *r)
     return false;
 }
 
-/* A run that failed: no file that is neither old nor finished, and none that is gone. */
+/* Checks a run that failed: every file is an old or a finished one, and none is missing. */
 static void judge_failed(counts *c, const verb *v, const result *r, const tree *now,
                          const tree *start, const tree *good)
 {
@@ -264,15 +265,16 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
             complain(c, v, what, r);
             return;
         }
-        if (strstr(f->name, "/best/step-")) continue;  /* judged when it is read */
-        if (strcmp(v->name, "compare") == 0) continue; /* judged by the comparison's end */
+        if (strstr(f->name, "/best/step-")) continue; /* checked when it is read */
+        /* checked at the end of the comparison */
+        if (strcmp(v->name, "compare") == 0) continue;
         if (differs_always(f->name) || same(f, g) || same_but_times(f, g)) continue;
         if (same(f, tree_find(start, f->name))) continue;
         if (strstr(f->name, ".jsonl") && g && is_prefix(f, g)) continue;
         if (g && is_whole(f)) continue;
         if (strstr(f->name, "/latest") && f->size == 7 && strncmp(f->data, "step-", 5) == 0)
             continue;
-        /* Nobody takes a folder for a run while it has no checkpoint. */
+        /* A folder without a checkpoint counts as no run. */
         if (setup.plan->always && v->run && !has_checkpoint(now, v->run)) continue;
         snprintf(what, sizeof what, "%s is %s", f->name, g ? "unfinished" : "unexpected");
         complain(c, v, what, r);
@@ -287,7 +289,7 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
     }
 }
 
-/* A run with a checkpoint resumes to the bits of an unbroken one. */
+/* A run with a checkpoint resumes, and ends with the bits of an uninterrupted run. */
 static void judge_resume(counts *c, const verb *v, const result *r, const char *work,
                          const tree *now, const tree *good)
 {
@@ -306,7 +308,7 @@ static void judge_resume(counts *c, const verb *v, const result *r, const char *
     tree_free(&later);
 }
 
-/* A comparison that failed continues to the same table. */
+/* A comparison that failed can be continued, and ends with the same table. */
 static void judge_compare(counts *c, const verb *v, const char *work, const tree *now,
                           const result *expected)
 {
@@ -326,7 +328,7 @@ static bool is_documented(const result *r)
     return r->status <= 7 || r->status == 75 || r->status == 130;
 }
 
-/* A report that came with a fault, again with the functions that led to the block. */
+/* Repeats a run that had a report, to get the functions that led to the block. */
 static void tell_report(counts *c, const verb *v, const record *r, const char *work,
                         const result *got)
 {

@@ -1,4 +1,4 @@
-/* judge.h: judges one command with one call that failed. */
+/* judge.h: checks one command with one call that failed. */
 #ifndef MF_TESTS_JUDGE_H
 #define MF_TESTS_JUDGE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct verb {
     const char *name, *before, *command; /* %s: the folder of sources */
-    const char *run;                     /* of the files that it makes; NULL: none */
+    const char *run;                     /* paths of the files that it makes; NULL: none */
     bool cut;     /* the run that `before` makes loses its last checkpoint */
     bool threads; /* computes with several threads */
 } verb;
@@ -18,7 +18,7 @@ typedef struct counts {
     long tried, survived, failed, lost, leaked;
 } counts;
 
-/* What a command starts from, and what it says and leaves when no call fails. */
+/* The files that a command starts from, and its output and files when no call fails. */
 typedef struct record {
     tree start, good;
     result said;

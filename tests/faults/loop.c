@@ -73,8 +73,8 @@ static const verb verbs[] = {
      NULL, false, false}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
-/* Every kind fails once and for ever. EINTR comes once, since callers repeat such a call
- * without a limit, as they must. */
+/* Calls of every kind fail once, and from then on. EINTR only fails once, since callers must
+ * repeat such a call without a limit. */
 static const struct {
     int kind, error;
     bool always;
@@ -227,7 +227,7 @@ static void loop_verb(const verb *v, int number)
     fflush(stdout);
 }
 
-/* Whether the n arguments ask for a verb; sets `only` to the kind after its colon and `from` to
+/* Whether the n arguments contain a verb; sets `only` to the kind after its colon and `from` to
  * the number after another. */
 static bool wanted(const char *name, int n, char **asked)
 {

@@ -86,7 +86,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
     return _URC_NO_REASON;
 }
 
-/* What gcov and sanitizers call when the program has ended is not counted. This handler is
+/* Calls of gcov and sanitizers after the end of the program are not counted. This handler is
  * among the first, so it runs after those of the program. */
 static atomic_bool ended, registered;
 
@@ -174,7 +174,7 @@ EXPORT void free(void *block)
 
 /* ---- the record ---- */
 
-/* A sanitizer makes calls before it can lock. */
+/* A sanitizer makes calls before locks can be used. */
 static void enter(void)
 {
     if (record >= 0) pthread_mutex_lock(&lock);
@@ -543,7 +543,7 @@ static ssize_t put_message(void *unused, const char *from, size_t n)
     return transfer(FAULT_STDERR, STDERR_FILENO, from, n);
 }
 
-/* musl's streams are constants. There only what is not written by streams can fail. */
+/* musl's streams are constants. There only calls that are not made by streams can fail. */
 static void stand_before_streams(void)
 {
 #ifdef __GLIBC__
@@ -567,8 +567,8 @@ static int end_of(void *file)
     return fclose(file);
 }
 
-/* Memory in use differs between runs, so it is not told. Streams are for files of the system
- * and of the build, whose opening nothing interrupts. */
+/* Memory in use differs between runs, so it is not reported. Streams are for files of the
+ * system and of the build, whose opening nothing interrupts. */
 static void *real_fopen;
 EXPORT FILE *fopen(const char *path, const char *mode)
 {

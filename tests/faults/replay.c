@@ -1,4 +1,4 @@
-/* replay.c: what a loss of power leaves of a record that faults.so wrote.
+/* replay.c: the state of files after a loss of power, from a record that faults.so wrote.
  *
  *     replay RECORD ROOT OUT STATES SEED [MOEFW]
  *
@@ -128,8 +128,8 @@ static bool below(const char *name, const char *folder)
     return strncmp(name, folder, n) == 0 && name[n] == '/';
 }
 
-/* Applies a change to the places. A folder takes its content along. What lies in a folder that
- * did not reach the disk is lost with it. */
+/* Applies a change to the places. A folder takes its content along. The content of a folder
+ * that did not reach the disk is lost with it. */
 static void apply(const change *c)
 {
     if (c->from[0] == '\0') {

@@ -18,8 +18,8 @@ typedef struct tree {
 /* Free with tree_free. Takes the first 1,024 files. */
 tree tree_read(const char *path);
 void tree_free(tree *t);
-const file *tree_find(const tree *t, const char *name); /* NULL: not there */
-void tree_write(const tree *t, const char *root);       /* in place of what is there */
+const file *tree_find(const tree *t, const char *name); /* NULL: there is no such file */
+void tree_write(const tree *t, const char *root);       /* replaces the present files */
 void tree_remove(const char *path);
 
 #endif

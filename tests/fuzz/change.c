@@ -19,7 +19,7 @@ static void remove_at(fuzz_buffer *b, size_t at, size_t n)
     b->size -= n;
 }
 
-/* Bytes that do not fit are dropped. text must not point into b. */
+/* Appends bytes; those that do not fit are dropped. text must not point into b. */
 static void insert_at(fuzz_buffer *b, size_t at, const void *text, size_t n)
 {
     if (n > b->room - b->size) n = b->room - b->size;

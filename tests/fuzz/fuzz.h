@@ -1,4 +1,4 @@
-/* fuzz.h: what a fuzz target must define, and what it may use.
+/* fuzz.h: the functions that a fuzz target must define, and those that it may use.
  *
  * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It
  * defines the two names below. There are two ways to run it:

@@ -33,8 +33,8 @@ static void hear(void *arg, const mf_problem *p)
     if (t->n++ == 0) snprintf(t->first, sizeof t->first, "%s", p->message);
 }
 
-/* Presets are those of the sources, so that nothing need be built or installed. Files of
- * settings are none. */
+/* Presets are those of the sources, so that nothing need be built or installed. There are no
+ * files of settings. */
 static void find_presets(void)
 {
     char folder[] = "/tmp/fuzz_config.XXXXXX", marker[64], program[64], source[4096];

@@ -1,5 +1,5 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
- * executed. All segments of an accepted file that are to be loaded lie inside the file, and its
+ * executed. All segments of an accepted file that are to be loaded are inside the file, and its
  * symbols, its kind and its names of the host's functions are read without a read outside. */
 #include "tests/fuzz/memory_file.h"
 

@@ -1,8 +1,8 @@
 /* fuzz_records: any file as one that a run, a comparison, a search or an import keeps beside
  * its numbers: manifest.json, config.ini, samples of routing, distributions of weights,
- * plans, checksums, generation_config.json. Each is read, or refused with a message; what was
- * read has the sizes that it tells. The first byte chooses the file, and all other bytes are
- * in it. */
+ * plans, checksums, generation_config.json. Each is read, or refused with a message; the sizes
+ * of what was read are those in its fields. The first byte chooses the file, and all other
+ * bytes are in it. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* fuzz_table: any file as comparison.json, the table of a comparison, from which its report is
- * made. It is refused, or its rows have names. The runs that it names are not there, so the
+ * made. It is refused, or its rows have names. The runs that it names are missing, so the
  * report has rows without runs. */
 #include "tests/fuzz/memory_file.h"
 

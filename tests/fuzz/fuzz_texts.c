@@ -1,5 +1,5 @@
 /* fuzz_texts: any bytes as training data. The first byte chooses the format (text, jsonl, tsv,
- * token ids) and the columns; SICK is a tsv with names. Documents lie within the text, labels
+ * token ids) and the columns; SICK is a tsv with names. Documents are within the text, labels
  * within their list. */
 #include "tests/fuzz/memory_file.h"
 

@@ -70,7 +70,7 @@ static void check_ids(const mf_tokenizer *t, const mf_ids *ids, size_t size)
     }
 }
 
-/* Decodes the ids; `text`, if it is not NULL, must come back. */
+/* Decodes the ids; `text`, if it is not NULL, must be the result. */
 static void decode(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t size)
 {
     mf_decoder d;
@@ -99,7 +99,8 @@ static void encode(const mf_tokenizer *t, const char *text, size_t size)
                  strstr(mf_error_message(), "has no token in this vocabulary"));
     check_ids(t, &ids, size);
     decode(t, &ids, rc == MF_OK && t->lossless ? text : NULL, size);
-    /* Without offsets, the same ids. It takes as long again, so not each text is encoded so. */
+    /* Without offsets, the same ids. This takes as long again, so only some texts are encoded
+     * in this way. */
     if (size % 4 == 0) {
         FUZZ_REQUIRE(mf_tokenizer_encode(t, "text", text, size, &plain) == rc);
         FUZZ_REQUIRE(plain.n == ids.n &&

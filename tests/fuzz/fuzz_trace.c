@@ -1,5 +1,5 @@
-/* fuzz_trace: any file as a trace of routing. What opens has arrays of the sizes that it tells,
- * with experts and tokens in range. */
+/* fuzz_trace: any file as a trace of routing. A trace that opens has arrays of the sizes in its
+ * fields, with experts and tokens in range. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

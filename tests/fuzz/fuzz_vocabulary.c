@@ -38,7 +38,7 @@ const char *const fuzz_words[] = {"{\"a\":0,\"b\":1,\"ab\":2}",
                                   NULL};
 
 enum { FILES = 6 };
-/* Files of two folders: what is in a folder decides how it is read. */
+/* Files of two folders: the files in a folder decide how it is read. */
 static const char *const names[FILES] = {"pairs/vocab.json",
                                          "pairs/merges.txt",
                                          "pairs/tokenizer_config.json",

@@ -24,7 +24,7 @@ typedef struct fuzz_file {
     char path[128];
     int fd;
     const uint8_t *data;
-    size_t size, held; /* held: what fstat says */
+    size_t size, held; /* held: the size that fstat gives */
 } fuzz_file;
 
 static fuzz_file fuzz_files[FUZZ_FILES];
@@ -59,8 +59,9 @@ static inline int fuzz_close(int fd)
     return fuzz_file_of(fd) ? 0 : mf_io_default()->close(fd);
 }
 
-/* Makes file number i (0 ... FUZZ_FILES - 1) hold the input, which must stay. path names a file
- * that exists, which the first call empties; NULL: one in memory. Returns its path. */
+/* Makes file number i (0 ... FUZZ_FILES - 1) hold the input, which must remain valid.
+ * path names a file that exists, which the first call empties; NULL: one in memory.
+ * Returns its path. */
 static inline const char *fuzz_set_file(int i, const char *path, const uint8_t *data, size_t n)
 {
     static mf_io_table table;
@@ -98,13 +99,14 @@ static inline void fuzz_remove_folder(void)
         char *path = fuzz_files[i].path;
         unlink(path);
         *strrchr(path, '/') = '\0';
-        rmdir(path); /* the last file of a folder takes it along */
+        rmdir(path); /* the last file of a folder removes the folder */
     }
     rmdir(fuzz_folder);
 }
 
-/* Makes an empty folder, which goes at the end of the process, and in it files of these names
- * (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns its path. */
+/* Makes an empty folder, which is removed at the end of the process, and in it files of
+ * these names (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns
+ * its path. */
 static inline const char *fuzz_make_folder(const char *const *names, int n)
 {
     snprintf(fuzz_folder, sizeof fuzz_folder, "%s/fuzz.XXXXXX",

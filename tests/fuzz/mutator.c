@@ -1,6 +1,6 @@
 /* mutator.c: libFuzzer's inputs. Every second one is changed by libFuzzer, the others by
  * change.c, which knows the words and the structure of the formats: inputs that a reader
- * refuses at their first byte find nothing behind it. Without libFuzzer nobody calls it. */
+ * refuses at their first byte test nothing of the rest. Without libFuzzer nobody calls it. */
 #include "tests/fuzz/change.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 /* backward_clock.c: an object for LD_PRELOAD in which the time of day goes backward, an hour
- * with each look at it. The monotonic clock, which cannot do that, is the system's. */
+ * with each reading. The monotonic clock, which cannot do that, is the system's. */
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

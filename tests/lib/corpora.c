@@ -1,5 +1,5 @@
-/* corpora.c: files and corpora of tests. A call that does not do what the test expects ends the
- * test, with the message of the library. */
+/* corpora.c: files and corpora of tests. A call with an unexpected result ends the test, with
+ * the message of the library. */
 #include "tests/lib/corpora.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* expect.h: what a test expects of a call that fails. */
+/* expect.h: functions that check a call that fails. */
 #ifndef MF_TESTS_EXPECT_H
 #define MF_TESTS_EXPECT_H
 

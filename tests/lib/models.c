@@ -1,9 +1,9 @@
 /* models.c: tensors of small models and their config.json, and runs that are written without
- * training. What cannot be written fails the test, with the message of the program. */
+ * training. A file that cannot be written fails the test, with the message of the program. */
 #include "tests/lib/models.h"
 
 #include <check.h>
-#undef fail /* an old macro of Check; others have a member of this name */
+#undef fail /* an old macro of Check; other headers have a member of this name */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@ typedef struct models_tensor {
 } models_tensor;
 
 /* Writes a file with these tensors, which may be those of a model and more. Values of F32 are
- * drawn by name and lie in -0.5 .. 0.5, bytes are from 0 to 127. */
+ * drawn by name and are in -0.5 .. 0.5, bytes are from 0 to 127. */
 void models_file(const char *path, const models_tensor *list);
 
 /* Llama: 16 ids, 2 heads, width 16, `hidden` in the dense block. keys: more of config.json,
@@ -25,7 +25,7 @@ void models_llama(const char *folder, int hidden, const char *keys, const models
 void models_gpt_oss(const char *folder);
 /* DeepSeek-V2: 4 experts, width 16; queries, keys and values of latent attention. */
 void models_deepseek(const char *folder);
-/* A BERT that tells two classes: width 16. */
+/* A BERT that classifies into two classes: width 16. */
 void models_bert(const char *folder);
 
 /* A run with weights that are drawn, and the settings of `run` with these changes, as if it had

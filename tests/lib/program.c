@@ -1,5 +1,5 @@
 /* Prepares a unit test to work as the program does. Settings of the user and of the system are
- * not read, so a test depends neither on who runs it nor on the machine. */
+ * not read, so a test depends neither on the user nor on the machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/file/paths.h"

@@ -4,7 +4,7 @@
  *
  * makes the interface `wire` (TAP) in both, prints a line when it is ready, and passes on
  * frames until it is killed: each after the same time, except those that it loses. For kernels
- * without netem. What does not fit the queue is lost, too.
+ * without netem. Frames that do not fit into the queue are lost, too.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -28,7 +28,7 @@ typedef struct frame {
     char data[LONGEST];
 } frame;
 
-/* What came from one side; frames first .. first+count-1 wait. */
+/* The frames that came from one side; frames first .. first+count-1 wait. */
 typedef struct queue {
     int from, to;
     int first, count;
@@ -78,7 +78,8 @@ static void give(queue *q)
 {
     while (q->count > 0 && q->ring[q->first].due <= now()) {
         const frame *f = &q->ring[q->first];
-        if (write(q->to, f->data, (size_t)f->size) < 0) { /* the wire is full: it is lost */
+        /* the queue is full: the frame is lost */
+        if (write(q->to, f->data, (size_t)f->size) < 0) {
         }
         q->first = (q->first + 1) % FRAMES;
         q->count--;

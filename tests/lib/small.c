@@ -1,5 +1,6 @@
-/* lib/small.c: opens what a test of training needs, from a list of settings: the session takes
- * over the configuration, the caller frees trainer, session and run folder in this order. */
+/* lib/small.c: opens the objects for a test of training, from a list of settings: the
+ * session takes over the configuration, the caller frees trainer, session and run folder in
+ * this order. */
 #include "tests/lib/small.h"
 
 #include <check.h>

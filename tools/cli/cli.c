@@ -253,7 +253,7 @@ static void allow_plugins(const mf_cli *cli)
     }
 }
 
-/* A number of threads beyond the limit is a slip, so it is not lowered without a word. */
+/* A number of threads beyond the limit is a mistake, so it is not lowered silently. */
 static int judge_environment(const mf_cli *cli)
 {
     const char *text = getenv("OMP_NUM_THREADS");

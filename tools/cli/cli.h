@@ -21,7 +21,7 @@
  *                                    .forms = forms, .options = options, .run = run};
  *
  * run returns MF_OK, or a status with its message recorded; the program prints the message once
- * and exits with mf_status_exit. A verb whose output already tells the failure clears the
+ * and exits with mf_status_exit. A verb whose output already reports the failure clears the
  * message (mf_error_clear). Results go to stdout, everything else to stderr through base/log.h.
  */
 #ifndef MF_CLI_CLI_H
@@ -116,7 +116,7 @@ typedef struct mf_verb {
     const mf_cli_option *options; /* ends with MF_CLI_END; NULL: only the global ones */
     int (*run)(const mf_cli *cli);
     const char *notes; /* further lines of --help; or NULL */
-    bool plain;        /* has no configuration: --set and --plugin are only judged */
+    bool plain;        /* has no configuration: --set and --plugin are only checked */
     bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
     bool names_code;   /* its operands are plugins: files among them may be loaded */
 } mf_verb;
@@ -144,8 +144,8 @@ bool mf_cli_json(const mf_cli *cli);
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* Prints the text of w as a line, and frees w. MF_ENOMEM, also where w is NULL. */
 int mf_cli_print_json(mf_jw *w);
-/* Whether a verb may write the file that it is asked for, before it computes: MF_EUSAGE if it
- * exists, unless --force is given or it is a page of moefw. path NULL or "-": no file. */
+/* Whether a verb may write the requested file, before it computes: MF_EUSAGE if it exists,
+ * unless --force is given or it is a page of moefw. path NULL or "-": no file. */
 int mf_cli_new_file(const mf_cli *cli, const char *path);
 /* Where a writer that makes only new files writes one that replaces another: *ret is the path
  * itself, or PATH.new. mf_cli_put_beside renames it if `rc`, which it returns, is MF_OK, and

@@ -12,8 +12,8 @@ int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 /* As mf_cli_model_open without training, but parameters have values, so graphs can run. */
 int mf_cli_model_open_whole(mf_config *config, mf_session **ret);
 
-/* Adds to the last error, that memory is out, what training of a configuration needs, if this
- * machine has less. Takes ownership of config, which may be NULL. Returns MF_ENOMEM. */
+/* Adds to the last error (out of memory) how much memory training of a configuration needs, if
+ * this machine has less. Takes ownership of config, which may be NULL. Returns MF_ENOMEM. */
 int mf_cli_model_too_large(mf_config *config);
 
 #endif

@@ -17,7 +17,7 @@ struct mf_cli {
     const char **operand; /* without the action */
     mf_cli_given *given;
     bool help, version;
-    const char *page; /* moefw help PAGE (cli/meant/page.h); NULL: no page was asked for */
+    const char *page; /* moefw help PAGE (cli/meant/page.h); NULL: no page was requested */
 };
 
 /* Fills *cli and checks everything that the tables define. The caller frees its arrays with

@@ -1,7 +1,7 @@
-/* Judges --set and --plugin for verbs that do not use them: those of a run, which keeps its own
- * configuration, and those without a configuration. A typing error is an error there, too; what
- * is right has no effect, which a run's verb says. Rules between keys are not judged, since
- * the values are not used together. */
+/* Checks --set and --plugin for verbs that do not use them: those of a run, which keeps its own
+ * configuration, and those without a configuration. A typing error is an error there, too;
+ * correct values have no effect, and a verb of a run warns of that. Rules between keys are not
+ * checked, since the values are not used together. */
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"

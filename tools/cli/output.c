@@ -1,5 +1,5 @@
-/* cli/output.c: one rule for the files that a verb is asked to write: an existing one is
- * refused, unless --force is given, or it is a page that moefw wrote. Verbs ask before they
+/* cli/output.c: one rule for the files that a verb is to write: an existing one is refused,
+ * unless --force is given, or it is a page that moefw wrote. Verbs check this before they
  * compute, so nothing is lost to a name that is taken. */
 #include <errno.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include "comm/world.h"
 
-/* Whether this process is not the first of those that a launcher has started. w NULL: as far
- * as the launcher tells; comm is parallel.comm then, or NULL. */
+/* Whether this process is not the first of those that a launcher has started. w NULL: as far as
+ * the launcher says; comm is parallel.comm then, or NULL. */
 bool mf_ranks_other(const mf_world *w, const char *comm);
 /* Prints an error that all ranks have, on rank 0, and clears it. All ranks must call this. */
 void mf_ranks_tell_agreed(mf_world *w);

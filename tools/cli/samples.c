@@ -139,7 +139,7 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     return rc;
 }
 
-/* Generates a text, prints it if aloud, and judges it if requested, also by the other run if
+/* Generates a text, prints it if aloud, and measures it if requested, also by the other run if
  * there is one. */
 static int make_one(const job *j, const side *of, const side *other, const char *name,
                     int64_t i, bool aloud)

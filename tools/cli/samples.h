@@ -16,7 +16,7 @@ typedef struct mf_samples {
 
 /* Prints to standard output. If baseline is NULL or has no session, there are only the texts of
  * `run`; name: the name of the baseline in the output. A text that the other run's tokenizer
- * cannot encode is not judged by that run. Fails as mf_talker_continue. */
+ * cannot encode is not measured by that run. Fails as mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
 /* As mf_samples_write, but adds members to the open JSON object: "samples", and "quality" if

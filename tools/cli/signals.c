@@ -29,7 +29,7 @@ static void on_save(int number)
     if (listener) moefw_run_ask_save(listener);
 }
 
-/* Asks for the end of the run, as a limit of time does. */
+/* Requests the end of the run, as the time limit does. */
 static void on_limit(int number)
 {
     if (listener) moefw_run_ask_stop(listener, number);

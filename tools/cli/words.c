@@ -70,7 +70,7 @@ static void print_keys(void)
     puts("router.plugin\nexpert.plugin");
 }
 
-/* What moefw runs sorts, ranks, shows and chooses by. */
+/* The columns by which moefw runs sorts, ranks, shows and chooses. */
 static void print_columns(void)
 {
     puts("run\nrouter\nstep\nval_loss\nbits_per_byte\nparams\ntokens\nseed\nfinished\nloss\n"
@@ -80,7 +80,7 @@ static void print_columns(void)
     print_keys();
 }
 
-/* What moefw plugin new begins. */
+/* The kinds of plugins that moefw plugin new can write. */
 static void print_kinds(void)
 {
     for (int kind = 1; mf_kind_name((mf_kind)kind); kind++)

@@ -148,8 +148,9 @@ static bool wants_bias(const mf_loaded *p)
            (p->table.controller.flags & MF_CONTROLLER_SELECT_BIAS) != 0;
 }
 
-/* Declares what a whole model has around the layer, unless it is there, so that a plugin that
- * reaches for it by its full name finds it. It comes last: offsets of all else stay. */
+/* Declares the parameters that a whole model has around the layer, unless they exist, so
+ * that a plugin that reaches for it by its full name finds it. It comes last: offsets of all
+ * else stay. */
 static int declare_beside(mf_harness *harness)
 {
     const int32_t d = harness->spec.dim, E = harness->spec.experts;
@@ -492,7 +493,7 @@ static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
                      .layers = stats};
 }
 
-/* Replaces what was measured by other numbers that could have been. */
+/* Replaces measurements by other possible numbers. */
 static void make_odd(mf_harness *harness, mf_layer_stats *stats)
 {
     const int64_t n = harness->spec.experts * MF_MOE_SHARES;

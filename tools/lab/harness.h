@@ -25,8 +25,8 @@ typedef struct mf_harness_spec {
     uint64_t lengths;
     bool unlabelled;         /* the corpus has no labels */
     bool any_order;          /* the model is no decoder: mf_dims.causal = 0 */
-    int32_t of_layers;       /* layers that plugins are told; 0: as many as there are */
-    int32_t longest;         /* the longest sequence that plugins are told; 0: seq */
+    int32_t of_layers;       /* number of layers that plugins see; 0: as many as there are */
+    int32_t longest;         /* the longest sequence that plugins see; 0: seq */
     double capacity;         /* factor of the capacity of experts; 0: none */
     const mf_loaded *router; /* beside a plugin of another kind; NULL: the stub */
     bool training;           /* the graph of a training step */
@@ -42,7 +42,7 @@ typedef struct mf_harness_spec {
     const char *option, *value; /* one option with another value than its default; NULL: none */
     /* values of options that a person has chosen, NULL-terminated: "scale=2"; NULL: none */
     const char *const *given;
-    const char *const *drawn; /* the same, of options that nobody has chosen */
+    const char *const *drawn; /* the same for options that no person has chosen */
     const char *at;           /* adapters: the points of the section; NULL: the default */
     bool one_head;            /* adapters: head 0 of the block is inactive */
     bool beside;              /* with parameters that a whole model has, which no op reads */
@@ -78,8 +78,9 @@ typedef struct mf_harness {
     mf_tensor *penalty;                    /* of the regularizer, kept after the run; or NULL */
     mf_moe_tally *tally[MF_HARNESS_LAYERS];
     int64_t step;
-    float *shares;  /* of the last step's statistics */
-    bool odd_stats; /* statistics of layers and heads are numbers that nobody has measured */
+    float *shares; /* of the last step's statistics */
+    /* statistics of layers and heads are artificial numbers, not measured ones */
+    bool odd_stats;
 } mf_harness;
 
 /* Artificial statistics of attention heads (harness_heads.c). */

@@ -374,7 +374,7 @@ double mf_t_detectable(int n, double alpha, double power)
 
 #define LEVEL 0.05
 
-/* What looks at up to n of `most` pairs may spend together. */
+/* The level that looks at up to n of `most` pairs may spend together. */
 static double spent(int n, int most)
 {
     const double z = 1.959963984540054; /* the quantile of 1 - LEVEL / 2 */

@@ -21,7 +21,7 @@
 
 /* ---- order ---- */
 
-/* Sorts n numbers, none of them NaN, in rising order, and returns their median: of an even
+/* Sorts n numbers, none of them NaN, in ascending order, and returns their median: of an even
  * number the mean of the middle two. NaN if n is 0. */
 double mf_median(double *x, int64_t n);
 
@@ -64,12 +64,12 @@ double mf_sign_flip(const double *x, const double *y, int n);
 double mf_probability_better(const mf_estimate *diff, double delta, bool higher_is_better);
 
 /* The level of a test at a look at `now` pairs, after looks at before[i].pairs, in any order,
- * whose tests had before[i].level: what they spent is spent, whatever is planned now. All looks
- * together find a difference in at most .05 of comparisons of equal routers. A look at up to
- * `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent (Lan and
- * DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this holds
- * for any distribution. most = 0: not planned; then the first look spends .05. A look for which
- * nothing is left, or at fewer pairs than one before, spends in addition: half of what is
+ * whose tests had before[i].level: a level that was spent stays spent, whatever is planned now.
+ * All looks together find a difference in at most .05 of comparisons of equal routers. A look
+ * at up to `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent (Lan
+ * and DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this
+ * holds for any distribution. most = 0: not planned; then the first look spends .05. A look for
+ * which nothing is left, or at fewer pairs than one before, spends in addition: half of what is
  * missing to .10, at most .025, so that *ret_total, of all looks, stays below .10. A look that
  * was shown before has the level that it had. */
 typedef struct mf_look {

@@ -394,7 +394,8 @@ static int write_page(const mf_report *p, unsigned long faults, const char *out)
     size_t n;
     mf_error_clear();
     page(p);
-    /* What a run lacks is noted on the page, but not what the machine could not read. */
+    /* Missing files of a run are noted on the page, but failures of the machine to read them
+     * are not. */
     int code = MF_EIO;
     const char *why = mf_faults() != faults ? mf_fault_last(&code) : NULL;
     if (why) return mf_fail(code, "%s: not written: %s", out, why);

@@ -12,7 +12,7 @@
  * no metrics.jsonl or no record in it, with MF_EUSAGE if n is out of range, with MF_ENOMEM, or
  * if `out` cannot be written. */
 int mf_report_write(int n, const char *const *runs, const char *out);
-/* The same for a run that goes on: browsers load the page again after `refresh` seconds. */
+/* The same for a run that continues: browsers load the page again after `refresh` seconds. */
 int mf_report_write_live(int n, const char *const *runs, const char *out, int refresh);
 
 #endif

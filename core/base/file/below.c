@@ -119,7 +119,7 @@ int mf_below_judge(const char *folder, const char *const *names)
 
 /* ---- calls ---- */
 
-/* Where a call goes: `name` is in the folder `fd`. */
+/* The target of a call: `name` in the folder `fd`. */
 typedef struct target {
     int fd;   /* AT_FDCWD: name is the whole path */
     bool own; /* fd was opened for this target */
@@ -159,7 +159,8 @@ static int go_down(int fd, const char *part, size_t n)
     return -1;
 }
 
-/* Finds the folder that has the last part of the path. Needs the lock. False: errno tells. */
+/* Finds the folder that has the last part of the path. Needs the lock. False: errno has
+ * the reason. */
 static bool find(const char *path, target *ret)
 {
     mf_below *b = folder_of(path);

@@ -20,8 +20,8 @@ int mf_below_add(const char *folder, mf_below **ret);
 void mf_below_drop(mf_below *below); /* NULL is allowed */
 
 /* Refuses symbolic links in the place of files: MF_EINPUT, which names the first one. `names`
- * are those that are written in the folder, ended by NULL; what is in folders of these names is
- * looked at, too, at any depth. Missing ones are no error. */
+ * are those that are written in the folder, ended by NULL; the content of folders with these
+ * names is checked, too, at any depth. Missing ones are no error. */
 int mf_below_judge(const char *folder, const char *const *names);
 
 /* System calls as in mf_io_table, of which the paths may be below a registered folder. */

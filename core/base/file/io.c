@@ -143,7 +143,8 @@ static int open_beside(const char *path, int mode, char **ret_name, int *ret_fd)
             return MF_OK;
         }
         if (errno != EEXIST) {
-            mf_fail_errno(MF_EIO, "%s: cannot create", path); /* the name that was asked for */
+            /* the name that the caller requested */
+            mf_fail_errno(MF_EIO, "%s: cannot create", path);
             mf_free(name);
             return mf_error_code();
         }

@@ -97,7 +97,8 @@ int mf_remove_tree(const char *path);
 int mf_sync_dir(const char *path);
 int mf_sync_parent(const char *path); /* the directory that has the entry of path */
 char *mf_parent_of(const char *path); /* its name, to be freed with mf_free; NULL: no memory */
-/* Both follow symbolic links. False also if the system cannot tell, which mf_faults counts. */
+/* Both follow symbolic links. False also if the system does not know, which
+ * mf_faults counts. */
 bool mf_exists(const char *path);
 bool mf_is_dir(const char *path);
 /* names in byte order, without . and ..; the caller frees them with mf_list_free */

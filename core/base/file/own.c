@@ -87,7 +87,7 @@ int mf_file_own(int folder, const char *name, bool *ret_copied)
     int rc = 0;
     *ret_copied = false;
     const int fd = open_at(folder, name, O_RDWR, 0);
-    if (fd < 0) return 0; /* whoever opens it to write hears of it */
+    if (fd < 0) return 0; /* opening the file to write it reports the error */
     if (is_shared(folder, name, fd, &st)) {
         rc = replace(folder, name, fd, st.st_mode);
         *ret_copied = rc == 0;

@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-const char *mf_paths_program(void); /* the executable; "" if the system does not tell */
+const char *mf_paths_program(void); /* the executable; "" if the system does not report it */
 /* the file that contains this code: the library, or the program */
 const char *mf_paths_library(void);
 const char *mf_paths_plugins(void);  /* holds routers/, experts/, regularizers/, controllers/ */
@@ -28,7 +28,7 @@ const char *mf_paths_dropins(void);  /* holds one small INI file for each plugin
 bool mf_paths_uninstalled(void);     /* true if the program runs in place */
 const char *mf_paths_source(void);   /* the source folder if in place, else "" */
 /* The command that starts the program from the current folder: moefw; or, in place, its path,
- * relative to the current folder if it lies below. */
+ * relative to the current folder if it is below. */
 const char *mf_paths_called(void);
 
 /* For tests, while no other thread uses paths: pretends that the program is this file, until a

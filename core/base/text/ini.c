@@ -35,7 +35,7 @@ struct mf_ini {
     mf_arena *arena;
     map in_force;
     list entries, sections;
-    list refused; /* entries that were kept aside, with messages */
+    list refused; /* entries that were refused and kept aside, with their messages */
     bool keeps_refused;
 };
 

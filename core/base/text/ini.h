@@ -55,13 +55,14 @@ void mf_ini_free(mf_ini *ini);
  * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
-/* From now on an entry that is refused does not end the reading: it is kept aside, without its
- * value in use, and the caller must report it. So is a key that its section has twice in one
- * source, of which the first one counts. */
+/* From now on an entry that is refused does not end the reading: it is kept aside, its value
+ * is not used, and the caller must report it. A key that occurs twice in a section of one
+ * source is treated likewise: its first value is used. */
 void mf_ini_keep_refused(mf_ini *ini);
 /* Refuses an entry: MF_ECONFIG with its place and the message, or MF_OK if it is kept aside. */
 int mf_ini_refuse(mf_ini *ini, const mf_ini_entry *at, const char *fmt, ...) MF_PRINTF(3, 4);
-/* The i-th entry kept aside, NULL past the last; *ret_why: the message without its place. */
+/* The i-th entry that was kept aside, NULL past the last; *ret_why: the message without
+ * its place. */
 const mf_ini_entry *mf_ini_refused(const mf_ini *ini, int i, const char **ret_why);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
  * from 1. Text that could not stand in a file is refused here too, so every configuration can
@@ -90,8 +91,8 @@ int mf_ini_count(const mf_ini *ini);
 /* in order of appearance, overridden entries too */
 mf_ini_entry *mf_ini_at(mf_ini *ini, int i);
 /* The entries of one section in that order: its first one, and the one after an entry; NULL:
- * there is none. Who needs the entries of each section goes this way: all entries of all
- * sections together are then looked at once. */
+ * there is none. A loop over all sections and their entries thus takes time proportional to the
+ * number of entries. */
 mf_ini_entry *mf_ini_first_of(const mf_ini *ini, const char *section);
 mf_ini_entry *mf_ini_next_of(const mf_ini_entry *e);
 /* The entry in use, which is then marked as used; NULL if there is none. */

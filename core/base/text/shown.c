@@ -1,5 +1,5 @@
-/* The one place that decides what of foreign text is printed. What it lets through occupies one
- * place on one line, in the order of the bytes. */
+/* The only code that decides which characters of a text of unknown origin are printed. Each of
+ * these occupies one place on one line, in the order of the bytes. */
 #include "base/text/shown.h"
 #include "base/thread/thread_memory.h"
 

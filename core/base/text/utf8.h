@@ -1,4 +1,4 @@
-/* base/text/utf8.h: tells valid UTF-8 from other bytes (RFC 3629). */
+/* base/text/utf8.h: distinguishes valid UTF-8 from other bytes (RFC 3629). */
 #ifndef MF_BASE_UTF8_H
 #define MF_BASE_UTF8_H
 

@@ -32,12 +32,12 @@ typedef struct share {
 typedef struct worker {
     pthread_t thread;
     struct team *team;
-    int index;     /* of its share; the caller has 0 */
+    int index;     /* index of its share; that of the caller is 0 */
     uint32_t seen; /* calls before it was started */
 } worker;
 
 typedef struct team {
-    int room, started; /* workers that there may be, that there are */
+    int room, started; /* greatest number of workers; present number */
     worker *workers;
     share *shares; /* [room + 1] */
 
@@ -119,8 +119,9 @@ static int spins(void)
                                                                                    : SPINS;
 }
 
-/* Waits until the value is no longer `old`. Whoever changes it wakes those that `asleep`
- * counts: either the sleeper sees the change, or who changes it sees the sleeper. */
+/* Waits until the value is no longer `old`. The thread that changes it wakes the threads that
+ * `asleep` counts: either the waiting thread sees the change, or the changing thread sees that
+ * one waits. */
 static void wait_change(_Atomic uint32_t *value, uint32_t old, _Atomic uint32_t *asleep)
 {
     for (int i = spins(); i > 0; i--) {

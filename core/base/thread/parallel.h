@@ -31,10 +31,10 @@ enum { MF_THREADS_MAX = 1024 };
  * its own. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
-int mf_parallel_usual_threads(void); /* what 0 stands for */
+int mf_parallel_usual_threads(void); /* the number of threads that 0 stands for */
 
-/* What each worker calls when it begins; false: it takes no tiles. Set it before the first call
- * of mf_parallel. */
+/* The function that each worker calls when it begins; false: it takes no tiles. Set it before
+ * the first call of mf_parallel. */
 void mf_parallel_on_begin(bool (*begin)(void));
 
 #endif

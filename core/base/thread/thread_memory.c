@@ -1,5 +1,5 @@
 /* base/thread/thread_memory.c: pointers of each thread, and what frees them. malloc is called
- * here itself, since this memory is what errors of allocation are recorded in. */
+ * here itself, since errors of allocation are recorded in this memory. */
 #include "base/thread/thread_memory.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static _Thread_local void *parts[MF_THREAD_PARTS];
-static _Thread_local bool spared[MF_THREAD_PARTS]; /* what was written is in the spare */
+static _Thread_local bool spared[MF_THREAD_PARTS]; /* the written bytes are in the spare */
 static pthread_key_t at_end;
 static bool has_key;
 

@@ -32,7 +32,8 @@ int mf_device_judge(const mf_backend *b)
     return MF_OK;
 }
 
-/* What core launches outside of ops, and so cannot replace by the host's. */
+/* The kernels that core launches outside of ops, so that those of the host cannot
+ * replace them. */
 static int judge_kernels(const mf_kernels *k)
 {
     if (k->copy4 && k->map2 && k->set && k->cast && k->sumsq) return MF_OK;

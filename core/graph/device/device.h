@@ -120,7 +120,7 @@ struct mf_device {
     bool host_ops_refused; /* a graph with a node that would run on the host is an error */
 };
 
-/* What the program gives a backend. */
+/* The functions that the program gives a backend. */
 typedef struct mf_backend_host {
     uint32_t size;
     const mf_kernels *kernels; /* the host's kernel set */
@@ -161,7 +161,7 @@ const char *mf_device_name(const mf_device *d);
 /* Returns the set of kernels to launch on d. like: the host set that a test asks for, or NULL.
  * NULL if the environment names no valid set (mf_backend_init returns the error). */
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
-/* What the device can do in gemms of this type, FLOP a second; 0: not known. */
+/* The rate of the device in gemms of this type, FLOP a second; 0: not known. */
 double mf_device_peak(mf_device *d, bool bf16);
 /* Bytes of the device's memory: those in use, by whomever, and all. False: not known. */
 bool mf_device_used(mf_device *d, size_t *ret_used, size_t *ret_total);

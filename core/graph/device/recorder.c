@@ -1,6 +1,6 @@
 /* graph/device/recorder.c: records captures of queued work and replays them. A recording holds
- * addresses and numbers as they were when it was made; what changes from step to step is in
- * memory of the device, where each replay finds it. */
+ * addresses and numbers as they were when it was made; values that change from step to step are
+ * in memory of the device, where each replay finds it. */
 #include "graph/device/recorder.h"
 
 #include <string.h>

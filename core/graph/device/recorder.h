@@ -6,9 +6,10 @@
  * once; the second time it is recorded; from then on it is replayed. On devices that do not
  * record, and with NULL for the recorder, it is always queued as it is.
  *
- * The capture of a micro-batch has all of its launches, that of the last one the optimizer's,
- * too. So a step costs two copies, one replay and one wait. What changes from step to step is
- * in memory of the device. Graphs with ops on the host are not recorded. */
+ * The capture of a micro-batch contains all of its launches; the capture of the last
+ * micro-batch also contains those of the optimizer. So a step costs two copies, one replay and
+ * one wait. What changes from step to step is in memory of the device. Graphs with ops on the
+ * host are not recorded. */
 #ifndef MF_GRAPH_RECORDER_H
 #define MF_GRAPH_RECORDER_H
 
@@ -16,8 +17,8 @@
 
 #define MF_STRETCH_KEY 4
 
-/* What tells captures apart: compared as it is, so pointers must be valid until
- * mf_recorder_clear. */
+/* The key that distinguishes captures. Its bytes are compared, so pointers must be valid
+ * until mf_recorder_clear. */
 typedef struct mf_capture {
     int64_t key[MF_STRETCH_KEY];
 } mf_capture;
@@ -35,9 +36,10 @@ void mf_recorder_clear(mf_recorder *r);
  * but do all else, while mf_recorder_replays is true. */
 int mf_recorder_begin(mf_recorder *r, const mf_capture *capture);
 bool mf_recorder_replays(const mf_recorder *r);
-/* Queues what was recorded, or was recorded before. Outside a capture it does nothing. */
+/* Queues the recording of this capture, which was made just now or earlier. Outside a capture
+ * it does nothing. */
 int mf_recorder_end(mf_recorder *r);
-/* Ends a capture after an error: what was not queued yet never is. */
+/* Ends a capture after an error: work that is not queued yet is discarded. */
 void mf_recorder_cancel(mf_recorder *r);
 
 #endif

@@ -3,7 +3,7 @@
  * A value is alive from the node that computes it to the last node that reads it, or to the end
  * of the run if it is kept. Values that are not alive at the same time can share memory, and
  * can use the storage of gradients that are not yet written (reuse.c). The plan covers the
- * whole list of nodes; runs that leave nodes out (metrics, the gradient part) only use less
+ * whole list of nodes; runs that skip nodes (metrics, the gradient part) only use less
  * of it. */
 #include "graph/internal.h"
 

@@ -30,12 +30,12 @@ typedef struct mf_param {
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset; /* elements into the blocks (buffers have a block of their own) */
-    /* What the optimizer keeps of the parameter in the blocks of moments: shapes, of rank -1
-     * if it keeps nothing, and offsets in elements. Both are of the parameter's shape unless
+    /* The moments that the optimizer keeps of the parameter: shapes, of rank -1 if it keeps
+     * nothing, and offsets in elements. Both are of the parameter's shape unless
      * mf_store_want_moments says otherwise */
     mf_shape moment[2];
     int64_t moment_at[2];
-    /* rows of the matrices that lie one above the other in a parameter [rows,columns], until a
+    /* rows of the matrices that are one above the other in a parameter [rows,columns], until a
      * 0; all 0: it is one matrix */
     int64_t stacked[3];
     float *value;   /* on the store's device; set by seal */
@@ -44,7 +44,7 @@ typedef struct mf_param {
     float *host;    /* on a device: copy of value on the host; NULL until needed */
     /* contents of host at the last time that it agreed with the device; NULL: never edited */
     float *sent;
-    float *spare;      /* a copy for plugins if it is frozen; NULL until one asks for it */
+    float *spare;      /* a copy for plugins if it is frozen; NULL until one requests it */
     uint64_t seen;     /* state of the store when the copy was made */
     bool f32_released; /* value must not be read (mf_store_release_f32); bf16 remains */
     bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */
@@ -95,7 +95,7 @@ void mf_store_want_bf16(mf_store *s);
 /* To be called before sealing: the store then gets gradients, but no moments, for sensitivities
  * of a model that is not trained. */
 void mf_store_want_no_moments(mf_store *s);
-/* Before sealing: sets what an optimizer keeps of p instead of two moments of its shape. A
+/* Before sealing: sets the moments that an optimizer keeps of p, instead of two of its shape. A
  * shape of rank -1 stands for nothing. */
 void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second);
 /* Elements of moment `which`, 0 or 1, of a parameter. */
@@ -167,9 +167,9 @@ typedef struct mf_shard {
     int64_t at[2]; /* where the own blocks have moment_first */
 } mf_shard;
 
-/* Keeps only the moments of these shards, whose first and end are set, in rising order; a shard
- * may not divide a parameter whose moments have another shape. Moments are zero afterwards. For
- * stores on the host that are sealed with moments. MF_ENOMEM. */
+/* Keeps only the moments of these shards, whose first and end are set, in ascending order; a
+ * shard may not divide a parameter whose moments have another shape. Moments are zero
+ * afterwards. For stores on the host that are sealed with moments. MF_ENOMEM. */
 int mf_store_shard(mf_store *s, int n, const mf_shard *shards);
 /* NULL: all moments are kept. */
 const mf_shard *mf_store_shards(const mf_store *s, int *ret_n);
@@ -205,11 +205,11 @@ void mf_store_refresh_bf16(mf_store *s);
  * host; on a device the memory stays. A graph that reads them cannot be finished afterwards.
  * Does nothing in stores with training or without copies. */
 void mf_store_release_f32(const mf_store *s, mf_param *p);
-/* Reorders what gemms read of a parameter (its bf16 copy, or its values if it has none) into
- * panels, which gemms read without copying (kernels, pack_weights). For stores that are only
- * read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies) cannot be
- * finished. Does nothing in stores with training, for buffers, or if the kernels have no panels
- * for the parameter's shape. */
+/* Reorders the values that gemms read (a parameter's bf16 copy, or its values if it has none)
+ * into panels, which gemms read without copying (kernels, pack_weights). For stores that are
+ * only read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies)
+ * cannot be finished. Does nothing in stores with training, for buffers, or if the kernels have
+ * no panels for the parameter's shape. */
 void mf_store_pack(mf_store *s, mf_param *p);
 /* Draws a parameter's initial values again, into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);

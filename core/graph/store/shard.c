@@ -1,4 +1,4 @@
-/* graph/store/shard.c: stores that keep only some of the moments. Parameters lie in the same
+/* graph/store/shard.c: stores that keep only some of the moments. Parameters are in the same
  * order in all blocks, so elements of the block of values that follow one another have moments
  * that follow one another, and a shard is one range of each block. */
 #include "base/error.h"
@@ -68,8 +68,8 @@ const mf_shard *mf_store_shards(const mf_store *s, int *ret_n)
     return s->shards;
 }
 
-/* Calls fn for what the store keeps of moments at .. at+count-1, with their place in the own
- * block and how far they are behind `at`; returns how many these are. */
+/* Calls fn for those of the moments at .. at+count-1 that the store keeps, with their offset in
+ * the own block and their distance from `at`; returns their number. */
 typedef int part_fn(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
                     void *data);
 static int walk(const mf_store *s, int which, int64_t at, int64_t count, part_fn *fn,
@@ -132,7 +132,7 @@ void mf_store_hold(mf_param *p, int64_t first, int64_t count)
     p->held = count;
 }
 
-/* Calls fn for what is not held of a block that has all of p from `at` on. */
+/* Calls fn for the elements that are not held, of a block in which p begins at `at`. */
 static void others(const mf_param *p, void *at, void (*fn)(void *begin, size_t bytes))
 {
     if (!p->held || !at) return;

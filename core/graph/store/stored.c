@@ -1,4 +1,4 @@
-/* graph/store/stored.c: copies weights as files have them to a device: the same bytes in the
+/* graph/store/stored.c: copies weights as stored in files to a device: the same bytes in the
  * same types, once, when the store is sealed. All weights of a store are in one block; behind
  * the table of a weight's parts lie their bytes, each piece at a multiple of 64. */
 #include "graph/store/stored.h"

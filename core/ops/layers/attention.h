@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-/* The arguments of mf_attention, and those that plugins have no use for. */
+/* The arguments of mf_attention, and further ones, which plugins do not need. */
 typedef struct mf_attend_args {
     mf_tensor *q, *k, *v; /* k and v NULL: packed in q */
     mf_tensor *mask, *kv_len;

@@ -61,7 +61,7 @@ void mf_plugin_allow_paths(void)
     restrict_to(false);
 }
 
-/* Without memory the file stays refused, which its user is told when it is loaded. */
+/* Without memory the file stays refused, and loading it reports this. */
 static void add(const struct stat *st, const char *real)
 {
     if (!all.arena) all.arena = mf_arena_new();
@@ -102,7 +102,7 @@ int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const
     const bool may = !all.restricted || named(file);
     pthread_mutex_unlock(&lock);
     if (may) return MF_OK;
-    mf_error_clear(); /* so that what is told is of the list */
+    mf_error_clear(); /* so that an error below is one of reading the list of trusted files */
     if (mf_trusted_has(id)) return MF_OK;
     if (mf_error_code() == MF_EINPUT) mf_log(MF_LOG_WARN, "%s", mf_error_message());
     const char *hint = mf_hint_text(MF_HINT_PATHS);

@@ -1,5 +1,5 @@
-/* plugin/load/allow.h: which files of code may be loaded at all: those of whom, and those named
- * by whom. The state belongs to the process; any thread may call these functions. */
+/* plugin/load/allow.h: which files of code may be loaded, by their owner and by who has named
+ * them. The state belongs to the process; any thread may call these functions. */
 #ifndef MF_PLUGIN_ALLOW_H
 #define MF_PLUGIN_ALLOW_H
 
@@ -11,7 +11,7 @@
 
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
-/* What is checked of a file's owner and permissions. own: it came with the program. */
+/* Which check of owner and permissions a file gets. own: it came with the program. */
 mf_file_trust mf_plugin_trust(bool own);
 
 /* From now on a file outside of the plugin folders that is given by its path is refused, unless
@@ -21,14 +21,14 @@ void mf_plugin_restrict_paths(void);
 void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
 void mf_plugin_allow_paths(void);            /* ends the restriction */
 
-/* MF_OK, or MF_EPLUGIN for a file given by its path that nobody has allowed, now or before
- * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message;
- * path: as the configuration gives it. */
+/* MF_OK, or MF_EPLUGIN for a file given by its path that was not allowed, now or earlier
+ * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message; path:
+ * as the configuration gives it. */
 int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const char *what,
                             const char *path);
 /* To be called for a file that was loaded: if mf_plugin_allow_file has allowed it, its bytes
- * are trusted from now on. Without a home folder, and in programs that allow all paths without
- * being asked, nothing is remembered. */
+ * are trusted from now on. Without a home folder, and in programs that allow all paths, nothing
+ * is stored. */
 void mf_plugin_remember(const struct stat *file, const mf_code_id *id);
 /* Whether all paths are allowed, and the i-th file that was allowed, NULL past the end: for
  * child processes, which read configurations of their own. */

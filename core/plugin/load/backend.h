@@ -12,8 +12,8 @@
  * file is refused. */
 int mf_backend_open(const char *name, mf_device **ret);
 
-/* Passes what a backend tells of its libraries and devices, line by line. Errors are those of
- * mf_backend_open. */
+/* Passes on the lines of a backend about its libraries and devices. Errors are those
+ * of mf_backend_open. */
 int mf_backend_describe(const char *name, void (*line)(void *arg, const char *text), void *arg);
 
 #endif

@@ -164,7 +164,7 @@ static void hand_on(reader *r)
     if (r->fill == sizeof r->text) r->fill = 0;
 }
 
-/* Seconds of computing time that the child has used; 0 if the system does not tell. */
+/* Seconds of computing time that the child has used; 0 if the system does not report them. */
 static double computed(pid_t pid)
 {
     clockid_t clock;
@@ -223,7 +223,7 @@ static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
     }
 }
 
-/* Ends a child at a limit. Its handler of SIGTERM may still tell what was running. */
+/* Ends a child at a limit. Its handler of SIGTERM may still report what was running. */
 static void stop(reader *r, pid_t pid)
 {
     const double end = mf_clock() + 1;

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { SLICES = 8 }; /* of the time: a process that was stopped loses one of them only */
+/* time slices of the limit: a process that was stopped loses only one of them */
+enum { SLICES = 8 };
 
 static void *wait_in_slices(void *arg)
 {

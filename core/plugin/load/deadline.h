@@ -13,7 +13,7 @@
 typedef struct mf_deadline {
     const mf_site *site;
     int seconds;
-    bool runs, over; /* over: what it waits for has returned */
+    bool runs, over; /* over: the constructors have returned */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;

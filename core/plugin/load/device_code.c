@@ -1,4 +1,4 @@
-/* plugin/load/device_code.c: judges device code of plugins. Everything that is read was checked
+/* plugin/load/device_code.c: checks device code of plugins. Everything that is read was checked
  * to exist before: tables by mf_reach, images by the segments of the file that holds them, so
  * that a truncated one cannot lead a reader out of the plugin.
  *
@@ -28,7 +28,7 @@ enum {
     KIND_ELF = 2
 };
 #define FAT_MAGIC   UINT32_C(0xba55ed50)
-#define WRAPPER     UINT32_C(0x466243b1) /* what nvcc links; it points to an image */
+#define WRAPPER     UINT32_C(0x466243b1) /* linked by nvcc; it points to an image */
 #define UP_TO(t, f) (offsetof(t, f) + sizeof(((t *)0)->f))
 
 static int refuse(const mf_opdef *op, const char *fmt, ...) MF_PRINTF(2, 3);
@@ -169,7 +169,8 @@ static int judge_image(const mf_opdef *op, const mf_device_code *code)
 
 /* ---- tables ---- */
 
-/* Checks the size of a table, and that what this moefw does not know of it is zero. */
+/* Checks the size of a table, and that its bytes after the fields that this moefw knows
+ * are zero. */
 static int sized(const mf_opdef *op, const char *what, const void *table, size_t least,
                  size_t known)
 {

@@ -1,4 +1,4 @@
-/* plugin/load/device_code.h: judges the device code that an op of a plugin carries as data
+/* plugin/load/device_code.h: checks the device code that an op of a plugin carries as data
  * (mf_device_code), before anything is done with it and without a device.
  *
  * It is an image, names, and functions that describe launches; the plugin is linked with
@@ -13,12 +13,12 @@
 #include <moefw/op.h>
 
 /* Checks the op's list of devices and the images that it names: sizes, names, functions; that
- * an image lies within the data of one mapped file, and is a whole fat binary or ELF file. The
+ * an image is within the data of one mapped file, and is a whole fat binary or ELF file. The
  * fields of *op up to its name must have been checked. MF_EPLUGIN: the message names the op. */
 int mf_judge_device_code(const mf_opdef *op);
 
 /* Writes what the op has for devices in words, such as "cuda: code for sm_80 (12 KiB)", to text
- * [size]; an empty text if it has nothing. The op was judged. */
+ * [size]; an empty text if it has nothing. The op must have been checked. */
 void mf_device_code_text(const mf_opdef *op, char *text, size_t size);
 
 #endif

@@ -32,7 +32,7 @@
 #error "plugin/load/file.c: add this machine's ELF number"
 #endif
 
-/* Whoever owns the file can change it, and so can a group with write permission. The user's own
+/* The owner of the file can change it, and so can a group with write permission. The user's own
  * group is accepted, because files have it under the usual umask of 002. */
 static int check_owner(const struct stat *st)
 {
@@ -97,8 +97,8 @@ static int check_folders(char *real, bool trusted, mf_file_trust trust)
     return MF_OK;
 }
 
-/* Refuses files that other users could change: whoever may write the file, or may replace it in
- * its folder, could run code in our process. */
+/* Refuses files that other users could change: a user who may write the file, or may replace it
+ * in its folder, could run code in our process. */
 static int check_safe(const char *path, const struct stat *st, mf_file_trust trust)
 {
     if ((st->st_mode & S_IWOTH) != 0)

@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 
 typedef enum mf_file_trust {
-    MF_FILE_SAFE, /* it and its folders are of the user or root, and others cannot change it */
-    MF_FILE_OWN,  /* came with the program: as MF_FILE_SAFE, but any user may own it */
-    MF_FILE_ANY   /* no check of owner and permissions */
+    /* the file and its folders belong to the user or root, and other users cannot change it */
+    MF_FILE_SAFE,
+    MF_FILE_OWN, /* came with the program: as MF_FILE_SAFE, but any user may own it */
+    MF_FILE_ANY  /* no check of owner and permissions */
 } mf_file_trust;
 
 /* Opens path and checks that it is a regular file whose owner and permissions satisfy `trust`,

@@ -63,7 +63,7 @@ typedef struct catalog {
     mf_found *items;
     int n, room;
     bool failed; /* out of memory */
-    bool tell;   /* log what is skipped: once per process, not at every look-up */
+    bool tell;   /* log files that are skipped: once per process, not at every look-up */
 } catalog;
 
 /* The earlier entry of the same kind and name that hides this one, or NULL. */
@@ -135,8 +135,8 @@ const char *const *mf_find_folders(mf_arena *arena)
 }
 
 /* Reads the kind of a file that lies directly in a plugin folder. *ret 0: the file is damaged
- * or no shared object, which loading it tells better. MF_ENOTFOUND: a shared object that has no
- * descriptor, so that it is no plugin. */
+ * or no shared object, which is reported when it is loaded. MF_ENOTFOUND: a shared object that
+ * has no descriptor, so that it is no plugin. */
 static int read_kind(const char *path, mf_kind *ret)
 {
     struct stat st;
@@ -491,7 +491,7 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
     *ret = (mf_found){.kind = kind};
     const bool has_slash = strchr(what, '/') != NULL;
     /* A path that climbs is not looked up in the plugin folders, out of which it would lead to
-     * files that nobody has installed. */
+     * files that were not installed. */
     const bool exact = what[0] == '/' || strncmp(what, "./", 2) == 0 || climbs(what);
     for (int i = 0; !exact && !ret->path && c->folders[i]; i++) {
         ret->path = below(c, c->folders[i], what, kind);

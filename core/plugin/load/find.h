@@ -32,7 +32,7 @@ typedef struct mf_found {
     const char *dropin; /* "file:line" of the drop-in that named it, or NULL */
     const char *fault;  /* what is wrong with the drop-in; NULL: nothing */
     bool own;           /* came with the program */
-    bool as_given;      /* a path that lies in no plugin folder */
+    bool as_given;      /* a path that is in no plugin folder */
     /* the plugin if it is part of the program (plugin/load/open.h); path is then
      * "(this program)" */
     const struct mf_loaded *linked;

@@ -276,7 +276,7 @@ static int judge_kind(const mf_plugin *d, mf_kind want)
                    mf_kind_a_name((mf_kind)d->kind), d->name);
 }
 
-/* Checks what of an op is used before a graph has it: its device code. */
+/* Checks the part of an op that is used before a graph contains the op: its device code. */
 static int judge_op(const mf_opdef *op)
 {
     int rc = mf_reach("the op of an example", op, sizeof op->size);

@@ -40,8 +40,8 @@ struct mf_loaded {
 };
 
 /* symbol_bytes: size of the symbol moefw_plugin in bytes, 0 if unknown. want: the required
- * kind, 0: any. want_name: the required name, NULL: any; want_by: what requires it ("x.ini:1",
- * "its file's name"). MF_EPLUGIN: refused; MF_ENOMEM. */
+ * kind, 0: any. want_name: the required name, NULL: any; want_by: the origin of this
+ * requirement ("x.ini:1", "its file's name"). MF_EPLUGIN: refused; MF_ENOMEM. */
 int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *want_name,
              const char *want_by, mf_arena *arena, mf_loaded *ret);
 

@@ -46,7 +46,7 @@ is_equal(const unsigned char *mapped, const unsigned char *bytes, size_t n)
 }
 
 /* The program headers are compared first: where they are equal, the segments of the file are
- * mapped where they say. */
+ * mapped at the addresses in them. */
 static bool is_same(const image *m, const struct dl_phdr_info *info)
 {
     Elf64_Ehdr header;

@@ -281,7 +281,7 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
 #ifdef __GLIBC__
     dladdr1(symbol, &info, (void **)(void *)&entry, RTLD_DL_SYMENT);
 #else
-    (void)info; /* this C library does not tell symbols: the size stays unknown */
+    (void)info; /* this C library does not report symbols: the size stays unknown */
 #endif
     if (entry) *ret_bytes = entry->st_size; /* mf_plugin_symbols has refused functions */
     *ret = symbol;

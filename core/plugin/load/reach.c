@@ -14,7 +14,7 @@
 enum { TEXT_MAX = 64 * 1024, CHUNK = 256 };
 
 /* Whether the copy failed because of the address. Any other failure (an old kernel, a filter of
- * system calls) tells nothing about the address. */
+ * system calls) says nothing about the address. */
 static bool is_wrong(ssize_t got, size_t n)
 {
     return got < 0 ? errno == EFAULT : (size_t)got < n;

@@ -21,7 +21,7 @@ typedef struct image {
     uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
 } image;
 
-/* Copies n bytes from an offset of the file; returns false if they lie outside of it. */
+/* Copies n bytes from an offset of the file; returns false if they are outside of it. */
 static bool get(const image *m, uint64_t offset, void *to, size_t n)
 {
     if (offset > m->size || m->size - offset < n) return false;
@@ -105,7 +105,8 @@ static bool find_sysv(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* m has its header and the symbol's name. Whether the file defines it, and its entry. */
+/* m holds the file's header and the symbol's name. Returns whether the file defines the symbol,
+ * and its entry. */
 static bool find_symbol(image *m, Elf64_Sym *to)
 {
     read_dynamic(m);

@@ -18,11 +18,11 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size);
 bool mf_symbols_export(const unsigned char *bytes, size_t size, const char *symbol);
 
 /* Whether the file exports `moefw_plugin`; *ret: the number of the kind that stands in the
- * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else of it is judged. */
+ * descriptor, 0 if it does not begin with MF_MAGIC. Nothing else in the file is checked. */
 bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *ret);
 
-/* Whether nothing that the dynamic linker loads for the file is looked for in a folder that the
- * file names ($ORIGIN above all): then its bytes are the same code wherever it lies. */
+/* Whether the dynamic linker searches no library for the file in a folder that the file itself
+ * names ($ORIGIN above all). If so, the same bytes are the same code wherever the file lies. */
 bool mf_symbols_move(const unsigned char *bytes, size_t size);
 
 /* The MF_HOST_NAMES of the headers with which the plugin was built, in the arena; NULL if the

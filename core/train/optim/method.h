@@ -5,9 +5,9 @@
  * Each method is one file with one constant; optim.c lists them. All memory is on the device of
  * the store, and a method only launches kernels.
  *
- * It says which moments it keeps of a parameter before the store is sealed. What is a matrix
- * (an expert's, a third of a fused one) is said by flags of parameters. A device whose kernel
- * set lacks one of its kernels is refused. */
+ * It says which moments it keeps of a parameter before the store is sealed. Flags of parameters
+ * say which matrices a parameter holds: one for each expert, or three in a fused one. A device
+ * whose kernel set lacks one of its kernels is refused. */
 #ifndef MF_TRAIN_OPTIM_METHOD_H
 #define MF_TRAIN_OPTIM_METHOD_H
 
@@ -24,7 +24,7 @@ typedef struct mf_optim_range {
     const mf_param *whole; /* the parameter, if it is updated as a whole */
 } mf_optim_range;
 
-/* What a method launches with. */
+/* The context and the memory with which a method launches kernels. */
 typedef struct mf_optim_launch {
     const mf_kernels *k;
     mf_kctx x;
@@ -33,7 +33,7 @@ typedef struct mf_optim_launch {
     float *value, *grad, *moment[2];
     int64_t base[2]; /* which elements of all moments are the first ones at `moment` */
     mf_bf16 *copy; /* NULL: there are no bf16 copies */
-    char *work;    /* as many bytes as `work` asked for */
+    char *work;    /* as many bytes as `work` requested */
 } mf_optim_launch;
 
 /* `groups` equal matrices [rows,columns] one after another in a parameter, from element
@@ -59,7 +59,7 @@ typedef struct mf_optim_method {
 #undef MF_OPTIMIZER_METHOD
 
 /* The i-th kind of matrices of a parameter; false: there are fewer. Most parameters have one.
- * Experts, and matrices that lie one above the other, are matrices of their own. */
+ * Experts, and matrices that are one above the other, are matrices of their own. */
 bool mf_optim_matrices(const mf_param *p, int i, mf_matrices *ret);
 /* The moments `which` of a range. */
 static inline float *mf_optim_moment(const mf_optim_launch *l, const mf_optim_range *r,

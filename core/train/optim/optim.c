@@ -140,7 +140,7 @@ size_t mf_optim_work_bytes(const mf_train_config *config, const mf_store *store)
     return most;
 }
 
-/* Checks what the store and its device have for the method. */
+/* Checks that the store has the moments of the method, and its device the kernels. */
 static int judge(const mf_optim *o)
 {
     const mf_kernels *k = mf_device_kernels(o->device, NULL);
@@ -259,7 +259,8 @@ static void launch(const mf_optim *o, const mf_optim_launch *l, const mf_optim_r
         o->method->range(l, r);
 }
 
-/* Launches what a shard has of n ranges: a part of one, or all of a whole parameter. */
+/* Launches the step for the part of n ranges that is in a shard: a part of one range, or all
+ * ranges of a whole parameter. */
 static void launch_part(const mf_optim *o, mf_optim_launch l, const mf_optim_range *r, int n,
                         const mf_shard *x)
 {

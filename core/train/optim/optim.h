@@ -26,8 +26,8 @@ typedef struct mf_optim_step {
 void mf_optim_want_moments(const void *config, mf_store *store);
 /* Bytes of work memory that the optimizer allocates for this store. */
 size_t mf_optim_work_bytes(const mf_train_config *config, const mf_store *store);
-/* MF_EINVAL: the store was not told which moments this optimizer keeps. MF_EDEP: the store's
- * device has no kernels for it. MF_ENOMEM. */
+/* MF_EINVAL: the store was sealed without the moments that this optimizer keeps. MF_EDEP: the
+ * store's device has no kernels for it. MF_ENOMEM. */
 int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret);
 void mf_optim_free(mf_optim *o);
 /* Recomputes the ranges. Call this after frozen flags or learning-rate factors of parameters or

@@ -1,5 +1,5 @@
-/* train/parallel/gradient_exchange.c: all ranks know tree and partition, so no message says
- * what it is: buckets travel in their order, and pieces in that of their leaves. */
+/* train/parallel/gradient_exchange.c: all ranks know the tree and the partition, so messages
+ * carry no labels: buckets are sent in their order, and pieces in the order of their leaves. */
 #include "train/parallel/gradient_exchange.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -29,7 +29,7 @@ struct mf_gradient_exchange {
     mf_owned *own;              /* [buckets] the slice of this rank */
     mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
     mf_comm_wait **wait;        /* [buckets] NULL: done */
-    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what lies between */
+    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what is between */
     int n_intervals;
     int *last;          /* [n_intervals] the node that finishes it */
     int *interval;      /* [buckets] which of them the bucket is */
@@ -70,7 +70,7 @@ static int64_t room_of(const mf_gradient_exchange *x, int piece, int64_t element
     return (mf_piece_bytes(x->pieces[piece], elements, x->bf16) + 63) / 64 * 64;
 }
 
-/* The largest number of pieces and sums that wait for what is added to them, and it. */
+/* The largest number of pieces and sums that are in memory while the tree is summed. */
 static int depth(const mf_gradient_exchange *x)
 {
     int top = 0, most = 1;
@@ -181,8 +181,8 @@ static mf_comm_piece piece_of(const mf_gradient_exchange *x, int member, float *
     return (mf_comm_piece){peer_of(x, member), data, count * (int64_t)sizeof(float)};
 }
 
-/* Lists the pieces of a slice for its owner, and returns their number. What this rank has of
- * that slice is of no use to it afterwards, so it is made bf16 where it lies. */
+/* Lists the pieces of a slice for its owner, and returns their number. This rank does not need
+ * its part of that slice afterwards, so the part is converted to bf16 in place. */
 static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece *send)
 {
     float *own[MF_TREE_PIECES];
@@ -281,7 +281,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
         for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--) {
             float *left = stack[--top], *to = chunk ? left : now;
             k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, left, now, to);
-            now = to; /* what is at place n of the stack is in chunk n, or in none */
+            now = to; /* entry n of the stack is in chunk n, or in none */
         }
         stack[top++] = now;
     }

@@ -4,7 +4,7 @@
  * Each rank sends the sums of its pieces (train/parallel/tree.h) to the owners of the slices
  * (train/parallel/partition.h), bucket by bucket, as soon as a bucket is final. The owner adds
  * a slice in the tree of micro-batches, in the order in which one process adds it. Then the
- * owners give what they have: the sums, or, with parallel.optimizer = sharded, the values that
+ * owners send the sums to all ranks, or, with parallel.optimizer = sharded, the values that
  * they have updated. The engine only moves bytes, so the bits are the same for any number
  * of ranks. */
 #ifndef MF_TRAIN_GRADIENT_EXCHANGE_H
@@ -23,8 +23,8 @@ typedef struct mf_members {
 
 /* For gradients of `leaves` micro-batches, which this rank sums in s, between the members, this
  * rank among them; the owners of p are their numbers. The store must be in memory of the host.
- * p must live as long. apart: member i has leaves i, i + n, .., and s keeps each of them as a
- * piece of its own. */
+ * p must live as long as the result. apart: member i has leaves i, i + n, .., and s keeps each
+ * of them as a piece of its own. */
 int mf_gradient_exchange_new(mf_world *w, mf_members members, mf_store *store, int64_t leaves,
                              mf_gradient_sum *s, const mf_partition *p, bool apart,
                              mf_gradient_exchange **ret);

@@ -1,5 +1,6 @@
-/* train/parallel/gradient_norm.c: what follows from the ranges of the optimizer is listed when
- * they have changed: whose a tile is, which parts of tiles travel; the same on all ranks. */
+/* train/parallel/gradient_norm.c: when the ranges of the optimizer have changed, lists
+ * the owner of each tile and the parts of tiles that ranks send; the lists are the same
+ * on all ranks. */
 #include "train/parallel/gradient_norm.h"
 #include <string.h>
 #include "base/mem.h"
@@ -7,7 +8,7 @@
 #include "kernels/kernel.h"
 #include "train/optim/method.h"
 
-/* A part of a tile that is sent to who sums the tile. */
+/* A part of a tile that is sent to the rank that sums the tile. */
 typedef struct move {
     int64_t first, end;
     int from, to;

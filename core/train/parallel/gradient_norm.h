@@ -2,8 +2,8 @@
  * its slices, with the bits of one process.
  *
  * Kernels sum a range of parameters by tiles. The owner of a tile's first element sums it, and
- * gets what others have of it. Then all ranks get the sums of all tiles, and add them in the
- * order in which one process adds them. */
+ * gets the rest of the tile from its owners. Then all ranks get the sums of all tiles, and add
+ * them in the order in which one process adds them. */
 #ifndef MF_TRAIN_GRADIENT_NORM_H
 #define MF_TRAIN_GRADIENT_NORM_H
 
@@ -12,7 +12,7 @@
 
 typedef struct mf_gradient_norm mf_gradient_norm;
 
-/* All arguments must live as long. */
+/* All arguments must live as long as the result. */
 int mf_gradient_norm_new(mf_world *w, mf_store *store, mf_optim *o, const mf_partition *p,
                          mf_gradient_norm **ret);
 void mf_gradient_norm_free(mf_gradient_norm *x); /* NULL is allowed */

@@ -1,5 +1,5 @@
-/* train/parallel/gradient_sum.c: a stack of partial sums. Whatever is on it belongs to the left
- * of what comes next, so a sum is always that of the top and the present gradients. */
+/* train/parallel/gradient_sum.c: a stack of partial sums. All entries belong to the left of the
+ * next leaf, so each addition is that of the top entry and the present gradients. */
 #include "train/parallel/gradient_sum.h"
 #include "base/mem.h"
 #include "base/resident.h"
@@ -16,7 +16,7 @@ typedef struct span {
 struct mf_gradient_sum {
     mf_store *store;
     mf_sum_plan plan;
-    span *spans; /* [n_spans] what is summed, in rising order */
+    span *spans; /* [n_spans] what is summed, in ascending order */
     int n_spans, top, room;
     int final, sums; /* copies that remain at the end; those to which the last leaf is added */
     float **kept;    /* [room] on the device; only the spans are used */
@@ -127,7 +127,7 @@ size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan)
     return (size_t)copies(plan) * (size_t)size * sizeof(float);
 }
 
-/* No large page of the spans shall reach into what lies between them. */
+/* No large page of the spans shall reach into what is between them. */
 static void leave_out(const mf_gradient_sum *s, float *block)
 {
     int64_t at = 0;
@@ -138,7 +138,7 @@ static void leave_out(const mf_gradient_sum *s, float *block)
     }
 }
 
-/* Lists what is rounded. */
+/* Lists the elements that are rounded. */
 static int round_spans(mf_gradient_sum *s)
 {
     const bool experts = s->plan.rounds == MF_ROUND_SHARED;

@@ -39,12 +39,13 @@ typedef struct mf_sum_plan {
     bool runs_on;   /* apart: the graph runs once more after the last leaf, for others */
 } mf_sum_plan;
 
-/* What parallel.gradient and parallel.expert say. */
+/* How gradients are rounded, by parallel.gradient and parallel.expert. */
 mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c);
 /* Where ranks share the experts, they take turns with the micro-batches: rank r runs leaves r,
  * r + ranks, .. Those that `sharing` neighbours run at the same time have one gradient of their
  * experts, and these are the leaves of its tree: leaf j of the tree of all is part of leaf
- * j / sharing. The plans of a rank for what all ranks have, and for its experts. */
+ * j / sharing. Writes the plans of a rank: one for the parameters that all ranks have, one for
+ * its experts. */
 void mf_turns(int64_t leaves, int rank, int ranks, int sharing, mf_sum_rounds rounds,
               mf_sum_plan *ret_own, mf_sum_plan *ret_experts);
 /* Allocates the copies on the store's device. */
@@ -59,7 +60,7 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded);
 void mf_gradient_sum_last(mf_gradient_sum *s);
 void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end);
 /* After the last leaf: the sums of the pieces of this share, in order; returns their number.
- * They are overwritten by whoever adds them further. */
+ * The next addition overwrites them. */
 int mf_gradient_sum_pieces(const mf_gradient_sum *s, float *ret[MF_TREE_PIECES]);
 /* Whether gradients are rounded to bf16; then x[n], which a piece of one leaf has, can be
  * written as bf16 to the first half of its own memory. */

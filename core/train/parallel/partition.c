@@ -18,7 +18,7 @@ enum { MOST_BUCKETS = 256 };
 typedef struct cutter {
     const mf_store *store;
     const mf_train_config *config;
-    const mf_optim_range *ranges; /* [n] in rising order; NULL: not known */
+    const mf_optim_range *ranges; /* [n] in ascending order; NULL: not known */
     int n;
 } cutter;
 

@@ -7,8 +7,8 @@
  * updates its values. A parameter that the optimizer sees as a whole is never divided.
  *
  * Of parameters of which each rank has only a part (mf_store_hold), that part belongs to it,
- * and lies in no bucket. If several ranks have the same part, each owns a slice of it: of n
- * ranks that share a parameter, ranks i, i + n, i + 2 n, .. have part i. */
+ * and is in no bucket. If several ranks have the same part, each owns a slice of it: of n ranks
+ * that share a parameter, ranks i, i + n, i + 2 n, .. have part i. */
 #ifndef MF_TRAIN_PARTITION_H
 #define MF_TRAIN_PARTITION_H
 
@@ -22,7 +22,7 @@ typedef struct mf_owned {
 typedef struct mf_partition {
     int ranks, buckets;
     int64_t size;
-    /* [buckets][ranks], each bucket in rising order of the elements; then the held parts */
+    /* [buckets][ranks], each bucket in ascending order of the elements; then the held parts */
     mf_owned *slices;
     int n_slices;
     mf_owned *bucket; /* [buckets] elements of each; owner is not set */
@@ -38,9 +38,9 @@ static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int
 {
     return p->slices[bucket * p->ranks + i];
 }
-/* Of p, what the ranks with the same parts of held parameters as `rank` have in common, with
- * one bucket for each parameter; owner is their number among those ranks. The caller frees
- * *ret in every case. MF_ENOMEM. */
+/* Makes the partition of p among the peers of `rank`: the ranks that hold the same parts of
+ * parameters. It has one bucket for each parameter, and `owner` counts within the peers. The
+ * caller frees *ret in every case. MF_ENOMEM. */
 int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
                        mf_partition *ret);
 /* Elements of a tile in which the kernels of the host sum the squares of a range. */

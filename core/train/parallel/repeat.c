@@ -1,5 +1,5 @@
 /* train/parallel/repeat.c: loss, gradients and buffers decide whether two runs are the same;
- * digests of all nodes only tell where they begin to differ, since ops may leave memory behind
+ * digests of all nodes only show where they begin to differ, since ops may leave memory behind
  * their last row as it was. */
 #include "train/parallel/repeat.h"
 #include <stdio.h>
@@ -27,7 +27,7 @@ typedef struct repeat {
     mf_model_graph *graph;
     int nodes;
     digest *list[RUNS]; /* [nodes] */
-    digest *one;        /* [nodes] of the run that goes on */
+    digest *one;        /* [nodes] of the run that continues */
     float *buffers;     /* their values before the runs */
 } repeat;
 

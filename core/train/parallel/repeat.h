@@ -2,8 +2,8 @@
  * on every rank.
  *
  * An op that uses rand or a clock, or keeps state outside of buffers, makes a run depend on who
- * runs which micro-batch, although all ranks have equal weights: the owner of a slice adds what
- * it is sent. So from time to time all ranks run the same micro-batch, twice. */
+ * runs which micro-batch, although all ranks have equal weights: the owner of a slice adds the
+ * values that it receives. So from time to time all ranks run the same micro-batch, twice. */
 #ifndef MF_TRAIN_REPEAT_H
 #define MF_TRAIN_REPEAT_H
 

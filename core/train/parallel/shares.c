@@ -1,4 +1,4 @@
-/* train/parallel/shares.c: counts what the micro-batches of a step weigh. Batches are a
+/* train/parallel/shares.c: computes the weights of the micro-batches of a step. Batches are a
  * function of the step, so each rank counts those of others, too; nothing is exchanged. */
 #include "train/parallel/shares.h"
 #include "base/mem.h"
@@ -11,7 +11,8 @@ struct mf_shares {
     double *sums;    /* [n] */
 };
 
-/* What statistics of routing count: tokens, and padding only where the mask has it. */
+/* The number of positions that statistics of routing count: tokens, and padding only where the
+ * mask has it. */
 static double weight_of_tokens(const mf_batch *b, bool masked)
 {
     double sum = 0;

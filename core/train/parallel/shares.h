@@ -1,4 +1,4 @@
-/* train/parallel/shares.h: what each micro-batch of a step counts (train.accumulate).
+/* train/parallel/shares.h: the weight of each micro-batch in a step (train.accumulate).
  *
  * The loss of a step is the sum over all its tokens (examples, for tasks of whole examples)
  * divided by their number, whatever micro-batches and ranks the step is cut into. A graph
@@ -27,7 +27,7 @@ void mf_shares_measure(mf_shares *s, mf_length_buckets *buckets, int64_t step,
                        const mf_batch *const *own);
 /* Sets the shares of micro-batch j for the next run of its graph. */
 void mf_shares_use(const mf_shares *s, int64_t j);
-/* Graphs are run for something else than a step from now on: each share is 1. */
+/* From now on graphs run outside of steps: each share is 1. */
 void mf_shares_rest(const mf_shares *s);
 /* The share of micro-batch j in regularizers. */
 double mf_shares_of_tokens(const mf_shares *s, int64_t j);

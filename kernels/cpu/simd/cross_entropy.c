@@ -1,7 +1,7 @@
 /* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def).
  *
- * One thread computes a row from begin to end. Sums over rows are in double, in the order of
- * the rows. */
+ * One thread computes a row from beginning to end. Sums over rows are in double, in the order
+ * of the rows. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

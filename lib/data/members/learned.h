@@ -7,8 +7,9 @@
 
 /* Whether the name is that of such a member. */
 bool mf_learned_names(const char *key);
-/* Whether the member says something of learning: 0, 1, true or false. "loss" may also be a
- * measured number, and "weight" one between 0 and 1, which are not read. *ret: what it says. */
+/* Whether the value of the member is a decision about learning: 0, 1, true or false. "loss" may
+ * also be a measured number, and "weight" one between 0 and 1, which are not read. *ret: what
+ * it says. */
 bool mf_learned_value(const mf_json *v, bool *ret);
 /* Whether one of these members says that the object is not learned. */
 bool mf_learned_not(const mf_json *object);

@@ -10,10 +10,10 @@ enum { MF_UNREAD_MAX = 12, MF_UNREAD_NAME = 56 };
 typedef struct mf_unread {
     char name[MF_UNREAD_MAX][MF_UNREAD_NAME];
     int n;
-    bool more; /* there were others */
+    bool more; /* there were more members than `name` holds */
 } mf_unread;   /* {0} is empty */
 
-/* of: what has the member, "" for the object of the line. */
+/* of: name of the object that has the member, "" for the object of the line. */
 void mf_unread_note(mf_unread *u, const char *of, const char *member);
 /* Logs a warning that names them, if there are any. */
 void mf_unread_tell(const mf_unread *u, const char *path);

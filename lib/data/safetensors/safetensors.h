@@ -86,7 +86,7 @@ const char *mf_st_meta(const mf_st_file *file, const char *key);
 /* Reads the bytes of one tensor of this file, little-endian as stored. n must
  * be tensor->bytes. */
 int mf_st_read(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n);
-/* Reads n bytes from byte `from` of the tensor on; all of them must lie in the tensor. */
+/* Reads n bytes from byte `from` of the tensor on; all of them must be in the tensor. */
 int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n,
                     uint64_t from);
 

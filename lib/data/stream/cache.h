@@ -1,8 +1,7 @@
-/* data/stream/cache.h: the cache folder: what is known about large token files, which are not
- * scanned again, and texts as token files.
- *
- * What is kept is found by the path, the size and the time of the last change of its file. The
- * folder may be removed when no run uses it; what is missing is computed when it is needed. */
+/* data/stream/cache.h: the cache folder. It keeps the largest ids of large token files, which
+ * are then not scanned again, and texts as token files. An entry is found by the path, the size
+ * and the time of the last change of its file. The folder may be removed when no run uses it;
+ * what is missing is computed when it is needed. */
 #ifndef MF_DATA_CACHE_H
 #define MF_DATA_CACHE_H
 
@@ -17,7 +16,8 @@ char *mf_cache_folder(const char *key);
 
 /* Finds part->largest of a mapped part of the file; false: it is not known, or folder is "". */
 bool mf_cache_ids_read(const char *folder, const char *path, mf_id_part *part);
-/* Keeps it. A folder that cannot be written is no error: the next run scans again. */
+/* Keeps part->largest in the folder. A folder that cannot be written is no error: the next run
+ * scans again. */
 void mf_cache_ids_write(const char *folder, const char *path, const mf_id_part *part);
 
 /* Bytes begin .. end-1 of text files as tokens. They are taken from the folder, or made there:

@@ -84,7 +84,7 @@ int mf_cache_draft_close(mf_cache_draft *d, const char *path, int rc)
 
 /* ---- what a killed process left ---- */
 
-/* Goes over a number at the end of the text. */
+/* Cuts a number off the end of the text; false: there is none. */
 static bool cut_number(const char *name, size_t *n)
 {
     const size_t all = *n;
@@ -115,7 +115,7 @@ static bool is_draft(const char *name, const char *begin, const char *end, bool 
 }
 
 /* Whether nobody writes to the draft. Without a lock of its writer (`locked` false: those of
- * earlier versions, and files that are written at once) only its age tells. */
+ * earlier versions, and files that are written at once) only its age shows it. */
 static bool is_left(const char *path, bool locked)
 {
     struct stat st;

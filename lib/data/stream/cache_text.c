@@ -1,10 +1,10 @@
 /* data/stream/cache_text.c: texts larger than memory. A text becomes a token file in the cache
- * folder, once; memory holds one piece of it. A piece ends where the tokenizer says that a cut
- * changes no token; one that knows no such place gets the whole text at once.
+ * folder, once; memory holds one piece at a time. A piece ends where the tokenizer says that a
+ * cut changes no token; one that knows no such place gets the whole text at once.
  *
  * Behind the ids of a token file stands a line with their number, their hash and the name of
  * the file. It is compared whenever the file is opened, so a file that was cut, changed, or
- * taken from another text is made anew and never trained on. */
+ * taken from another text is written again and never trained on. */
 #include "data/stream/cache.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ typedef struct work {
     const mf_tokenizer *t;
     const char *name;
     const mf_source_files *files;
-    uint64_t at, end; /* what is not yet tokenized */
+    uint64_t at, end; /* text that is not yet tokenized */
     size_t room, n;   /* of text */
     char *text;
     int32_t id_bytes;
@@ -211,7 +211,7 @@ static int path_of(const char *folder, const mf_tokenizer *t, const mf_source_fi
     return rc;
 }
 
-/* Whether the map is what the name of the token file says. *ret_n: its ids. */
+/* Whether the map has the content that the name of the token file requires. *ret_n: its ids. */
 static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64_t *ret_n)
 {
     char hash[33] = "", seal[SEAL];

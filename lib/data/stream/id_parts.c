@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { STRETCH = 16 << 20 }; /* bytes that a scan reads before it lets go of their pages */
+enum { STRETCH = 16 << 20 }; /* bytes that a scan reads before it releases their pages */
 
 void mf_id_part_free(mf_id_part *p)
 {

@@ -74,7 +74,7 @@ size_t mf_bpe_unit(bool bytes, const char *text, size_t n)
 size_t mf_bpe_cut(const mf_tokenizer *t, const char *text, size_t n)
 {
     const bool bytes = t->lossless;
-    if (bytes && n > 0) n--; /* what follows the last byte is not known */
+    if (bytes && n > 0) n--; /* the byte after the last one is not known */
     for (; n > 0; n--)
         if (bytes ? text[n - 1] == '\n' && !is_blank(text[n]) : is_blank(text[n - 1])) return n;
     return 0;

@@ -31,7 +31,7 @@ static const char *const chatml[] = {
     "{% endif %}{% endfor %}"
 static const char *const mistral[] = {MISTRAL(""), MISTRAL(" + ' '")};
 
-/* A template without what does not change it. */
+/* Reads a template and skips blanks that do not change it. */
 typedef struct scan {
     const char *at;
     bool tag, quoted;
@@ -52,7 +52,7 @@ static char next(scan *s)
     return line ? '\n' : c;
 }
 
-/* Whether the text begins with these characters, which it then has read. */
+/* Whether the text begins with these characters, and then moves behind them. */
 static bool begins(scan *s, const char *with)
 {
     scan text = *s, other = {.at = with, .tag = s->tag, .quoted = s->quoted};

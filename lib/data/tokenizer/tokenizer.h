@@ -55,15 +55,15 @@ int mf_ids_push(mf_ids *ids, int32_t id, size_t start);
 
 typedef struct mf_tokenizer mf_tokenizer;
 
-/* What stands around a text, or around two: tokens, and the places of the texts. */
+/* A template around one text, or two: tokens, and the places of the texts. */
 enum { MF_TEMPLATE_FIRST = -1, MF_TEMPLATE_SECOND = -2 };
 typedef struct mf_template_item {
-    int32_t id;   /* of a token, or one of the two above */
+    int32_t id;   /* id of a token, or one of the two numbers above */
     int32_t type; /* the token type of this part */
 } mf_template_item;
 typedef struct mf_template {
     mf_template_item *item;
-    int32_t n; /* 0: nothing stands around the texts */
+    int32_t n; /* 0: no tokens are added to the texts */
 } mf_template;
 
 typedef struct mf_tokenizer_options {
@@ -132,7 +132,7 @@ bool mf_tokenizer_is_kind(const char *name); /* false: a file, or an unknown nam
 /* Writes the tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}.
  * Reading also accepts vocab.txt of BERT, tokenizer.json, and the layout vocab_dict. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
-/* XXH3-128 of what that file would hold, as hexadecimal digits. */
+/* XXH3-128 of the content of that file, as hexadecimal digits. */
 int mf_tokenizer_hash(const mf_tokenizer *t, char out[33]);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
  * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:

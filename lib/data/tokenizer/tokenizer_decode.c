@@ -14,7 +14,7 @@ int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t)
 {
     *d = (mf_decoder){.tokenizer = t};
     /* In the worst case every byte, the waiting ones included, becomes a replacement character.
-     * The raw bytes lie after the room for the output. */
+     * The raw bytes are after the room for the output. */
     size_t raw = t->longest + LONGEST_CHARACTER;
     d->buffer = mf_alloc(raw * REPLACEMENT + 1 + raw, 1);
     return d->buffer ? MF_OK : MF_ENOMEM;

@@ -36,8 +36,8 @@ typedef struct reader {
     size_t base, n, at;
     bool lower;
     int code;
-    /* what the last character read became: letter[next] to letter[n_letters - 1] are not yet in
-     * a word */
+    /* the letters of the last character read: letter[next] to letter[n_letters - 1] are not yet
+     * in a word */
     mf_letter letter[MF_UNICODE_DECOMPOSED];
     size_t next, n_letters;
     size_t start; /* offset of that character */

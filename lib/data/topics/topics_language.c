@@ -79,7 +79,7 @@ static const rule rules[] = {
 enum { RULES = sizeof rules / sizeof rules[0], PART = MF_TOPICS_ONE / 32 };
 
 /* Scales weights with any sum > 0 to weights that sum to MF_TOPICS_ONE. A positive weight stays
- * positive, and the largest takes what rounding leaves. n is small compared
+ * positive, and the largest weight gets the rest after rounding. n is small compared
  * with MF_TOPICS_ONE. */
 static void normalize(const uint64_t *weight, int32_t n, uint32_t *out)
 {

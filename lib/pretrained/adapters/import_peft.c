@@ -1,8 +1,8 @@
 /* adapters/import_peft.c: makes a run of an adapter folder and the run that it belongs to.
  *
  * The new run has all weights and a copy of the record, so it needs neither of the two later.
- * Modules are the file's cut of the weights, sites are the model's; changes are fitted from one
- * to the other. */
+ * Modules are parts of the weights as the file divides them, sites are parts as the model
+ * divides them; changes are converted from the former to the latter. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -180,7 +180,7 @@ static int number_sections(import *im)
     return sections;
 }
 
-/* Appends a word to a list that is separated by commas, if it is not there yet. */
+/* Appends a word to a list that is separated by commas, if it is not in it yet. */
 static const char *append(mf_arena *arena, const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -304,7 +304,8 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK)
         rc = run ? mf_rundir_create_at(run, &im->dir)
                  : mf_rundir_create("runs", "adapter", &im->dir);
-    if (rc == MF_OK) im->session->config->train.from = im->dir->path; /* and not the base's */
+    /* replaces train.from of the base */
+    if (rc == MF_OK) im->session->config->train.from = im->dir->path;
     if (rc == MF_OK) rc = mf_run_files_write(im->session, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
     if (rc == MF_OK) rc = mf_record_copy(im->onto, im->dir->path);

@@ -1,6 +1,6 @@
-/* adapters/lora.h: what the adapter plugin `lora` of a model changes, as low-rank changes of
- * the model's weights. The plugin is known by its name, its options and the names of its
- * parameters: PATH.SITE.a and PATH.SITE.b. */
+/* adapters/lora.h: the changes of the adapter plugin `lora`, as low-rank changes of the model's
+ * weights. The plugin is known by its name, its options and the names of its parameters:
+ * PATH.SITE.a and PATH.SITE.b. */
 #ifndef MF_PRETRAINED_LORA_H
 #define MF_PRETRAINED_LORA_H
 
@@ -10,7 +10,7 @@
 #define MF_LORA_PLUGIN "lora"
 
 typedef struct mf_lora_site {
-    mf_param *weight;   /* what is changed */
+    mf_param *weight;   /* the weight that is changed */
     mf_param *a, *b;    /* of the adapter */
     double dropout;     /* on the inputs, in training */
     mf_low_rank change; /* the values of a and b at the time of mf_lora_sites */

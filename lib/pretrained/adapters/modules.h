@@ -1,5 +1,5 @@
 /* adapters/modules.h: the linear layers of a family as its own programs name them
- * ("model.layers.0.self_attn.q_proj"), and the rows of our weights that each is.
+ * ("model.layers.0.self_attn.q_proj"), and the rows of our weights that belong to each.
  *
  * The table follows from the rules of the family, so it serves every family. Experts of a block
  * are one module, "....experts", with a parameter for each of our two weights, in the form of

@@ -1,8 +1,8 @@
 /* adapters/pattern.c: matches a regular expression by sets of positions. Each part of the
  * expression makes of the positions where it may begin those where it may end, while it is
- * read; what repeats is read again. So nothing is tried twice from one position, and only
- * the number of readings must be bounded. Whether there is a match does not depend on an
- * order of trying. */
+ * read; a repeated part is read again. So nothing is tried twice from one position, and only
+ * the number of readings must be bounded. Whether there is a match does not depend on an order
+ * of trying. */
 #include "pretrained/adapters/pattern.h"
 
 #include <string.h>

@@ -288,8 +288,8 @@ static bool cut_end(char *name, const char *end)
     return true;
 }
 
-/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must be what
- * the base has. *ret_is: the tensor is one. */
+/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must have
+ * the values of the base. *ret_is: the tensor is one. */
 static int compare_base(const reader *x, const mf_st_tensor *t, bool *ret_is)
 {
     static const char end[] = ".weight";
@@ -370,7 +370,7 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     return rc == MF_OK && meant ? add(x, &f, a, b) : rc;
 }
 
-/* Tells which tensors were not read, as PEFT does not read them. */
+/* Logs which tensors were not read, as PEFT does not read them. */
 static int judge_ignored(const reader *x)
 {
     static const char keys[] = "target_modules, exclude_modules, layers_to_transform and "

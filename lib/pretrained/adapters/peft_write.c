@@ -279,9 +279,9 @@ static int write_weights(writer *x)
     return rc;
 }
 
-/* Tells what PEFT would not load. For families of experts it takes each target that ends as
- * those of experts do for the experts, so linear layers of dense blocks and shared experts
- * stay without their changes, and only a warning of missing keys says so. */
+/* Warns of changes that PEFT would not load. For families of experts it takes each target that
+ * ends as those of experts do for the experts, so linear layers of dense blocks and shared
+ * experts stay without their changes, and only a warning of missing keys says so. */
 static void warn(const writer *x)
 {
     static const char *const ends[] = {".gate_proj", ".up_proj", ".down_proj"};

@@ -8,7 +8,7 @@
 
 /* Whether target_modules (a list, an expression, all-linear), exclude_modules,
  * layers_to_transform and layers_pattern, or target_parameters for a module with a parameter,
- * mean the module. True where a key is not there. path: of the configuration, for messages.
+ * mean the module. True where a key is missing. path: of the configuration, for messages.
  * MF_EINPUT: an expression that is not read. */
 int mf_peft_targets(const char *path, const mf_json *config, const mf_peft_module *m,
                     bool *ret);

@@ -1,8 +1,7 @@
-/* families/defaults.c: what a config.json means that lacks a key, as in transformers
- * 5.24.0: the defaults of the fields of its configuration classes, the base of rope that
- * these have, and the numbers of rope that a configuration without any gets. Only keys that
- * are read here are listed. tests/golden/pretrained/defaults has the values as transformers
- * says them.
+/* families/defaults.c: the meaning of keys that a config.json lacks, as in transformers 5.24.0:
+ * the defaults of the fields of its configuration classes, the base of rope that these have,
+ * and the numbers of rope that a configuration without any gets. Only keys that are read here
+ * are listed. tests/golden/pretrained/defaults has the values that transformers gives.
  *
  * Keys whose comment says "older files" are of models' own programs; transformers does not
  * read them, and computes what is listed. */

@@ -82,7 +82,8 @@ static void settings3(mf_keys *k)
     mf_keys_expect_text(k, "topk_method", "noaux_tc");
     mf_keys_set(k, "router.plugin=sigmoid_bias");
     mf_keys_set(
-        k, "router.rate=0"); /* the bias of the trained model stays until someone says so */
+        /* the bias of the trained model stays unless the run sets a rate */
+        k, "router.rate=0");
     groups(k);
     mf_keys_set(k, "router.renormalize=%s",
                 mf_keys_bool_or(k, "norm_topk_prob", false) ? "yes" : "no");

@@ -1,7 +1,7 @@
 /* families/nearest.c: what to say of a model_type that no family has: which one is nearest,
  * and what that one lacks. Some types are known by name; of the others the keys of
  * config.json tell: the nearest family reads most of them, and what it lacks are the keys
- * that it does not read. Its function is asked which it reads. */
+ * that it does not read. Its function reports which keys it reads. */
 #include "pretrained/families/family_rules.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static const known types[] = {
     {"phimoe", "mixtral", "layernorm with biases, and sparsemixer's choice of experts"},
 };
 
-/* Keys that say nothing of the architecture. */
+/* Keys that do not depend on the architecture. */
 static bool is_common(const char *key)
 {
     static const char *const common[] = {"architectures",
@@ -119,7 +119,7 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     mf_keys_asked asked;
     const char *key;
     const mf_json *value;
-    int most = 3, n = 0; /* fewer keys tell nothing */
+    int most = 3, n = 0; /* fewer keys are too few for a comparison */
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);

@@ -86,7 +86,8 @@ static void put_rope(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
 
 /* ---- all architectures ---- */
 
-/* Refuses what only some families have, and no architecture, or one of them, can say. */
+/* Refuses properties that only some families have, and that no architecture, or not this one,
+ * can express. */
 static int judge_attention(const mf_export_run *x, const mf_gguf_arch *a)
 {
     const mf_model_config *m = model_of(x);

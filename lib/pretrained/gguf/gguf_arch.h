@@ -2,7 +2,7 @@
  *
  * An architecture says which families it can hold, which tensor is which part of which
  * parameter (rules as those of a family, with the names of GGUF), what its keys are, and which
- * models it cannot say. */
+ * models it cannot express. */
 #ifndef MF_PRETRAINED_GGUF_ARCH_H
 #define MF_PRETRAINED_GGUF_ARCH_H
 
@@ -15,14 +15,14 @@ typedef struct mf_gguf_arch {
     const mf_family_rule *rules;
     /* The file must have the output head as its own tensor, also if it is the embedding. */
     bool own_head;
-    /* MF_EINPUT, with what cannot be said and why. */
+    /* MF_EINPUT, with what cannot be expressed and why. */
     int (*judge)(const mf_export_run *x);
     /* Writes the keys of this architecture only. */
     void (*keys)(const mf_export_run *x, mf_gguf *w);
 } mf_gguf_arch;
 
-/* The architecture of a run's family, whose model it can say. MF_EINPUT: there is none, or the
- * model has what it cannot say. */
+/* The architecture of a run's family, which can express the run's model. MF_EINPUT: there is
+ * none, or it cannot express the model. */
 int mf_gguf_arch_of(const mf_export_run *x, const mf_gguf_arch **ret);
 /* Writes the keys that describe the model. */
 void mf_gguf_arch_keys(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w);

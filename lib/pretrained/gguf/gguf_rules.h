@@ -25,7 +25,7 @@
         "blk.{l}.attn_output.bias", "layers.{l}.attention.out.bias", MF_PART_ALL, 0, NULL      \
     }
 
-/* flags: of queries and keys. */
+/* flags: those of the query and key tensors. */
 #define MF_GGUF_RULES_ATTENTION(flags)                                                         \
     {"blk.{l}.attn_q.weight", "layers.{l}.attention.qkv.weight", MF_PART_Q, flags, NULL},      \
         {"blk.{l}.attn_k.weight", "layers.{l}.attention.qkv.weight", MF_PART_K, flags, NULL},  \

@@ -1,5 +1,6 @@
 /* pretrained/gguf/gguf_tables.c: the architectures llama, qwen2moe, qwen3moe, olmoe, gpt-oss
- * and gpt2. What a table has no tensor for is refused when the parameters are counted. */
+ * and gpt2. A parameter for which the table has no tensor is refused when the parameters
+ * are counted. */
 #include "pretrained/gguf/gguf_arch.h"
 
 #include <stdio.h>

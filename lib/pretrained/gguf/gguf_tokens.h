@@ -6,7 +6,7 @@
 
 /* Writes tokens, types, merges or scores, special tokens and the template of messages. A run
  * without a tokenizer gets the keys of a file without one. MF_EINPUT: the tokenizer has a part
- * that GGUF cannot say; MF_ENOMEM. */
+ * that GGUF cannot express; MF_ENOMEM. */
 int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w);
 
 #endif

@@ -57,8 +57,8 @@ static float set_scale(mf_int4 *w, int64_t g, int64_t o, float largest)
     return scale;
 }
 
-/* Stores the value of input i as four bits, and returns what they say. Only the caller's thread
- * writes words of this output. */
+/* Stores the value of input i as four bits, and returns the value that they stand for. Only the
+ * caller's thread writes words of this output. */
 static float set_value(mf_int4 *w, int64_t o, int64_t i, float value, float scale)
 {
     float q = nearbyintf(value / scale) + MIDDLE;

@@ -27,7 +27,7 @@ void mf_int4_free(mf_int4 *w); /* w may be NULL */
 /* Rounds each value to the nearest. values [out,in] become what w says. */
 void mf_int4_round(mf_int4 *w, float *values);
 
-/* What GPTQ needs of the inputs' H. */
+/* The data of the inputs' H that GPTQ needs. */
 typedef struct mf_int4_inputs {
     int64_t in;
     int32_t *order; /* [in] inputs in the order in which they are rounded */

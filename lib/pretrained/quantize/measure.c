@@ -1,6 +1,6 @@
 /* pretrained/quantize/measure.c: what quantization has cost: the loss of both models on
  * the same batches, how far their predictions are apart, and which share of the routing
- * choices are others. */
+ * choices differ. */
 #include <math.h>
 #include <string.h>
 #include "base/error.h"

@@ -2,7 +2,7 @@
  * experts in the layout GPTQ, version 1; everything else stays as it is.
  *
  * Left alone: routers, norms, biases, embeddings, heads, gates of shared experts, and matrices
- * that this layout cannot say: several experts in one tensor, transposed ones, sides that 8
+ * that this layout cannot hold: several experts in one tensor, transposed ones, sides that 8
  * does not divide. The result is a model folder, and a run that was imported from it. */
 #ifndef MF_QUANTIZE_H
 #define MF_QUANTIZE_H
@@ -36,7 +36,7 @@ typedef struct mf_quantize_report {
                                 inputs, or none that could be inverted */
     int32_t n_layers;
     mf_quantize_layer *layers;
-    /* that the numbers are measured on; 0: the run has no data, and there are no layers */
+    /* on which the numbers are measured; 0: the run has no data, and there are no layers */
     int64_t batches, tokens;
     double kl_next_token; /* mean over targets, in nats; NaN: numbers are predicted */
     double loss_before, loss_after; /* NaN without data */

@@ -38,7 +38,7 @@ static bool in_block(const mf_place *p, int64_t layer)
     return p->param && strncmp(p->param->name, prefix, (size_t)n) == 0;
 }
 
-/* A matrix in plain form that the new layout can say. */
+/* A matrix in plain form that the new layout can hold. */
 static bool is_candidate(const mf_place *p)
 {
     return p->param && p->form == MF_FORM_PLAIN && p->shape_rank == 2 &&
@@ -174,7 +174,7 @@ static int open_calibration(calibration *c)
 
 /* ---- one weight ---- */
 
-/* What GPTQ needs of a weight's inputs; NULL: there are none. */
+/* The data of a weight's inputs that GPTQ needs; NULL: there are none. */
 static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **ret)
 {
     const mf_quantize_options *o = c->w->options;

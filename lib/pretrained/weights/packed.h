@@ -40,7 +40,7 @@ typedef struct mf_packed {
     int64_t out, in, groups;
     void *part[MF_FORM_PARTS];
 } mf_packed;
-/* Reads the parts of a weight whose types and shapes were judged. MF_EINPUT if a group is
+/* Reads the parts of a weight whose types and shapes were checked. MF_EINPUT if a group is
  * outside of the scales; MF_ENOMEM. The caller frees *ret. */
 int mf_packed_read(const mf_source *s, mf_packed *ret);
 void mf_packed_free(mf_packed *p);

@@ -1,7 +1,7 @@
 /* pretrained/weights/values.c: the walk over a tensor's elements, and what is done at each.
  *
  * A tensor is walked in the order of its file, in pieces of bounded size; the place says where
- * each element lies in the parameter. */
+ * each element is in the parameter. */
 #include "pretrained/weights/values.h"
 
 #include <string.h>

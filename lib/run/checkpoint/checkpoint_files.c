@@ -237,7 +237,7 @@ static int fit_part(const char *path, const char *file, const mf_st_file *f, con
     return same_shape(t, x) ? MF_OK : misfit(path, file, t, x);
 }
 
-/* What the checkpoint has of a moment must be what the optimizer keeps. */
+/* The checkpoint must have the moments that the optimizer keeps. */
 static int fit_moment(const char *path, const mf_st_file *f, const mf_param *x, int which)
 {
     const char *prefix = which == 0 ? moment1 : moment2;
@@ -296,7 +296,7 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store)
     return code;
 }
 
-/* Writes n bytes, from byte `at` on, of what a block has of a parameter. */
+/* Writes n bytes, from byte `at` on, of a parameter's part of a block. */
 static int store_part(const mf_param *x, mf_block block, size_t at, size_t n, const void *from)
 {
     const int which = block == MF_BLOCK_MOMENT2;

@@ -14,8 +14,8 @@ enum { BAD_MAX = 1000 };
 
 /* ---- verification ---- */
 
-/* Adds the last error to the report. Errors of memory or disk tell nothing about the
- * checkpoint, so they are returned instead. */
+/* Adds the last error to the report. Errors of memory or disk say nothing about the checkpoint,
+ * so they are returned instead. */
 static int note(mf_ckpt_report *r, int code)
 {
     if (code == MF_OK || code == MF_ENOMEM || code == MF_EIO) return code;
@@ -330,7 +330,8 @@ static void tell_differences(const mf_provenance *before, const mf_provenance *n
             tell_plugin(&before->plugins[i], before->plugins[i].hash, "");
 }
 
-/* A sum of all tokens says more than one of pieces, which earlier checkpoints have alone. */
+/* A sum of all tokens says more than one of pieces, which is the only sum in
+ * earlier checkpoints. */
 static void tell_data(const mf_provenance *before, const mf_provenance *now)
 {
     const bool all = *before->data_all && now->data_all && *now->data_all;

@@ -81,8 +81,9 @@ static int compare(mf_run_changes *c)
 
 /* ---- the model stays ---- */
 
-/* Whether both values of a key `plugin` mean the same one: its file may lie elsewhere now. One
- * that cannot be loaded is an error: that tells more than that it has another name. */
+/* Whether both values of a key `plugin` mean the same one: its file may be elsewhere now.
+ * A plugin that cannot be loaded is an error: its message helps more than one about a
+ * changed name. */
 static int same_plugin(const mf_run_change *one, mf_kind kind, const mf_ini_entry *at,
                        bool *ret)
 {

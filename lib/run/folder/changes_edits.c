@@ -1,7 +1,7 @@
 /* run/folder/changes_edits.c: what somebody has changed in config.ini since the run was begun,
- * or since a resume wrote the file. manifest.json has its text of then. Both texts are compared
- * as they stand, so that another version of the program, which writes values otherwise or knows
- * more keys, finds no change where there is none. */
+ * or since a resume wrote the file. manifest.json has the text that was written then. The two
+ * texts are compared without normalizing values, so that a version of the program that writes
+ * values in another form, or knows more keys, reports no change where there is none. */
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"

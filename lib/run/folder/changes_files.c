@@ -1,4 +1,4 @@
-/* run/folder/changes_files.c: the files of a run that is resumed otherwise: config.ini
+/* run/folder/changes_files.c: the files of a run that is resumed with changes: config.ini
  * describes it from now on, and manifest.json has the list of changes. */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 typedef struct assignments {
     mf_arena *arena;
     mf_assignment *set;
-    int n, undone; /* undone: those that put a value back which somebody has changed */
+    int n, undone; /* undone: changes that restore a value which somebody has edited */
 } assignments;
 
 static int assign(assignments *a, const char *section, const char *key, const char *value)
@@ -23,7 +23,7 @@ static int assign(assignments *a, const char *section, const char *key, const ch
     return text ? MF_OK : MF_ENOMEM;
 }
 
-/* A key that was changed by hand, and is what it was by an option. */
+/* A key that was edited by hand, and that an option has set back to its earlier value. */
 static int undo_overridden(const mf_run_changes *c, assignments *a)
 {
     int rc = MF_OK;
@@ -59,7 +59,8 @@ static int undo(const mf_run_changes *c, const mf_run_change *one, assignments *
     return rc;
 }
 
-/* What makes of config.ini as it is what describes the run from now on. */
+/* The edits that turn the present config.ini into the one that describes the run from
+ * now on. */
 static int list_assignments(const mf_run_changes *c, assignments *a)
 {
     const size_t most =

@@ -1,4 +1,4 @@
-/* run/folder/changes_parts.h: what the parts of changes.h share. */
+/* run/folder/changes_parts.h: types and functions that the parts of changes.h share. */
 #ifndef MF_RUN_CHANGES_PARTS_H
 #define MF_RUN_CHANGES_PARTS_H
 
@@ -27,7 +27,7 @@ struct mf_run_changes {
 const char *mf_run_value(mf_ini *ini, const char *section, const char *key);
 /* Makes of `all`, config.ini as it is with all keys, the values in force: those of keys that
  * somebody has changed in the file since moefw wrote it are as before. *ret NULL: the file is
- * unchanged, or it is not known what it was. MF_EINPUT: a damaged manifest. */
+ * unchanged, or its earlier text is not known. MF_EINPUT: a damaged manifest. */
 int mf_run_edits_undo(const mf_rundir *dir, mf_ini *all, mf_ini **ret);
 /* Writes config.ini and manifest.json with the changes that have an effect, if there are any,
  * and takes those that have none out of config.ini, where somebody wrote them. */

@@ -146,7 +146,7 @@ static void add_rest(char *text, size_t size, const mf_corpus *c)
     }
 }
 
-/* Bytes of mapped files, and the sum of what is known of these files without reading them. */
+/* Bytes of mapped files, and the sum of their sizes and times of change. */
 static size_t look_at_files(const mf_corpus *c, char sum[HASH])
 {
     size_t bytes = 0;

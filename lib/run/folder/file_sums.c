@@ -53,7 +53,7 @@ static int verify_file(const mf_rundir *dir, const char *name, const char *expec
 
 /* ---- config.ini ---- */
 
-/* The name of a plugin without its folder and ending: its file may lie elsewhere now. */
+/* The name of a plugin without its folder and ending: its file may be elsewhere now. */
 static size_t plugin_name(const char *value, const char **ret)
 {
     const char *slash = strrchr(value, '/');
@@ -73,7 +73,7 @@ static bool same_value(const mf_section *s, const char *key, const char *a, cons
 }
 
 /* Compares the keys of `a` that give weights their meaning with those of `b`. found: a is the
- * file, b what it was. */
+ * file, b its earlier content. */
 static int compare(const char *path, mf_ini *a, mf_ini *b, bool found)
 {
     for (int i = 0; i < mf_ini_count(a); i++) {

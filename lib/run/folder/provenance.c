@@ -43,7 +43,7 @@ static bool in_use(const mf_loaded *p, const mf_model *m)
     return found;
 }
 
-/* What the results of mf_provenance_now and _of point to. */
+/* The memory to which the results of mf_provenance_now and _of point. */
 typedef struct texts {
     mf_provenance now, of;
     mf_provenance_plugin plugins[MAX_PLUGINS];
@@ -259,7 +259,8 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
-    if (rc == MF_OK && mf_faults() != faults) { /* what could not be read is missing in it */
+    /* entries that could not be read are missing in it */
+    if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: %s", path, why);
     }

@@ -21,8 +21,8 @@ int mf_provenance_name(mf_session *s, const char *config, const char *weights);
 /* Reads the name of a run from its manifest.json: "" if an earlier version began it or if there
  * is no manifest; *ret_found says which. MF_EINPUT: no JSON. */
 int mf_provenance_read_id(const char *path, char ret[MF_PROVENANCE_ID], bool *ret_found);
-/* The same for the session of a run that is resumed; a manifest that is missing is told. Names
- * the data of the session, too. */
+/* The same for the session of a run that is resumed; a missing manifest is logged. Names the
+ * data of the session, too. */
 int mf_provenance_recall(mf_session *s, const char *path);
 /* Reads the dimensions of a run's model from its manifest.json: vocabulary, labels and numbers
  * of classes; the others become 0. MF_EINPUT if one is missing or wrong. */

@@ -1,5 +1,5 @@
-/* run/folder/restart.c: tells a run that has saved nothing from one whose checkpoints are gone:
- * lines of metrics.jsonl are written before the checkpoint of their step. */
+/* run/folder/restart.c: distinguishes a run that has saved nothing from one whose checkpoints
+ * are gone: lines of metrics.jsonl are written before the checkpoint of their step. */
 #include "run/folder/restart.h"
 
 #include "base/error.h"

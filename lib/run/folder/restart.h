@@ -10,7 +10,7 @@
  * save_every and steps (0: none, not known). *ret false: it has one, or had one that is gone.
  * Errors of reading. */
 int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps, bool *ret);
-/* Removes what the run has written but its configuration and its tokenizer. Needs the lock. */
+/* Removes all files of the run except its configuration and its tokenizer. Needs the lock. */
 int mf_restart_clear(const mf_rundir *dir);
 
 #endif

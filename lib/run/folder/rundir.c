@@ -178,7 +178,7 @@ void mf_rundir_discard(mf_rundir *dir)
     mf_rundir_close(dir);
 }
 
-/* A run that came from somebody else may have links to files of whoever resumes it. */
+/* A run that came from somebody else may have links to files of the user who resumes it. */
 int mf_rundir_refuse_links(const char *path, const char *name)
 {
     static const char *const written[] = {"config.ini",
@@ -203,7 +203,7 @@ int mf_rundir_refuse_links(const char *path, const char *name)
     return mf_below_judge(path, name ? one : written);
 }
 
-/* Whether a part ".." stands behind the name of a folder. */
+/* Whether a part ".." follows the name of a folder. */
 static bool turns_back(const char *path)
 {
     bool named = false;
@@ -249,7 +249,7 @@ void mf_rundir_expect(mf_rundir *dir)
     dir->has_manifest = mf_exists(dir->manifest);
 }
 
-/* Editors write a file anew by removing it first, so one that is missing may come back. */
+/* Editors replace a file by removing it first, so a missing file may appear again. */
 static int judge_file(const mf_rundir *dir, const char *path)
 {
     enum { LOOKS = 20 };
@@ -522,7 +522,7 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
     return code;
 }
 
-/* What a path of a run names. */
+/* The run and the checkpoint that a path names. */
 typedef struct target {
     char *run;    /* the run's directory */
     int64_t step; /* of a checkpoint; -1: none is named */

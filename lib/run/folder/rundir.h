@@ -43,14 +43,15 @@ int mf_rundir_open(const char *path, mf_rundir **ret);
  * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
  * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
-/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For those who
- * write a single file into a run that they do not open: name; NULL: all that runs have. */
+/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For code
+ * that writes a single file into a run without opening it. name: that file; NULL: all files
+ * of runs. */
 int mf_rundir_refuse_links(const char *path, const char *name);
 /* Notes which of config.ini and manifest.json the directory has, for mf_rundir_judge:
- * mf_rundir_open does it, and who has written them in a new directory. */
+ * mf_rundir_open calls it, and so must code that has written them in a new directory. */
 void mf_rundir_expect(mf_rundir *dir);
 /* Checks that the path still names the locked directory, and that it has the files that it had.
- * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that what is written now
+ * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that files written now
  * would belong to no run. */
 int mf_rundir_judge(const mf_rundir *dir);
 /* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and
@@ -58,8 +59,8 @@ int mf_rundir_judge(const mf_rundir *dir);
 int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
-/* The same for a start that failed: if nothing was written there, the lock goes, too, and the
- * directory if it was made for this start. */
+/* The same for a start that failed: if nothing was written there, the lock is removed, too, and
+ * so is the directory if it was made for this start. */
 void mf_rundir_discard(mf_rundir *dir);
 /* Whether nothing is in the directory but the lock of a start that failed. */
 bool mf_rundir_is_left(const char *path);

@@ -1,5 +1,6 @@
-/* run/folder/rundir_remove.c: goes through the folder of a run and removes what has the names
- * that runs have. A folder goes when it is empty, so whatever else somebody put there stays. */
+/* run/folder/rundir_remove.c: removes from the folder of a run all files with the names
+ * that runs use. A folder is removed when it is empty, so files that somebody else put
+ * there stay. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -76,7 +77,7 @@ int mf_run_removable(const char *path)
     return rc;
 }
 
-/* Removes what is of the run below `within`, "" for all. *ret_kept: as mf_run_remove. */
+/* Removes the run's files below `within`, "" for all. *ret_kept: as mf_run_remove. */
 static int remove_below(const char *run, const char *within, int depth, char **ret_kept)
 {
     enum { DEPTH_MAX = 16 };

@@ -1,5 +1,5 @@
 /* run/folder/stored_files.c: the list in memory, and parameters that are bound to its weights.
- * A weight is in the list only if all its parts lie within their files. */
+ * A weight is in the list only if all its parts are within their files. */
 #include "run/folder/stored_files.h"
 
 #include <stdlib.h>

@@ -234,7 +234,7 @@ static int read_weight(const char *list, const mf_json *v, mf_stored_files *f)
     for (size_t i = 0; good && i < n; i++) {
         good = read_part(f, mf_json_at(parts, i), &part[i]);
         const mf_stored_part *before = i % (size_t)w.parts == 0 ? NULL : &part[i - 1];
-        /* too many rows for a sum: mf_stored_judge refuses what is below 0 */
+        /* too many rows for a sum: mf_stored_judge refuses negative numbers */
         if (before && __builtin_add_overflow(before->first, before->rows, &part[i].first))
             part[i].first = -1;
     }

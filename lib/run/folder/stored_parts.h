@@ -32,8 +32,8 @@ extern const char *const mf_stored_type_names[MF_STORED_TYPES];
 /* Maps a file as the last of the list, without its checksum. */
 int mf_stored_files_map(mf_stored_files *f, const char *path);
 
-/* Checks all numbers of a weight, that its memory lies in mapped files, and that groups of
- * inputs exist. MF_EINPUT with the name; MF_ENOMEM. */
+/* Checks all numbers of a weight, that its memory is in mapped files, and that groups of inputs
+ * exist. MF_EINPUT with the name; MF_ENOMEM. */
 int mf_stored_judge(const mf_stored_files *f, const char *name, const mf_stored *w);
 
 #endif

@@ -262,7 +262,7 @@ int mf_events_put(mf_events *e)
 
 /* The first event says that the format is version 2, the second where the run begins or
  * continues. TensorBoard takes the first such event of a run for its start, so a new run has
- * one, too; later ones drop what earlier files say of the step and those after it. */
+ * one, too; later ones make it drop the values of earlier files at the step and after it. */
 static int introduce(mf_events *e, int64_t resumed_at)
 {
     begin_event(e, 0);

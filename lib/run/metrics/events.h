@@ -2,7 +2,7 @@
  *
  * A file is a sequence of TFRecords: length (8 bytes, little endian), its masked CRC-32C,
  * the message Event in the wire format of Protocol Buffers, the masked CRC-32C of the message.
- * Each record is passed to the system at once, so a reader sees it while the run goes on.
+ * Each record is passed to the system at once, so a reader sees it while the run continues.
  *
  * Writing:  mf_events_begin(e, step); mf_events_scalar(e, "loss", x); ... mf_events_put(e);
  *
@@ -17,8 +17,8 @@ typedef struct mf_events mf_events;
 
 /* Makes the new file FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS.N with SECONDS above those
  * of the files there; the folder, but not its parent, is made if it is missing. resumed_at >=
- * 0: the run continues after this step, so TensorBoard drops what earlier files say of later
- * ones. MF_EIO, MF_ENOMEM. */
+ * 0: the run continues after this step, so TensorBoard drops the values of later steps in
+ * earlier files. MF_EIO, MF_ENOMEM. */
 int mf_events_open(const char *folder, int64_t resumed_at, mf_events **ret);
 /* Begins the event of a step; values that were not put are dropped. */
 void mf_events_begin(mf_events *e, int64_t step);

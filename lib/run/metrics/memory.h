@@ -8,7 +8,7 @@
 
 #include "run/metrics/step_file.h"
 
-/* Writes a line; writes nothing if the system does not tell how much memory the
+/* Writes a line; writes nothing if the system does not report how much memory the
  * process uses. */
 int mf_memory_put(mf_step_file *f, int64_t step);
 

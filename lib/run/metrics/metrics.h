@@ -25,8 +25,8 @@ typedef struct mf_controller_record {
     const mf_named_value *values;
 } mf_controller_record;
 
-/* Where TensorBoard and MLflow have the numbers of a final validation; `val` has those of its
- * first batches, which compare with the validations before it. */
+/* The split under which TensorBoard and MLflow get the numbers of a final validation. `val`
+ * gets those of its first batches, which can be compared with earlier validations. */
 #define MF_SPLIT_FINAL "final"
 
 /* Scores of one task, if there are several: "tasks": {NAME: {...}}. */
@@ -42,9 +42,9 @@ typedef struct mf_task_score {
 /* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
  * reason}]. A step with a change must have a record, even if log_every does not select it. */
 
-/* An evaluation over more batches than those by train.eval_every, as the one at the end is,
- * also measures the batches that they take: numbers that compare with theirs, "curve_loss",
- * "curve_task_loss" and so on. */
+/* The evaluation at the end may use more batches than those by train.eval_every. It then also
+ * measures the batches that they use, so that its "curve_loss", "curve_task_loss" and so on can
+ * be compared with their results. */
 typedef struct mf_metrics_curve {
     int64_t batches, tokens; /* batches 0: not measured, not written */
     double loss, task_loss, ppl, bits_per_byte, accuracy, macro_f1, mse, pearson, spearman;
@@ -61,8 +61,8 @@ typedef struct mf_metrics_record {
     int64_t tokens;       /* training: tokens so far; others: targets evaluated */
     int64_t batches;      /* evaluations: number of batches; 0: not known, not written */
     bool final;           /* val: after the last step of training; false: not written */
-    /* a final one that does not compare with those before it, as it took fewer batches than
-     * they; not written */
+    /* val: a final validation with fewer batches than earlier ones, so that they cannot be
+     * compared; not written */
     bool apart;
     /* wall_s: seconds that all parts of the run took, without the pauses before a resume */
     double tokens_per_s, wall_s;
@@ -109,7 +109,7 @@ double mf_metrics_head_efficiency(const mf_metrics_record *r);
 void mf_metrics_record_init(mf_metrics_record *r);
 /* Whether record i of [n], in the order of a run, compares with the validations before it: it
  * took the same batches, or also measured those (`curve`). Old records do not say how many
- * batches they took; then their number of tokens tells. */
+ * batches they took; then the numbers of tokens are compared. */
 bool mf_metrics_compares(int n, const mf_metrics_record *records, int i);
 /* The record with the numbers of `curve` in place of its own, and without layers, regularizers
  * and heads, which are of all batches; the record itself if it has no `curve`. */
@@ -145,7 +145,8 @@ typedef struct mf_metrics_history {
 } mf_metrics_history;
 /* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
 int mf_metrics_read(const char *path, mf_metrics_history **ret);
-/* What mf_metrics_best needs of a validation, and no more, from the JSON of its line. */
+/* Reads only the fields of a validation that mf_metrics_best needs, from the JSON of
+ * its line. */
 void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret);
 void mf_metrics_history_free(mf_metrics_history *h);
 

@@ -117,7 +117,7 @@ static void cut(const char *path, int64_t keep_to_step, const step_lines *s, siz
     *ret_lines = kept;
 }
 
-/* Size of what stays of the file, and its lines; 0 for a missing file. */
+/* Size of the part of the file that stays, and its lines; 0 for a missing file. */
 static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret_bytes,
                       int64_t *ret_lines)
 {
@@ -188,7 +188,7 @@ mf_jw *mf_step_file_line(mf_step_file *f)
     return f->line;
 }
 
-/* What is written to a file that has lost its name is lost. */
+/* Lines that are written to a file that has lost its name are lost. */
 static int judge_name(const mf_step_file *f, const struct stat *st)
 {
     if (!f->named || st->st_nlink > 0) return MF_OK;

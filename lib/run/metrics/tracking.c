@@ -29,9 +29,9 @@ enum {
 static const double collect_s = 1; /* between two batches that are not full */
 static const double retry_s = 1,
                     rare_s = 60; /* the first and the longest wait after a failure */
-/* After the end of the run: what a request may take, and all of them together; the status has a
- * request of its own after them. So a server that does not answer is waited for 5 seconds, and
- * one that is slow may still take the rest. */
+/* After the end of the run: the time for a request, and for all of them together; the status
+ * has a request of its own after them. So a server that does not answer is waited for 5
+ * seconds, and one that is slow may still take the rest. */
 static const double answer_s = 5, end_s = 20;
 
 struct mf_tracking {
@@ -50,7 +50,7 @@ struct mf_tracking {
 
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    const char *status; /* of the end; NULL: the run goes on */
+    const char *status; /* of the end; NULL: the run continues */
     bool is_over, left; /* the thread has ended; nobody waits for it, so it frees the handle */
     struct {
         mf_log_level level;
@@ -72,7 +72,7 @@ static int64_t clock_ms(void)
 
 /* ---- names ---- */
 
-/* What MLflow takes as a name: letters, digits, and these. */
+/* The characters that MLflow accepts in names: letters, digits, and these. */
 static void make_safe(char *text)
 {
     for (char *c = text; *c != '\0'; c++)
@@ -200,7 +200,7 @@ static int go_on(mf_tracking *m)
     return rc;
 }
 
-/* Tells once that the server refuses values, which are dropped: it would refuse them again. */
+/* Logs once that the server refuses values, which are dropped: it would refuse them again. */
 static int judge_refused(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];
@@ -278,7 +278,7 @@ static bool is_late(void *arg)
     return limit > 0 && clock_ms() >= limit;
 }
 
-/* Tells the first failure, and that it is over. A server that comes and goes is told once. */
+/* Logs the first failure, and its end. A server that fails again and again is logged once. */
 static void judge(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];
@@ -466,15 +466,16 @@ int mf_tracking_begin(mf_tracking *m, int64_t began)
     return m->started ? MF_OK : mf_fail(MF_ERUN, "no thread can be started");
 }
 
-/* Waits for the thread, which ends requests at limit_ms. It may hang in a call of the system,
- * as the one that finds the address of a name; then it is left behind. */
+/* Waits for the thread, which ends requests at limit_ms. The thread may hang in a call of the
+ * system, such as one that finds the address of a name; then it is abandoned. */
 static bool wait_for_end(mf_tracking *m, const char *status)
 {
     struct timespec until;
     int rc = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec +=
-        (time_t)(end_s + answer_s) + 2; /* libcurl asks once a second whether to stop */
+        /* libcurl calls this once a second to learn whether to stop */
+        (time_t)(end_s + answer_s) + 2;
     pthread_mutex_lock(&m->lock);
     m->status = status;
     m->last_ms = clock_ms() + (int64_t)(1000 * end_s);

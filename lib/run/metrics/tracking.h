@@ -1,10 +1,10 @@
 /* run/metrics/tracking.h: a run on an MLflow tracking server.
  *
- * What is logged waits in a queue, which a thread sends in batches. No call waits for the
- * server, except mf_tracking_end, which waits some seconds. The thread tries again when the
- * server does not answer, at growing distances; if the queue is full, its oldest values are
- * dropped. Nothing that the server does is an error for the caller: it becomes notes for the
- * log, which mf_tracking_tell prints in the caller's thread.
+ * Logged values wait in a queue, which a thread sends in batches. No call waits for the server,
+ * except mf_tracking_end, which waits some seconds. The thread tries again when the server does
+ * not answer, at growing distances; if the queue is full, its oldest values are dropped.
+ * Nothing that the server does is an error for the caller: it becomes notes for the log, which
+ * mf_tracking_tell prints in the caller's thread.
  *
  * RUN/mlflow.json names the run on the server, so a resumed run continues it: the server is
  * asked for the last step of each metric, and earlier values are not sent again.

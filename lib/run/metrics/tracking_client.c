@@ -11,7 +11,7 @@
 
 /* ---- one request ---- */
 
-/* Records what a status that is not 200 means. MLflow's own errors are objects with a message;
+/* Records the error of a status other than 200. MLflow's own errors are objects with a message;
  * only these are refusals. Other texts are pages of something else on the way. */
 static int judge_status(int status, const char *body, size_t n)
 {
@@ -31,7 +31,7 @@ static int judge_status(int status, const char *body, size_t n)
     return code;
 }
 
-/* Sends what the writer holds, or a request without a body if it is NULL. *ret: the answer,
+/* Sends the text of the writer, or a request without a body if it is NULL. *ret: the answer,
  * which the caller frees. */
 static int call(mf_tracking_client *c, const char *what, mf_jw *w, mf_json **ret)
 {

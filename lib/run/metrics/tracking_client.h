@@ -1,8 +1,8 @@
 /* run/metrics/tracking_client.h: requests of MLflow's REST API (version 2.0) for one run.
  *
- * Errors of all functions: MF_EPEER: no answer, or one that may be another one later, such as
- * status 500; MF_EINPUT: MLflow refuses this request (status 400 or 404); MF_ENOMEM. One
- * thread at a time may use a client. */
+ * Errors of all functions: MF_EPEER: no answer, or one that may be different later, such as
+ * status 500; MF_EINPUT: MLflow refuses this request (status 400 or 404); MF_ENOMEM. One thread
+ * at a time may use a client. */
 #ifndef MF_RUN_TRACKING_CLIENT_H
 #define MF_RUN_TRACKING_CLIENT_H
 

@@ -1,7 +1,7 @@
 /* run/metrics/tracking_queue.c: a ring that grows up to its bound.
  * Metrics have numbers in the order in which they were put; number i is at i % room, and
- * `first` is that of the oldest. So what a caller has seen can be removed although a part of it
- * was dropped in between. */
+ * `first` is that of the oldest. So metrics that a caller has seen can be removed although a
+ * part of it was dropped in between. */
 #include "run/metrics/tracking_queue.h"
 
 #include <pthread.h>
@@ -82,7 +82,7 @@ static int add_series(mf_tracking_queue *q, const char *key, series **ret)
 }
 
 /* Finds or adds the series of a key. Records name their numbers in the same order, so the next
- * one is mostly the one that follows the last. */
+ * series is mostly the one after the last series found. */
 static int find_series(mf_tracking_queue *q, const char *key, series **ret)
 {
     for (size_t i = 0; i < q->n; i++) {

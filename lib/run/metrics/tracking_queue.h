@@ -26,7 +26,7 @@ void mf_tracking_queue_forget(mf_tracking_queue *q); /* the server has none */
  * queue is freed. Returns a mark for the next function. */
 uint64_t mf_tracking_queue_peek(mf_tracking_queue *q, mf_tracking_metric *out, size_t n,
                                 size_t *ret_n);
-/* Removes what the call that returned the mark has seen. */
+/* Removes the metrics that the call with this mark has returned. */
 void mf_tracking_queue_remove(mf_tracking_queue *q, uint64_t mark);
 size_t mf_tracking_queue_waiting(mf_tracking_queue *q);
 /* How many were dropped because the queue was full, since the last call. */

@@ -73,7 +73,7 @@ static bool is_spent(const checkpoints *o, const mf_trainer *t)
 static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     checkpoints *o = self;
-    /* A run that has ended is judged no more, whatever is evaluated afterwards. */
+    /* A run that has ended is not checked any more, whatever is evaluated afterwards. */
     if (is_spent(o, t)) return MF_OK;
     o->fresh = is_best(o, &mf_training_session(t)->config->train, r);
     if (o->fresh) {
@@ -104,7 +104,7 @@ static char *ended_path(const mf_trainer *t)
     return mf_path_join(mf_training_dir(t)->path, MF_RUN_ENDED);
 }
 
-/* A run that goes on has not ended. */
+/* A run that continues has not ended. */
 static int begin(void *self, mf_trainer *t)
 {
     checkpoints *o = self;

@@ -197,7 +197,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .n_head_layers = r->heads ? r->heads->layers : 0};
     mf_plughost_set_step(m->plugins, r->step);
     int rc = call_plugins(o->session, &s, r->shared);
-    /* What a plugin does not find is no file of the run. */
+    /* If a plugin does not find something, it is no file of the run. */
     if (rc == MF_ENOTFOUND) rc = mf_fail(MF_ERUN, "%s", mf_error_message());
     /* The optimizer must follow changes of pruning and of the heads' learning rates. */
     if (rc == MF_OK && mf_heads_set_parts(m)) rc = mf_optim_refresh(mf_trainer_optim(t));

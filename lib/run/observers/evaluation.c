@@ -148,7 +148,7 @@ static int after_batch(void *arg, int64_t done, int64_t total)
     return rc;
 }
 
-/* Tells that a part of the split is not evaluated. */
+/* Logs that a part of the split is not evaluated. */
 static void judge_last(const mf_evaluation *e, const mf_trainer *t)
 {
     const int64_t all = mf_evaluator_batches(e->val, 0), n = mf_evaluation_last(e, t);

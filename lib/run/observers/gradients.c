@@ -1,11 +1,11 @@
 /* run/observers/gradients.c: names, once, the parameters whose gradient was 0 in each of some
- * steps: they do not learn, and nothing else tells.
+ * steps: they do not learn, and no other message says so.
  *
  * A gradient is read only until its first element that is not 0, and never again, so a step
- * costs nothing unless there is such a parameter. On the host the steps are the first ones. A
- * device would be waited for, so there they begin later, when most parameters are done with in
- * one look. Each rank looks at what it has of the sum, and rank 0 tells. Parameters of experts
- * that ranks share are not judged: each has a part. */
+ * costs nothing unless there is such a parameter. On the host the steps are the first ones.
+ * Reading from a device waits for it, so there they begin later, when one step is enough for
+ * most parameters. Each rank checks its part of the sum, and rank 0 logs the result. Parameters
+ * of experts that ranks share are not checked, since each rank has only a part. */
 #include <stdio.h>
 #include <string.h>
 #include "base/log.h"

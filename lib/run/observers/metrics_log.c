@@ -132,8 +132,8 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return scheduled(t, step) ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS : 0;
 }
 
-/* The file stays open, so a line is written even if the folder has another name by now. What
- * has happened to the folder tells more than what has happened to the file. */
+/* The file stays open, so a line is written even if the folder has another name by now. An
+ * error about the folder says more than one about the file. */
 static int put(metrics_log *o, const mf_trainer *t, const mf_metrics_record *r)
 {
     if (!o->file) return MF_OK;

@@ -1,5 +1,5 @@
-/* run/observers/mlflow.c: sends each record to an MLflow server while the run goes on
- * (log.mlflow).
+/* run/observers/mlflow.c: sends each record to an MLflow server while the run
+ * continues (log.mlflow).
  *
  * A run has the same numbers there as in `moefw export mlflow`: SPLIT/NAME. Training never
  * waits for the server, and never fails because of it (run/metrics/tracking.h). A resumed run
@@ -43,7 +43,7 @@ static void visit(void *arg, const char *name, double value)
     mf_tracking_log(o->to, both, value, o->step, o->time);
 }
 
-/* Times of records count from the begin of the run, without the pauses before a resume. */
+/* Times of records count from the beginning of the run, without the pauses before a resume. */
 static void settle(mlflow *o, const mf_trainer *t)
 {
     struct timespec now;
@@ -63,7 +63,7 @@ static int put_as(mlflow *o, const mf_metrics_record *r, const char *split)
     return MF_OK;
 }
 
-/* The curve of `val` has what compares with its earlier points. */
+/* The curve of `val` gets only numbers that can be compared with its earlier points. */
 static int put(mlflow *o, const mf_metrics_record *r)
 {
     mf_metrics_record like = mf_metrics_like(r);

@@ -42,9 +42,9 @@ int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
                            mf_metrics_record *r);
 /* Task loss of the last validation; NaN: none yet. */
 double mf_evaluation_loss(const mf_evaluation *e);
-/* The floor that its record had (metrics.h); NaN: not known. */
+/* The floor in the record of the last validation (metrics.h); NaN: not known. */
 double mf_evaluation_floor(const mf_evaluation *e);
-/* Its loss in bits per byte of text; NaN: not known. */
+/* The loss of the last validation in bits per byte of text; NaN: not known. */
 double mf_evaluation_bits(const mf_evaluation *e);
 /* Evaluator of the validation split; NULL without one. */
 /* Number of batches of the validation after the last step; 0 without a validation split. */

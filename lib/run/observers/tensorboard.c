@@ -1,9 +1,9 @@
-/* run/observers/tensorboard.c: writes each record to event files of TensorBoard, while the
- * run goes on (log.tensorboard).
+/* run/observers/tensorboard.c: writes each record to event files of TensorBoard, while the run
+ * continues (log.tensorboard).
  *
  * Each split has a folder in RUN/tensorboard, so TensorBoard draws training and validation in
  * one chart. A resumed run adds files. Training never fails because of them: after an error,
- * which is told once, no more is written. */
+ * which is logged once, no more is written. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int file_of(tensorboard *o, const char *split, mf_events **ret)
     return MF_OK;
 }
 
-/* TensorBoard groups charts by what stands before the first slash. */
+/* TensorBoard groups charts by the text before the first slash. */
 static void visit(void *arg, const char *name, double value)
 {
     char tag[256];
@@ -89,7 +89,7 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     mf_metrics_record like = mf_metrics_like(r);
     if (r->curve.batches > 0) like.gap_loss = like.gap_accuracy = (double)NAN;
     (void)t;
-    /* The curve of `val` has what compares with its earlier points. */
+    /* The curve of `val` gets only numbers that can be compared with its earlier points. */
     const int rc = r->apart ? MF_OK : put(self, &like, r->split);
     return rc == MF_OK && r->final ? put(self, r, MF_SPLIT_FINAL) : rc;
 }

@@ -1,5 +1,6 @@
-/* cublasLt.h: what the CUDA backend and its tests use of cuBLASLt, declared for machines
- * without the CUDA Toolkit, with the names and values of the toolkit's header of this name. */
+/* cublasLt.h: the parts of cuBLASLt that the CUDA backend and its tests use, declared for
+ * machines without the CUDA Toolkit, with the names and values of the toolkit's header of
+ * this name. */
 #ifndef TESTS_CUDA_CUBLASLT_H
 #define TESTS_CUDA_CUBLASLT_H
 

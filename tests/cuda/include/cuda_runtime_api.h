@@ -1,6 +1,6 @@
-/* cuda_runtime_api.h: what the CUDA backend and its tests use of the runtime library, declared
- * for machines without the CUDA Toolkit. Names and values are those of the toolkit's header of
- * this name, which builds with a toolkit use instead. */
+/* cuda_runtime_api.h: the parts of the runtime library that the CUDA backend and its tests use,
+ * declared for machines without the CUDA Toolkit. Names and values are those of the toolkit's
+ * header of this name, which builds with a toolkit use instead. */
 #ifndef TESTS_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_RUNTIME_API_H
 

@@ -1,5 +1,5 @@
-/* nccl.h: what comm/nccl.c uses of NCCL, declared for machines without it. Names and values are
- * those of NCCL's header; ncclConfig_t has the fields that are used. */
+/* nccl.h: the parts of NCCL that comm/nccl.c uses, declared for machines without it. Names and
+ * values are those of NCCL's header; ncclConfig_t has the fields that are used. */
 #ifndef TESTS_NCCL_H
 #define TESTS_NCCL_H
 

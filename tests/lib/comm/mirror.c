@@ -1,5 +1,6 @@
 /* comm/mirror.c: a communicator of two ranks without a second process: the other rank has what
- * this one has, and sends what it is sent. Tests see by it what ranks say of each other. */
+ * this one has, and sends what it is sent. Tests use it to see the messages of ranks about
+ * each other. */
 #include "comm/table.h"
 
 #include <moefw/version.h>

@@ -82,7 +82,7 @@ START_TEST(links_are_not_followed)
     ck_assert_int_eq(mf_write_file_atomic(scratch_path("run/dir/g"), "x", 1), MF_EIO);
     ck_assert_int_eq(mf_mkdir(scratch_path("run/dir/k")), MF_EIO);
     outside_is_as_it_was();
-    /* What is removed is the link. */
+    /* Removing a link removes only the link. */
     ck_assert_int_eq(mf_remove_tree(scratch_path("run")), MF_OK);
     outside_is_as_it_was();
     mf_below_drop(b);
@@ -143,7 +143,7 @@ START_TEST(files_of_its_own_are_written)
     ck_assert_int_eq(io->rename(scratch_path("run/own/h"), scratch_path("moved")), 0);
     ck_assert(mf_exists(scratch_path("moved")));
     ck_assert_int_eq(io->rmdir(scratch_path("run/own/deep")), 0);
-    /* A folder that was registered stays the same one if its name goes to another. */
+    /* A registered folder stays registered if another folder gets its name. */
     ck_assert_int_eq(rename(scratch_path("run"), scratch_path("run-before")), 0);
     ck_assert_int_eq(io->unlink(scratch_path("run/own/a/b/k")), 0);
     ck_assert(!mf_exists(scratch_path("run-before/own/a/b/k")));

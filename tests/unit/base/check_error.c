@@ -1,5 +1,5 @@
-/* error: the recorded message, status codes, and the nearest name. Exit codes are a promise to
- * scripts, so they are written out here as numbers. */
+/* error: the recorded message, status codes, and the nearest name. Scripts rely on exit codes,
+ * so they are written out here as numbers. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -126,7 +126,7 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
-/* Scripts rely on these numbers, so they are repeated here. */
+/* Scripts rely on these numbers, so they are written out here. */
 START_TEST(exit_codes)
 {
     static const struct {

@@ -118,12 +118,12 @@ START_TEST(bad_documents)
 }
 END_TEST
 
-/* Files hold such numbers where nobody needs them: 1e30 is transformers' "no limit". */
+/* Files contain such numbers where they are not needed: 1e30 is "no limit" in transformers. */
 START_TEST(numbers_beyond_their_types)
 {
     static const struct {
         const char *text;
-        double value; /* 0: one that nobody can ask for */
+        double value; /* 0: a number that cannot be read */
     } table[] = {{"9223372036854775807", 9223372036854775807.0},
                  {"9223372036854775808", 9223372036854775808.0},
                  {"-9223372036854775809", -9223372036854775808.0},

@@ -16,7 +16,7 @@ static void count_hook(void)
     hooks++;
 }
 
-/* Returns what fn writes to stderr. The caller frees it with free(). */
+/* Returns the output of fn to stderr. The caller frees it with free(). */
 static char *captured(void (*fn)(void))
 {
     const char *path = scratch_path("stderr");

@@ -110,7 +110,7 @@ static void outer_tile(void *arg, int64_t tile)
 {
     nested *all = arg;
     begun++;
-    wait_until_begun(2); /* so that one thread does not run all */
+    wait_until_begun(2); /* so that one thread does not run all tiles */
     nested_row r = {all, tile};
     all->outer[tile] = pthread_self();
     mf_parallel(8, inner_tile, &r);
@@ -142,7 +142,7 @@ static void first_is_last(void *arg, int64_t tile)
     begun++;
 }
 
-/* Other threads take the tiles of one that does not go on. */
+/* Other threads take the tiles of a thread that is blocked. */
 START_TEST(a_stopped_thread_delays_one_tile)
 {
     int before_it = -1;

@@ -1,5 +1,6 @@
-/* cli: what the command line makes of its tables beyond those of today's verbs (words of help,
- * lines of the manual), and the same signal twice. The verbs of this program are its own. */
+/* cli: how the command line uses tables of other kinds than those of the present verbs
+ * (words of help, lines of the manual), and the same signal twice. The verbs of this program
+ * are its own. */
 #include "check_main.h"
 
 #include <signal.h>
@@ -44,7 +45,7 @@ const mf_verb *const mf_verbs[] = {&probe, NULL};
 
 static char text[1 << 16];
 
-/* What the call prints. */
+/* The output of the call. */
 static const char *printed(void (*call)(void))
 {
     FILE *to = tmpfile();

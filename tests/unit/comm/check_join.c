@@ -1,6 +1,6 @@
-/* join: whoever reaches the port of rank 0 and lacks the token changes nothing, whoever stands
- * for rank 0 gets neither the token nor obedience, and no text of a peer is used before it is
- * ended and made printable. */
+/* join: a process that reaches the port of rank 0 without the token changes nothing; one that
+ * pretends to be rank 0 does not get the token, and its messages are not obeyed; and a text of
+ * a peer is not used before it is terminated and made printable. */
 #include "check_main.h"
 
 #include "comm/join.c"
@@ -36,13 +36,13 @@ static void set_root(const char *host, int port)
     setenv("MOEFW_COMM_ROOT", text, 1);
 }
 
-/* What rank 0 says: its status, and its message or the host of its place. */
+/* The data that rank 0 sends: its status, and its message or the host of its place. */
 typedef struct said {
     int rc;
     char text[256];
 } said;
 
-/* Starts rank 0 of two as a process; read_rank0 gives what it says. */
+/* Starts rank 0 of two as a process; read_rank0 gives its output. */
 static pid_t start_rank0(int port, double seconds, int *ret_pipe)
 {
     int ends[2];
@@ -104,7 +104,7 @@ static secret secret_of(const char *text)
     return s;
 }
 
-/* Greets rank 0 as one who has this token. */
+/* Greets rank 0 as a process that has this token. */
 static int greet_at(int port, const hello *h, const char *with)
 {
     const secret key = secret_of(with);
@@ -134,7 +134,7 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const int a = greet_at(port, &good, "0123456789abcdef0123456789abcdeX"),
               b = greet_at(port, &ranks, ""), c = greet_at(port, &good, ""), d = call_at(port),
               f = call_at(port);
-    /* one that sends rank 0's own proof back */
+    /* a process that sends rank 0's own proof back */
     answer own;
     ck_assert(put(f, &good, sizeof good, now() + 5));
     ck_assert(get(f, &own, sizeof own, now() + 5));
@@ -144,7 +144,7 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const int e = greet_at(port, &good, token);
     const said s = read_rank0(child, from);
     ck_assert_msg(s.rc == 0, "%s", s.text);
-    /* Those that say nothing do not make others wait. */
+    /* Processes that send nothing do not make others wait. */
     const double each = HELLO_SECONDS, n = (double)(sizeof silent / sizeof *silent);
     ck_assert_msg(now() - begin < n * each / 4, "%g s", now() - begin);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
@@ -222,8 +222,8 @@ END_TEST
 
 enum trick { RIGHT, NO_TOKEN, ECHO, OTHER_BLOB };
 
-/* A rank 0 whose hosts have no end, and what else is wrong with it. It fails if the token comes
- * to it. */
+/* A rank 0 that sends hosts without an end, and other wrong data. The test fails if it gets
+ * the token. */
 static int join_at_wrong_root(enum trick trick, char *text, size_t room, mf_join *j)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

@@ -16,15 +16,16 @@
 static mf_comm_table *loop, whole;
 static char module[4096];
 
-/* As the program has it, so that counters of a coverage build are written. */
+/* _exit as in the program, so that counters of a coverage build are written. */
 void _exit(int status)
 {
     mf_crash_exit(status);
 }
 
 static struct {
-    bool silent, waited_for; /* rank 1 does not answer; the engine says that it waits for it */
-    int code;                /* of rank 1 */
+    /* rank 1 does not answer; the engine reports that it still waits for rank 1 */
+    bool silent, waited_for;
+    int code; /* of rank 1 */
     const char *message;
 } peer;
 
@@ -37,7 +38,7 @@ static int loop_open(int64_t chunk, mf_comm_place *ret_place, mf_comm **ret, cha
     return 0;
 }
 
-/* What rank 1 sends: its place, its status, or its status and message. */
+/* The data that rank 1 sends: its place, its status, or its status and message. */
 static void answer(const mf_comm_piece *to)
 {
     const int32_t code = peer.code;

@@ -1,5 +1,5 @@
-/* bin: files of token ids with and without headers, ids of another width than they are read
- * with, and files of other programs, which are no ids. */
+/* bin: files of token ids with and without headers, ids that are read with another width than
+ * they have, and files of other programs, which are no ids. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ids of another width than they are read with have a form that ids of texts do not have. */
+/* Ids that are read with a wrong width have a form that ids of texts do not have. */
 static void check_widths(mf_corpus_spec *s)
 {
     enum { N = 400 };
@@ -63,7 +63,7 @@ static uint32_t draw_id(uint32_t vocab)
     return draw(2) ? draw(more) : draw(most);
 }
 
-/* Loads the bytes without data.bin_bits; says: NULL, or what the refusal says. */
+/* Loads the bytes without data.bin_bits; says: NULL, or a part of the refusal. */
 static void load_bytes(const void *bytes, size_t n, const char *says, const char *what)
 {
     mf_corpus_spec s = corpus_spec(bytes_file("t.bin", bytes, n), NULL);
@@ -153,7 +153,7 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* Files that are no ids begin with what their programs write. */
+/* Files that are no ids begin with the headers of their programs. */
 START_TEST(bin_of_other_programs)
 {
     static const struct {
@@ -185,7 +185,7 @@ START_TEST(bin_of_other_programs)
         s.path = bytes_file("t.bin", bytes, sizeof bytes);
         corpus_refuse(&s, MF_EINPUT, "a file of llm.c of another kind");
     }
-    s.bin_bits = 16; /* somebody may have ids that begin so */
+    s.bin_bits = 16; /* valid ids may begin with the same bytes */
     mf_corpus *c = corpus_load(&s);
     mf_corpus_free(c);
 }

@@ -1,5 +1,5 @@
-/* cache: token files that are not what their names tell are made anew, and a draft has a
- * lock while it is written. */
+/* cache: token files whose content does not match their names are written again, and a draft
+ * has a lock while it is written. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -105,7 +105,7 @@ START_TEST(damaged_token_files)
 }
 END_TEST
 
-/* Names of drafts that are taken, or that another process removes, are passed over. */
+/* Names of drafts that are taken, or that another process removes, are skipped. */
 START_TEST(drafts)
 {
     enum { TRIES = 1000 };

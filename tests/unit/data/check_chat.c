@@ -193,7 +193,7 @@ static mf_tokenizer *first_only(void)
     return t;
 }
 
-/* What a conversation has in training is what it has when the model generates: both messages,
+/* A conversation has the same tokens in training and when the model generates: both messages,
  * with the answer's tokens between them. */
 static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
 {

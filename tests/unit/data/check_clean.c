@@ -1,4 +1,5 @@
-/* clean: contractions are written out, other characters than letters, digits, . and % go. */
+/* clean: contractions are written out, characters other than letters, digits, . and %
+ * are removed. */
 #include "check_main.h"
 
 #include "base/error.h"

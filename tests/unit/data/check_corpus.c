@@ -139,7 +139,7 @@ START_TEST(jsonl)
     ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 3);
     mf_corpus_free(c);
 
-    /* Blank lines are passed over, and lines keep their numbers. */
+    /* Blank lines are skipped, and lines keep their numbers. */
     s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n \t\r\n\n{\"text\":\"c\"}\n\n\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
@@ -404,7 +404,7 @@ START_TEST(numbers_and_further_columns)
     s.path = text_file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
     s.n_more = 0;
     corpus_refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
-    /* Columns of which training has nothing. */
+    /* Columns for which the training split has no labels. */
     s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"),
                     "tsv");
     s.split = 0.7;

@@ -257,7 +257,8 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* The layout vocab_dict: what has no form in it is refused before there is a file. */
+/* The layout vocab_dict: a vocabulary that it cannot express is refused before a file
+ * is made. */
 START_TEST(no_form_in_vocab_dict)
 {
 #define HEAD "{\"format\":\"moefw-tokenizer\",\"version\":1,\"specials\":[],\"kind\":\"bpe\","

@@ -1,5 +1,5 @@
 /* pretrained: published tokenizers. Small ones of each form, with what the package
- * tokenizers makes of 61 texts, lie in tests/golden/pretrained; MOEFW_PRETRAINED may name a
+ * tokenizers makes of 61 texts, are in tests/golden/pretrained; MOEFW_PRETRAINED may name a
  * folder with five real ones. */
 #include "check_main.h"
 
@@ -80,7 +80,7 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     }
     ck_assert_msg(m == n_back && memcmp(back, expected, m) == 0,
                   "%s: \"%s\" decodes to \"%.*s\"", name, text, (int)n_back, back);
-    if (t->lossless || t->normal) /* what comes back */
+    if (t->lossless || t->normal) /* the text that decoding gives back */
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), m);
     else
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), 0);
@@ -136,7 +136,7 @@ START_TEST(small_ones)
 }
 END_TEST
 
-/* What save writes is the same tokenizer, and the file in it is the one that was read. */
+/* The file that save writes gives the same tokenizer, and contains the file that was read. */
 START_TEST(saved_ones)
 {
     const char *path = scratch_path("saved.json");

@@ -1,6 +1,6 @@
 /* the parts of published tokenizers, in files that are written here: flags of added tokens,
- * normalization, splitters, merges, decoders and templates, and files that are refused. What a
- * text becomes follows from the meaning of the members in tokenizer.json. */
+ * normalization, splitters, merges, decoders and templates, and files that are refused. The ids
+ * of a text follow from the meaning of the members in tokenizer.json. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -142,7 +142,7 @@ static mf_tokenizer *of_bytes(const char *members)
     return of_more_bytes("", "", members);
 }
 
-/* Only what gives each text back is lossless. */
+/* Only a tokenizer that restores each text is lossless. */
 START_TEST(lossless)
 {
 #define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
@@ -584,7 +584,8 @@ START_TEST(as_the_library)
 }
 END_TEST
 
-/* A template names ids, which may be several, and others than the token's own. */
+/* A template names ids: there may be several for a token, and they may differ from the token's
+ * own id. */
 START_TEST(ids_of_templates)
 {
     mf_tokenizer *t =

@@ -111,8 +111,8 @@ static void put_line(char *at, size_t n)
     memcpy(at + n - 3, "a\nb", 3);
 }
 
-/* A piece without a cut is read on at twice its length, so what is left behind the last cut may
- * be more than the next piece asks for. */
+/* A piece without a cut is read on at twice its length, so more text may remain after the last
+ * cut than the next piece needs. */
 START_TEST(long_lines)
 {
     enum { FIRST = 9 << 20, SECOND = 8 << 20, REST = 12 << 20 };
@@ -292,7 +292,7 @@ START_TEST(mapped_ids)
         mf_corpus_free(c);
         ck_assert_int_eq(names_in(folder), 1);
     }
-    /* What is kept and is not of this file counts for nothing. */
+    /* A cache entry that does not belong to this file is not used. */
     char **names;
     int n;
     ck_assert_int_eq(mf_list_dir(folder, &names, &n), MF_OK);

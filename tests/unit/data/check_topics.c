@@ -324,7 +324,7 @@ START_TEST(floor_by_counting)
 }
 END_TEST
 
-/* Parts add up, and the floor of windows lies between its bounds. */
+/* Parts add up, and the floor of windows is between its bounds. */
 START_TEST(floors_of_parts_and_windows)
 {
     mf_topics *t = make("builtin:topics?bytes=200000&stay=0"); /* topics change often */
@@ -341,7 +341,8 @@ START_TEST(floors_of_parts_and_windows)
     ck_assert_double_gt(w128, with_context);
     ck_assert_double_gt(with_context, past - 1e-3);
     ck_assert_double_lt(with_context, past + 1e-3);
-    /* One predictor knows only letter frequencies; the other also sees the previous byte. */
+    /* One predictor knows only letter frequencies; a second predictor also sees the
+     * previous byte. */
     double letters = 0, pairs = 0, count[128] = {0}, pair[128][128] = {{0}};
     for (size_t i = 1; i < t->size; i++) {
         count[(int)t->text[i]]++;

@@ -1,5 +1,5 @@
-/* turns: the members of a line of jsonl are read, refused or named, and what is of the
- * assistant counts unless the line says otherwise. */
+/* turns: the members of a line of jsonl are read, refused or named, and text of the assistant
+ * counts unless the line says otherwise. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ static mf_corpus *load_and_log(const mf_corpus_spec *s)
     return c;
 }
 
-/* The line as the tokenizer byte has it, with [ ] around what counts. */
+/* The tokens of the line with the tokenizer byte; [ ] enclose those that count in the loss. */
 static const char *read_line(const char *line)
 {
     static char out[1024];
@@ -78,7 +78,7 @@ START_TEST(members_of_prompts)
         else
             ck_assert_str_eq(logged, "");
     }
-    /* Once for a file, whatever many lines have the member. */
+    /* Once for a file, however many lines have the member. */
     read_line("{\"text\":\"a\",\"id\":1}\n{\"text\":\"b\",\"id\":2}\n{\"text\":\"c\",\"url\":"
               "\"u\"}\n");
     ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: members that are not read: id, url\n"));
@@ -192,7 +192,8 @@ START_TEST(refused_members)
 }
 END_TEST
 
-/* Whoever names the members means these alone; what else the lines have is named. */
+/* If the configuration names the members, only these are read; the other members of the lines
+ * are named in a warning. */
 START_TEST(members_by_name)
 {
     mf_corpus_spec s = corpus_spec(

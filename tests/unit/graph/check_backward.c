@@ -1,5 +1,5 @@
-/* backward: gradients of a graph, tensors that get none, and what is refused. Gradients are
- * compared with formulas written out in the test. */
+/* backward: gradients of a graph, tensors that get none, and refusals. Gradients are compared
+ * with formulas written out in the test. */
 #include "check_main.h"
 
 #include "base/error.h"

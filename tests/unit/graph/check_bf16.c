@@ -48,7 +48,7 @@ static int count(const mf_graph *g, const char *op)
     return n;
 }
 
-/* The head of a weight in a file rounds its rows exactly where gemms are in bf16. */
+/* A head whose weight is in a file rounds its rows only in graphs whose gemms use bf16. */
 START_TEST(a_stored_head_is_rounded_where_gemms_are)
 {
     static const uint16_t numbers[OUT * IN];

@@ -504,7 +504,7 @@ START_TEST(inputs_may_be_filled_while_runs_are_queued)
 }
 END_TEST
 
-/* What is written to the old pointer without a call of mf_tensor_input does not travel. */
+/* Values that are written to the old pointer without a call of mf_tensor_input are not sent. */
 START_TEST(an_input_that_is_still_is_sent_once)
 {
     mf_device *d = open_strict("1");

@@ -105,7 +105,7 @@ START_TEST(a_builder_fails_with_its_scope)
 {
     mf_graph *g = new_graph(false);
     mf_graph_push(g, "layers.1");
-    /* the name begins with the outer one, which is not repeated */
+    /* the second name begins with the first one, which the message does not repeat */
     mf_graph_push(g, "layers.1.router mine");
     ck_assert_int_eq(mf_graph_fail(g, MF_EPLUGIN, "sets %s", "nothing"), MF_EPLUGIN);
     ck_assert_str_eq(mf_error_message(), "layers.1.router mine: sets nothing");
@@ -303,7 +303,7 @@ START_TEST(an_unsealed_parameter_is_refused)
 }
 END_TEST
 
-/* What a plugin may ask of a value, also of one that a failed graph did not give. */
+/* Questions of a plugin about a value, also about NULL from a failed graph. */
 START_TEST(values_have_shapes_and_types)
 {
     mf_graph *g = new_graph(true);

@@ -363,7 +363,7 @@ START_TEST(parts_and_weights_of_files_must_fit)
 }
 END_TEST
 
-/* A graph and the host read the numbers of the file, and nobody writes them. */
+/* A graph and the host read the numbers of the file, and no code writes them. */
 START_TEST(a_weight_of_a_file_is_only_read)
 {
     enum { OUT = 4, IN = 6, COUNT = OUT * IN };

@@ -265,7 +265,7 @@ START_TEST(a_graph_reuses_the_arena_of_another)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert(g->shares_arena && g->block == a.g->block);
-    for (int round = 0; round < 3; round++) { /* values that g has left there do not matter */
+    for (int round = 0; round < 3; round++) { /* values that g has left there have no effect */
         run_sample(&a, 2 * round);
         run_sample(&b, 2 * round);
         mf_store_values(a.store, &n);

@@ -1,4 +1,4 @@
-/* queue: what each device must do with queued work: copies, fills, streams that events order,
+/* queue: the duties of each device for queued work: copies, fills, streams that events order,
  * waits of the host, recordings. On the device that MOEFW_TEST_DEVICE names, or the strict one.
  *
  * Each test has rounds, because a missing order gives wrong numbers only in some of them. */

@@ -523,7 +523,7 @@ START_TEST(a_graph_can_be_drawn_and_timed)
     ck_assert_ptr_nonnull(line);
     ck_assert_int_eq(sscanf(line, "t_tanh backward %*f %*f%% %d", &calls), 1);
     ck_assert_int_eq(calls, 2);
-    mf_graph_profile(g, true); /* counts anew */
+    mf_graph_profile(g, true); /* restarts the counts */
     run(g, (mf_run){0});
     line = strstr(text_of(mf_graph_profile_print, g), "t_tanh backward");
     ck_assert_ptr_nonnull(line);

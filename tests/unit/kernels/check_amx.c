@@ -21,8 +21,8 @@ typedef struct shape {
 #define F32  MF_CAST_F32
 #define BF16 MF_CAST_BF16
 
-/* Which side stays in the cache, what is read in place, and how often sums are written, depends
- * on the shape; kernels/cpu/simd/gemm/amx.c and amx_cost.h. */
+/* The shape decides which side stays in the cache, which operand is read in place, and how
+ * often sums are written; kernels/cpu/simd/gemm/amx.c and amx_cost.h. */
 static const shape shapes[] = {
     {70, 90, 33, false, true, BF16, BF16, F32},
     {70, 90, 34, true, false, BF16, BF16, F32},
@@ -129,7 +129,7 @@ START_TEST(emulated_gemms_equal_ref)
 }
 END_TEST
 
-/* With AMX if the processor has it, else with what replaces it. */
+/* With AMX if the processor has it, else with its emulation. */
 START_TEST(gemms_equal_ref)
 {
     const mf_kernels *k = kernels();

@@ -322,8 +322,8 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
-/* Scores of 2e10 have an ulp of 2048, so one that is computed anew can lie far above the lse
- * of the forward pass. */
+/* Scores of 2e10 have an ulp of 2048, so one that is computed again can be far above the lse of
+ * the forward pass. */
 START_TEST(gradients_of_huge_scores_are_finite)
 {
     enum { T = 70, HD = 64, N = T * HD };
@@ -384,7 +384,7 @@ START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
         for (mf_stored_type type = MF_STORED_F32; type <= MF_STORED_F16; type++) {
             const int size = type == MF_STORED_F32 ? 4 : 2;
             for (int shift = 0; shift <= 64 / size; shift++) {
-                /* shifts from the begin of the pages, and last one to their end */
+                /* shifts from the beginning of the pages, and last one to their end */
                 char *at = pages + PAGE + shift * size;
                 if (shift * size == 64) at = pages + 2 * PAGE - OUT * IN * size;
                 for (int i = 0; i < OUT * IN; i++) { /* 1.xx and 2.xx in each type */
@@ -521,7 +521,7 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
         ck_assert_mem_eq(alone, y + 71 * BF16_OUT, 15 * BF16_OUT * sizeof *y);
         bf16_run(k, &w, 1, 0, 14, x + 50 * BF16_IN, alone);
         ck_assert_mem_eq(alone, y + 50 * BF16_OUT, 14 * BF16_OUT * sizeof *y);
-        /* few rows, and those are the same alone */
+        /* few rows; the same rows alone give the same bits */
         for (int n = 1; n <= 7; n++) {
             float *few = alone + 50 * BF16_OUT;
             bf16_run(k, &w, 1, 0, n, x + 50 * BF16_IN, few);

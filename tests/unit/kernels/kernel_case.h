@@ -71,7 +71,7 @@ int32_t *kt_offsets(mf_kt *t, int64_t groups, int64_t rows);
 float *kt_result(mf_kt *t, int64_t count);
 int32_t *kt_result_i32(mf_kt *t, int64_t count);
 /* Whether dense gemms, too, write nothing after a fault. A library that a device has for them
- * does not know of faults; what it writes then is undefined. */
+ * does not know of faults; its output is then undefined. */
 bool kt_gemms_stop(void);
 /* Whether such a library may run the row. It may round a c in bf16 in two steps. */
 bool kt_by_library(const mf_kernel_row *row);
@@ -99,7 +99,7 @@ extern const mf_kernel_row mf_kernel_cases_routing[];
 extern const mf_kernel_row mf_kernel_cases_wide[];
 
 /* Numbers that are not finite, in weights of each type and in x, with the kernels k
- * (stored_special.c); name: of what computes. */
+ * (stored_special.c); name: of the code that computes. */
 void mf_test_stored_special(const mf_kernels *k, const char *name);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "kernel_case.h"
 
-/* Which keys a query sees, and how arrays lie. */
+/* Which keys a query sees, and the layout of the arrays. */
 enum {
     CAUSAL = 1,
     MASK = 2,
@@ -31,10 +31,10 @@ typedef struct {
 } attention_case;
 
 /* One element; several tiles in both directions with ends in the middle of a tile and of a
- * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; what is not
- * aligned, too wide or has a negative scale, for which kernels of f32 do; documents that begin
- * behind the last key; tiles of which one query alone does not see one key; a window over
- * several tiles. */
+ * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; arrays that are
+ * not aligned, heads that are too wide, or a negative scale, for which kernels of f32 do;
+ * documents that begin behind the last key; tiles of which one query alone does not see one
+ * key; a window over several tiles. */
 static const attention_case cases[] = {
     {1, 1, 1, 1, 1, 8, 0, 0, .25f},
     {2, 70, 70, 4, 2, 16, 0, CAUSAL | PACKED, .25f},

@@ -46,7 +46,7 @@ static void norm(mf_kt *t, mf_norm_args args)
     t->k->norm(t->x, &args);
 }
 
-/* da, db: whether these gradients are asked for. */
+/* da, db: whether these gradients are requested. */
 static void norm_backward(mf_kt *t, mf_norm_args args, bool da, bool db)
 {
     const int64_t groups = args.offset ? args.groups : 1;

@@ -1,4 +1,4 @@
-/* Cases of check_kernels: weights as files have them, in each type and layout. */
+/* Cases of check_kernels: weights as stored in files, in each type and layout. */
 #include <math.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
 {
     const int64_t stored = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
     /* of the sizes of a type each other has rows that begin at multiples of 16 bytes; nothing
-     * may be computed from what lies between rows */
+     * may be computed from what is between rows */
     const bool aligned = (t->variant / 2 / MF_STORED_TYPES / 6 + (int)p->type) % 2 == 0;
     p->ld = aligned ? (each + 7) / 8 * 8 : each + 3;
     float *f32 = kt_f32(t, stored * p->ld);
@@ -231,7 +231,7 @@ static void run_rows(mf_kt *t)
     t->k->stored_rows(t->x, &a);
 }
 
-/* Variants: the type, whether rows lie apart, and whether gradients are wanted. */
+/* Variants: the type, whether rows are apart, and whether gradients are wanted. */
 static void head(mf_kt *t, bool as_bf16)
 {
     const bool apart = t->variant / MF_STORED_TYPES % 2, dx = t->variant / MF_STORED_TYPES / 2;

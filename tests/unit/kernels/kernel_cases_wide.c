@@ -1,6 +1,6 @@
 /* Cases of check_kernels: rows that begin at multiples of 16 bytes, of which a set may move
- * several numbers at once; rows so long that a set may have more than one turn for each, and
- * lists so long that it may cut them. */
+ * several numbers at once; rows so long that a set may process each in several turns, and lists
+ * so long that it may cut them. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- losses ---- */
 
-/* rows, n. A turn of a block on a GPU has 4,096 logits, and of a warp 512. */
+/* rows, n. In one turn a block of a GPU processes 4,096 logits, and a warp 512. */
 static const int64_t entropy_of[][2] = {{6, 9004}, {19, 1020}, {6, 9001}};
 
 /* From variant 3 on rows rise and fall, so that the largest logit comes late or early; some
@@ -192,7 +192,7 @@ static void run_map2_bf16(mf_kt *t)
     map2(t, MF_CAST_BF16);
 }
 
-/* As many elements as have two turns of a block and a part of a third, and all functions. */
+/* The elements fill two blocks and a part of a third. All functions are checked. */
 static void run_map1(mf_kt *t)
 {
     const int64_t n = 5001;

@@ -51,9 +51,9 @@ static void *to_device(const mover *m, const void *p, const char *argument)
     return (void *)(uintptr_t)p;
 }
 
-/* Blocks end where the case says, so that a device which judges accesses sees each byte too
- * many. compute-sanitizer takes the size of a cp.async for what it reads, also where less is
- * valid, so on CUDA they end at a multiple of 16. */
+/* Blocks end where the case says, so that a device which checks accesses finds each access
+ * beyond the end. compute-sanitizer takes the size of a cp.async for what it reads, also where
+ * less is valid, so on CUDA they end at a multiple of 16. */
 static void *copied(const void *from, size_t bytes)
 {
     void *to = NULL;

@@ -1,5 +1,5 @@
-/* benchmarks: runs by turns with another program, the limits of the machine, gemms on a device
- * that has no kernel for them. */
+/* benchmarks: runs alternately with another program, the limits of the machine, gemms on a
+ * device that has no kernel for them. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -23,7 +23,7 @@ static int count_run(void *arg, double *ret_ms)
     return MF_OK;
 }
 
-/* Takes the turns that a text asks for. The reply goes to a file. */
+/* Makes the runs that a text requests. The reply goes to a file. */
 static int take_turns(const char *lines, const char *reply_to, mf_timing *ret)
 {
     mf_timing_how how = {.turns_in = fmemopen((void *)(uintptr_t)lines, strlen(lines), "r"),

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the plugins below do wrong. */
+/* The mistakes of the plugins below. */
 typedef enum fault {
     NONE,
     OPENS,
@@ -506,7 +506,7 @@ START_TEST(ops_alone)
 }
 END_TEST
 
-/* A program that has not said how it is started (mf_child_program) judges the descriptor. */
+/* A program that has not said how it is started (mf_child_program) checks the descriptor. */
 START_TEST(a_program_without_a_child)
 {
     static mf_plugin own;

@@ -1,4 +1,4 @@
-/* comparisons: what is refused before a run begins, plans, the space of a search, how runs end.
+/* comparisons: refusals before a run begins, plans, the space of a search, how runs end.
  * tests/cli/compare.bats runs whole comparisons. */
 #include "check_main.h"
 
@@ -97,7 +97,7 @@ START_TEST(models_that_cannot_be_compared)
 }
 END_TEST
 
-/* expert_choice cannot stand in a causal decoder. */
+/* expert_choice is refused in a causal decoder. */
 START_TEST(a_baseline_that_does_not_fit)
 {
     small s;
@@ -288,7 +288,7 @@ START_TEST(some_of_the_combinations)
 }
 END_TEST
 
-/* Options of routers are not judged before the trials: only the plugin knows them. */
+/* Options of routers are not checked before the trials: only the plugin knows them. */
 START_TEST(options_of_routers_are_left_to_the_trials)
 {
     static const char *const grid[] = {"router.no_such_option=1,2"}, *const own[] = {

@@ -1,4 +1,4 @@
-/* The meter of plan --device: what a call of a kernel moves and launches, by the formula of
+/* The meter of plan --device: the bytes and launches of a call of a kernel, by the formula of
  * kernels.def: each array is read or written once, in elements of 4 bytes. plan_device.bats
  * counts whole steps. */
 #include "check_main.h"
@@ -16,7 +16,7 @@ static void setup(void)
     x = (mf_kctx){.stream = &m};
 }
 
-/* What the calls since the last one have added to the row of a kernel. */
+/* Checks what the calls since the last check have added to the row of a kernel. */
 static void added(const char *name, int launches, double bytes)
 {
     ck_assert_msg(m.n == 1 && strcmp(m.row[0].name, name) == 0, "%s: %d rows, first %s", name,
@@ -51,7 +51,7 @@ START_TEST(elements)
     added("cross_entropy", 2, 4 * (10 * 7 + 3 * 10)); /* target, row_loss, lse */
     k->cross_entropy_backward(&x, 10, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                               NULL);
-    /* logits, dlogits; target, lse, weight or row_loss */
+    /* read: logits, target, lse, and weight or row_loss; written: dlogits */
     added("cross_entropy_backward", 2, 4 * (2 * 10 * 7 + 3 * 10));
     k->cache_append(&x, 3, 10, 4, 5, NULL, NULL, NULL);
     added("cache_append", 2, 2 * 4 * 3 * 4 * 5);
@@ -112,13 +112,13 @@ END_TEST
 START_TEST(optimizers)
 {
     k->lion(&x, 100, NULL, NULL, NULL, NULL, NULL);
-    added("lion", 1, 5 * 4 * 100); /* grad; value and m, read and written */
+    added("lion", 1, 5 * 4 * 100); /* read: grad; read and written: value and m */
     k->lion(&x, 100, NULL, NULL, copies, NULL, NULL);
     added("lion", 1, (5 * 4 + 2) * 100);
     k->momentum(&x, 100, NULL, NULL, NULL, NULL);
-    added("momentum", 1, 4 * 4 * 100); /* grad, u; m read and written */
+    added("momentum", 1, 4 * 4 * 100); /* read: grad, u; read and written: m */
     k->descend(&x, 100, NULL, 1, NULL, NULL, NULL);
-    added("descend", 1, 3 * 4 * 100); /* u; value read and written */
+    added("descend", 1, 3 * 4 * 100); /* read: u; read and written: value */
     k->descend(&x, 100, NULL, 1, NULL, NULL, copies);
     added("descend", 1, (3 * 4 + 2) * 100);
     k->adafactor(&x, 2, 3, 5, NULL, NULL, NULL, NULL, NULL, NULL);

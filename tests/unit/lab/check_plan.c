@@ -330,7 +330,7 @@ START_TEST(more_of_what_takes_time_takes_more_time)
     r.c.software.overlap = 1;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert_double_ne(b.exchange, a.exchange);
-    r.l.balanced = true; /* the head is on the last stage no longer */
+    r.l.balanced = true; /* the last stage no longer holds the head */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.compute < b.compute);
     r.m.stored_scores = 48;
@@ -350,7 +350,7 @@ START_TEST(rows_reach_each_node_once)
     r.c.software.once_per_node = 1;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert(b.exchange < 0.9 * a.exchange);
-    r.m.nodes = 2; /* of eight */
+    r.m.nodes = 2; /* instead of 8 */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.exchange < 0.8 * b.exchange);
 }
@@ -372,7 +372,8 @@ START_TEST(a_rate_that_was_measured_is_taken)
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &t);
     ck_assert_double_eq_tol(t.compute, 64 * 4, 1e-9); /* 64 sequences, 4 s each */
     ck_assert(t.host == 0 && t.bubble == 0 && t.exchange == 0);
-    /* One MoE layer, half of the rows to the other rank of a node at 1 GB/s, four times. */
+    /* Half of the rows of one MoE layer go to the other rank of a node, at 1 GB/s,
+     * four times. */
     r.l.data = 2;
     r.l.expert = 2;
     r.c.cluster.per_node = 2;

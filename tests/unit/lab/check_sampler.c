@@ -109,7 +109,7 @@ START_TEST(the_likeliest_and_none)
     ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
     /* 9 / 2 < 8; ties go to the lower id */
     ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6);
-    /* the penalty is for the tokens of the window: 6, and no longer 5 */
+    /* the penalty counts the tokens of the window: now 6, and no longer 5 */
     static const int32_t two[2] = {5, 6};
     mf_sampler_settings(s)->repeat_window = 1;
     ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 5);

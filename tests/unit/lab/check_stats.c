@@ -413,7 +413,7 @@ START_TEST(look_levels)
     near(total, 0.025 + first, 1e-15);
     near(next_level(before, &n, 16, 16, &total), 0.025 - first, 1e-15);
     near(total, 0.05, 1e-15);
-    /* so early a look of a plan spends next to nothing, and that is not what is left over */
+    /* a look so early in a plan spends next to nothing, and less than what is left */
     n = 0;
     near(next_level(before, &n, 2, 10000, &total), 0, 1e-300);
     near(next_level(before, &n, 3, 10000, &total), 0, 1e-300);
@@ -421,7 +421,7 @@ START_TEST(look_levels)
 }
 END_TEST
 
-/* What was spent is spent, whatever is planned later. */
+/* The level that earlier looks spent stays spent, also if later plans have other looks. */
 START_TEST(a_later_plan_does_not_give_back_what_was_spent)
 {
     mf_look before[2] = {{0}};

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What became of a case: the exit status of its process. */
+/* The result of a case: the exit status of its process. */
 enum { TRAINED = 10, JUDGED, REFUSED, FAULT };
 
 /* Cases are trained below these sizes. The second is a number of multiply-adds. */
@@ -168,7 +168,8 @@ START_TEST(every_key_at_its_bounds)
 }
 END_TEST
 
-/* Of a bare model nobody may touch the values: pages of equal blocks would become resident. */
+/* The values of a bare model must not be touched: pages of equal blocks would
+ * become resident. */
 START_TEST(equal_blocks_of_a_bare_model_have_no_values)
 {
     const char *const set[] = {"data.path=builtin:topics?bytes=4000",

@@ -45,7 +45,7 @@ char *realpath(const char *restrict path, char *restrict to)
     return look_up(path, to);
 }
 
-/* What the name above is where calls are fortified. */
+/* The name of the function above if the C library checks calls (_FORTIFY_SOURCE). */
 char *__realpath_chk(const char *path, char *to, size_t room);
 char *__realpath_chk(const char *path, char *to, size_t room)
 {
@@ -314,7 +314,7 @@ static char *written(const mf_config *c)
 }
 
 /* A run's config.ini names files such that they are found from any folder. If the full path
- * cannot be told, the text is an error, not one that is true in this folder only. */
+ * cannot be found, writing fails: the text would be right in this folder only. */
 START_TEST(paths_are_full_or_an_error)
 {
     static const char *const set[] = {"data.path=."};
@@ -424,7 +424,7 @@ static bool none_is_used(const void *conf, const mf_plugin_section *p)
     return true;
 }
 
-/* What an old key switches off needs no plugin. */
+/* A section that an old key switches off needs no plugin. */
 START_TEST(a_plugin_that_is_switched_off_may_be_missing)
 {
     begin_alone("default", "[router]\nplugin = r\n[expert]\nplugin = e\n");

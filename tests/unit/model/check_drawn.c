@@ -211,14 +211,14 @@ static void draw(int index, drawn *d)
 
 typedef struct measured {
     double loss, grad_norm;
-    int n, empty; /* of gradients; of examples without a token */
+    int n, empty; /* n: number of gradients; empty: number of examples without a token */
     float gradient[GRADIENTS];
 } measured;
 
 /* The steps of a configuration: with its data, and with examples of which some are empty. */
 enum { DRAWN, UNEVEN, STEPS };
 
-/* What a process leaves in shared memory. */
+/* The results that a process writes to shared memory. */
 typedef struct outcome {
     int rc;
     char message[512];
@@ -265,7 +265,7 @@ static mf_batch *uneven(const mf_config *c, const mf_model_dims *dims, int32_t j
 }
 
 /* Moves the weights of norms apart, as training does: else all vectors behind them have nearly
- * the same length, and rounding errors say which are the longest. */
+ * the same length, and rounding errors decide which are the longest. */
 static int move_norms(mf_session *s)
 {
     int rc = MF_OK;

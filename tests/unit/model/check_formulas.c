@@ -316,7 +316,7 @@ END_TEST
 
 /* ---- experts that look at other tokens ---- */
 
-/* What stands at padding has no effect, also on shared experts. */
+/* The values at padding have no effect, also on shared experts. */
 START_TEST(padding_is_never_attended_to)
 {
     static const char *const scopes[] = {"expert.scope=sequence", "expert.scope=zeroed",
@@ -386,7 +386,7 @@ START_TEST(gates_of_every_router_are_scaled)
 END_TEST
 
 /* C0 = floor(factor T k / E) in decimals: .9 100 / 4 = 22, .28 100 / 4 = 7, whose f32 factors
- * lie above and below the decimal ones. */
+ * are above and below the decimal ones. */
 START_TEST(capacity_is_the_decimal_one)
 {
     static const struct {

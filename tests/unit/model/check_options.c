@@ -106,7 +106,7 @@ static void set_value(mf_param *p, int64_t at, float value)
     mf_param_write(p, &value, (size_t)at * sizeof value, sizeof value);
 }
 
-/* Sinks begin at 0, with which a mistake in their order would not show. */
+/* Sinks begin at 0, with which the test would not see a mistake in their order. */
 static void draw_sinks(mf_model *m)
 {
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -218,7 +218,7 @@ static void decodes(const options_case *c)
     mf_session_close(s);
 }
 
-/* A pruned head gives what it gives if its output weights are 0. */
+/* A pruned head gives the same result as a head whose output weights are 0. */
 START_TEST(a_pruned_head_adds_nothing)
 {
     const options_case *c = cases, *end = cases + sizeof cases / sizeof *cases;

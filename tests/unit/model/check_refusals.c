@@ -1,6 +1,6 @@
-/* refusals: models, graphs and caches that cannot be, and beside them what can: a priority that
- * comes through a cache, blocks and experts that share. The plugins here are parts of this
- * program, each with one property. */
+/* refusals: models, graphs and caches that are refused, and similar ones that are valid: a
+ * priority that comes through a cache, blocks and experts that share. The plugins here are
+ * parts of this program, each with one property. */
 #include "check_main.h"
 
 #include <moefw/plugin.h>

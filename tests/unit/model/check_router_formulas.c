@@ -157,7 +157,8 @@ START_TEST(hadamard_steps_are_those_of_the_manual)
                          c->more[2]};
     graph x;
     open_graph(&x, MF_MODE_EVAL, some, 6, set);
-    /* weights of a norm begin at 1 and 0, with which a norm at another place would not show */
+    /* weights of a norm begin at 1 and 0, with which the test would not see a norm at
+     * another place */
     for (int d = 0; !has(c, "router.input_norm=none") && d < DIM; d++) {
         write_value(param(&x, "layers.0.router.norm.weight"), d, 0.5 + 0.1 * d);
         write_value(param(&x, "layers.0.router.norm.bias"), d, 0.3 * (d % 3) - 0.2);
@@ -432,8 +433,8 @@ static double loss_with_other(graph *x, const char *name)
     return scalar(x->mg->task_loss);
 }
 
-/* Block 0 of 4 feeds block 3. With weights that take nothing but h_enc, what lies between the
- * place where h_enc is taken and block 3 has no effect, and what lies before has. */
+/* Block 0 of 4 feeds block 3. With weights that use only h_enc, parameters between the point of
+ * h_enc and block 3 have no effect, and earlier ones have. */
 START_TEST(a_skip_takes_the_state_of_the_manual)
 {
     static const char *const forms[] = {"adapter.skip.form=linear",
@@ -474,8 +475,8 @@ END_TEST
 
 /* ---- hybrid ---- */
 
-/* Whatever training has made of the mixing weights, probabilities are at least 0, and one that
- * is below 0 leaves the other distribution alone. */
+/* For all mixing weights that training may give, probabilities are at least 0; a weight below 0
+ * leaves only the other distribution. */
 START_TEST(hybrid_has_no_negative_probability)
 {
     static const double to[][2] = {{-0.3, 0.4}, {0.7, -2}, {-1, -1}, {0.25, 0.5}};

@@ -1,5 +1,5 @@
 /* formula_graph.h: a graph of layer_model.h over a batch with padding, for tests that compute
- * in double what the formulas of the manual give. */
+ * the formulas of the manual in double. */
 #ifndef MF_TESTS_FORMULA_GRAPH_H
 #define MF_TESTS_FORMULA_GRAPH_H
 

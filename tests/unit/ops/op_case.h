@@ -99,7 +99,7 @@ typedef struct ot_in {
         .kind = OT_ABSENT                                                                      \
     }
 
-/* What the case's function receives: inputs before the run, outputs after it. */
+/* The data that the case's function receives: inputs before the run, outputs after it. */
 typedef struct ot_run {
     const mf_attr *attr;
     int n_in, n_out;

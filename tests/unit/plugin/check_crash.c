@@ -23,7 +23,7 @@ typedef struct end {
     const mf_site *site;
 } end;
 
-/* Sends itself the signal, at a site or at none (NULL), while it watches. */
+/* A child process watches for crashes and raises the signal at a site, or at none (NULL). */
 static void get_signal(void *arg)
 {
     const end *e = arg;

@@ -1,4 +1,4 @@
-/* host: what a plugin may ask of the program and hand back to it, and the message where it may
+/* host: what a plugin may request of the program and return to it, and the messages if it may
  * not. The plugin here is a descriptor in this program. */
 #include "tests/unit/plugin/plugin_here.h"
 

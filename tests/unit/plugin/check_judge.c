@@ -25,7 +25,7 @@ static void teardown(void)
     mf_arena_free(arena);
 }
 
-/* MF_OK if part is NULL, else a refusal that says it. */
+/* MF_OK if part is NULL, else a refusal whose message contains it. */
 static void expect(int rc, const char *part)
 {
     if (!part) {
@@ -36,7 +36,7 @@ static void expect(int rc, const char *part)
     expect_message(part);
 }
 
-/* No function is called while a descriptor is judged. */
+/* No function is called while a descriptor is checked. */
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
 {
     ck_abort_msg("init was called with %p %p %p %p", self, (void *)ctx, conf,

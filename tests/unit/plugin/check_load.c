@@ -1,4 +1,4 @@
-/* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are copies
+/* plugin/load: the bytes that are checked, hashed and mapped are the same. The files are copies
  * of built plugins, which are exchanged while they are read. A damaged descriptor and a child
  * that cannot start are errors. */
 #include <dlfcn.h>
@@ -173,7 +173,7 @@ static Elf64_Sym *descriptor_symbol(char *bytes)
     return NULL;
 }
 
-/* The tables of the file name it, but the dynamic linker gives local symbols to nobody. */
+/* The tables of the file name it, but the dynamic linker finds no local symbols. */
 START_TEST(a_local_symbol)
 {
     const mf_loaded *p;
@@ -238,7 +238,7 @@ START_TEST(symbols_of_an_older_hash_table)
     file.symbols[2].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
     ck_assert_int_eq(symbols_of(&file, sizeof file), MF_EPLUGIN);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected a constant, found a function"));
-    /* The number of symbols leads out of the file, or the table itself lies outside. */
+    /* The number of symbols leads out of the file, or the table itself is outside. */
     file.hash[1] = 1u << 31;
     ck_assert(!mf_symbols_export(bytes, sizeof file, "moefw_backend"));
     file.entries[2].d_un.d_ptr = sizeof file - 4;
@@ -270,7 +270,8 @@ START_TEST(a_new_file_under_an_old_name)
 }
 END_TEST
 
-/* No child has tried the descriptor first, so nothing else protects from its name. */
+/* No child process has tried the descriptor first, so only these checks protect against
+ * its name. */
 START_TEST(a_damaged_descriptor_of_another_kind)
 {
     mf_loaded loaded;

@@ -205,7 +205,7 @@ START_TEST(names)
     ck_assert_int_eq(find("omega", MF_ROUTER), MF_ECONFIG);
     expect_message("a.ini:7: plugin 'omega': expected a router, found an expert");
 
-    /* Drop-ins come before folders; ./FILE lies beside the drop-in, other files in a
+    /* Drop-ins come before folders; ./FILE is beside the drop-in, other files in a
      * plugin folder. */
     ck_assert_int_eq(find("gamma", MF_ROUTER), MF_OK);
     ck_assert_ptr_nonnull(strstr(found.path, "plugins.d/./gamma.so"));

@@ -1,4 +1,4 @@
-/* A plugin in this program, for tests of how plugins are judged and of what they may do: its
+/* A plugin in this program, for tests of the checks of plugins, and of what plugins may do: its
  * functions are those that a test sets. Included once in a program. */
 #ifndef MF_TESTS_PLUGIN_HERE_H
 #define MF_TESTS_PLUGIN_HERE_H

@@ -273,7 +273,7 @@ START_TEST(ranks_alphas_and_the_output_head)
 END_TEST
 
 /* Parameters of routers and experts: PEFT has no dropout there. Experts of gpt-oss are stored
- * [in,out], and gate and up by turns. */
+ * [in,out], and gate and up alternately. */
 START_TEST(parameters_without_dropout)
 {
     static const char *const set[] = {"adapter.a.plugin=lora",
@@ -326,7 +326,8 @@ START_TEST(attention_by_a_latent)
 }
 END_TEST
 
-/* What PEFT, or a model folder, cannot say is refused by section or weight. */
+/* A model that PEFT, or a model folder, cannot express is refused; the message names the
+ * section or weight. */
 START_TEST(adapters_without_a_form)
 {
     static const char *const mlp[] = {"router.plugin=mlp", "adapter.a.plugin=lora",

@@ -162,7 +162,8 @@ START_TEST(no_keys)
 }
 END_TEST
 
-/* What a text of keys means: the value of an option of ours; what is refused: the message. */
+/* The meaning of a text of keys: the value of one of our options, or the message of
+ * the refusal. */
 START_TEST(nulls_and_spellings)
 {
     static const struct {

@@ -146,7 +146,8 @@ START_TEST(scales_of_attention)
 }
 END_TEST
 
-/* A type of no family is answered by the nearest one and what that lacks. */
+/* The message about an unknown type names the nearest family, and the keys that this family
+ * does not read. */
 START_TEST(types_of_no_family)
 {
     static const struct {

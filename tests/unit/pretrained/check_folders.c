@@ -1,5 +1,6 @@
-/* folders: imports and exports of small folders that are made here: what is refused, by which
- * message, and what is left of it; weights that stay packed, upcycled, or are quantized. */
+/* folders: imports and exports of small folders that are made here: which folders are
+ * refused, with which message, and which files remain; weights that stay packed, upcycled, or
+ * are quantized. */
 #include "check_main.h"
 
 #include <math.h>
@@ -100,8 +101,8 @@ static void replace(const char *path, const char *old, const char *new)
 static const models_tensor half[] = {{"model.norm.weight", MF_ST_F32, 1, {16}}, ENDED},
                            none[] = {{"x", MF_ST_F32, 1, {4}}, ENDED};
 
-/* Two files of which both have a tensor, an index with a tensor that no file has, and what is
- * no object. */
+/* Two files of which both have a tensor, an index with a tensor that no file has, and a file
+ * that is no JSON object. */
 START_TEST(files_that_do_not_agree)
 {
     const char *folder = scratch_path("model"), *run = scratch_path("new");
@@ -286,7 +287,7 @@ START_TEST(experts_of_four_bits)
 }
 END_TEST
 
-/* Experts that are copies of a SwiGLU block; words that the dense model cannot follow. */
+/* Experts that are copies of a SwiGLU block; settings that do not fit the dense model. */
 START_TEST(upcycling)
 {
     const char *folder = scratch_path("model"), *dense = scratch_path("dense"),

@@ -143,7 +143,7 @@ START_TEST(set)
 }
 END_TEST
 
-/* Stored types stay; queries and keys have the rows i and i + half of a head by turns. */
+/* Stored types stay; queries and keys have the rows i and i + half of a head alternately. */
 START_TEST(stored)
 {
     char folder[PATH], path[PATH];
@@ -269,7 +269,7 @@ END_TEST
 
 /* ---- what an architecture cannot say ---- */
 
-/* An imported model, as far as its config.json tells: it has no weights. */
+/* An imported model, as far as its config.json describes it: it has no weights. */
 typedef struct described {
     mf_export_run run;
     mf_session session;
@@ -325,9 +325,9 @@ static void forget(described *d)
     "{\"model_type\": \"gpt2\", \"vocab_size\": 384, \"n_embd\": 64, \"n_layer\": 3, "         \
     "\"n_head\": 4, \"n_positions\": 128"
 
-/* For each architecture a model that it can say, and then what it cannot. */
+/* For each architecture a model that it can express, then models that it cannot. */
 static const struct {
-    const char *json, *setting, *refused; /* NULL: it is not */
+    const char *json, *setting, *refused; /* NULL: the model is not refused */
 } models[] = {
     {MIXTRAL "}", NULL, NULL},
     {MIXTRAL ", \"sliding_window\": 64}", NULL,
@@ -493,7 +493,7 @@ START_TEST(tokenizers)
 }
 END_TEST
 
-/* Where a text begins in a file; NULL: it is not there. */
+/* Where a text begins in a file; NULL: it is missing. */
 static const unsigned char *find_text(const gguf_file *f, const char *text)
 {
     const size_t n = strlen(text);

@@ -54,7 +54,7 @@ static double error_of(const double *h, const float *a, const float *b)
     return sum;
 }
 
-/* What readers of the layout make of the words must be the values, bit for bit. */
+/* Readers of the layout must decode the words to the values, bit for bit. */
 static void same_as_read(const mf_int4 *w, const float *values)
 {
     const mf_packed p = {.form = MF_FORM_GPTQ,

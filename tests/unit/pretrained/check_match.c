@@ -1,6 +1,6 @@
 /* match: places that rules give to tensors, tables of rules against tensors that do not fit,
  * and weights of several tensors. Models, tables and tensors are made by hand: sizes are small
- * enough to say where each element must lie. */
+ * enough to say where each element must be. */
 #include "check_main.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static mf_store *new_store(void)
 
 /* ---- places ---- */
 
-/* What a parameter has no room for is no place: it would lie outside of its values. */
+/* Rows that a parameter does not have give no place: they would be outside of its values. */
 START_TEST(parts_that_a_parameter_lacks)
 {
     static const mf_family_rule rules[] = {
@@ -65,7 +65,7 @@ START_TEST(parts_that_a_parameter_lacks)
 }
 END_TEST
 
-/* Gate and up by turns: row i of one half stands before row i of the other. */
+/* Gate and up alternately: row i of one half stands before row i of the other. */
 START_TEST(pairs_of_rows)
 {
     static const mf_family_rule rule = {"t", "layers.{l}.matrix", MF_PART_PAIRS, 0, NULL},

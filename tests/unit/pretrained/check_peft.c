@@ -1,6 +1,6 @@
-/* peft: adapter folders of PEFT become adapters of a model and come back. The committed folder
- * is tests/golden/pretrained/peft; MOEFW_PRETRAINED may name a set with lora/CASE, which PEFT
- * has trained for ten steps. */
+/* peft: adapter folders of PEFT become adapters of a model, and are exported again. The
+ * committed folder is tests/golden/pretrained/peft; MOEFW_PRETRAINED may name a set with
+ * lora/CASE, which PEFT has trained for ten steps. */
 #include "check_main.h"
 
 #include <math.h>
@@ -137,7 +137,7 @@ static void compare_stores(const mf_session *a, const mf_session *b)
     }
 }
 
-/* Both packings of the same adapter give the same model, and the form of today comes back. */
+/* Both packings of the same adapter give the same model, and an export has the present form. */
 START_TEST(packings)
 {
     const char *base = scratch_path("base"), *one = scratch_path("one"),
@@ -176,8 +176,8 @@ static void check_value(const mf_session *s, const char *name, const char *expec
     free(x);
 }
 
-/* The merged weights are those that the formula gives, they compute the same, and what was
- * added can be taken out again. */
+/* The merged weights are those that the formula gives, they compute the same, and the change
+ * can be removed again. */
 START_TEST(merging)
 {
     const char *base = scratch_path("base"), *run = scratch_path("run"),
@@ -253,7 +253,7 @@ static void write_adapter(const char *folder, const char *version)
     mf_st_writer_free(w);
 }
 
-/* A square weight of experts: only peft_version tells which side is the input. */
+/* A square weight of experts: only peft_version says which side is the input. */
 START_TEST(squares)
 {
     const mf_peft_module module = {.name = "m.experts",

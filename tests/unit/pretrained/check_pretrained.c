@@ -150,12 +150,12 @@ static double from_exact(const mf_st_file *exact, const mf_st_file *f)
     return most;
 }
 
-/* Golden logits of stories/ are up to 7.6e-5 from f64 (bench/exact_stories.py), so f64 is the
- * judge there, and the bound follows from rounding. With sums in double (kernels `ref`) only
- * values in memory are rounded to f32: 2.5e-5, for which others have LOGITS_BOUND. A gemm in
- * f32 rounds each partial sum of its chain of n multiply-adds. Partial sums are random walks:
- * their squares add up to n / 2 times that of the last one, so the error is sqrt(n / 2) times
- * that of one rounding. n is 64, but for one gemm of a block. Transformers must keep it. */
+/* Golden logits of stories/ are up to 7.6e-5 from f64 (bench/exact_stories.py), so f64 decides
+ * there, and the bound follows from rounding. With sums in double (kernels `ref`) only values
+ * in memory are rounded to f32: 2.5e-5, for which others have LOGITS_BOUND. A gemm in f32
+ * rounds each partial sum of its chain of n multiply-adds. Partial sums are random walks: their
+ * squares add up to n / 2 times that of the last one, so the error is sqrt(n / 2) times that of
+ * one rounding. n is 64, but for one gemm of a block. Transformers must keep it. */
 #define EXACT_BOUND (2.5e-5 * 5.66) /* sqrt(64 / 2) */
 
 static void compare_exact(const golden *g, const mf_st_file *ours)

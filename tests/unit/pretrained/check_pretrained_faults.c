@@ -25,7 +25,7 @@ static const char *model(void)
     return path;
 }
 
-/* The next call that fails: every one at first, then fewer and fewer. */
+/* The next call that fails: each of the first ones, then with growing distances. */
 static long after(long n)
 {
     return n < EVERY_CALL_TO ? n + 1 : n + n / 3;
@@ -51,7 +51,8 @@ static void judge(int rc, int expected, bool hit, const char *to, long n)
     /* Settings or a plugin that cannot be read are errors of configuration or plugin. */
     const bool settings = expected == MF_EIO && (rc == MF_ECONFIG || rc == MF_EINPUT ||
                                                  rc == MF_EPLUGIN || rc == MF_ECHECKPOINT);
-    /* A failure that costs nothing, such as that of a file for information only, is allowed. */
+    /* A failure without consequences, such as that of a file for information only,
+     * is allowed. */
     ck_assert_msg(rc == MF_OK || (hit && (rc == expected || settings)),
                   "call %ld of %s: %d: %s", n, fault_hit_call(), rc, mf_error_message());
     ck_assert_msg(mf_exists(to) == (rc == MF_OK), "call %ld: %s after %d", n, to, rc);
@@ -61,7 +62,8 @@ static void judge(int rc, int expected, bool hit, const char *to, long n)
 START_TEST(allocations_of_an_import)
 {
     const char *run = scratch_path("run");
-    ck_assert_int_eq(import(run), MF_OK); /* what a process loads once is loaded now */
+    /* files and libraries that a process loads once are loaded here */
+    ck_assert_int_eq(import(run), MF_OK);
     mf_remove_tree(run);
     bool hit = true;
     for (long n = 1; hit; n = after(n)) {
@@ -130,7 +132,8 @@ static int export_adapter(const char *run, const char *to)
     return mf_export_peft(run, to, &n);
 }
 
-/* Calls `what` with ever later calls failing: first allocations, then calls of the system. */
+/* Calls `what` repeatedly; each time a later call fails, first of allocations, then of
+ * the system. */
 static void fail_all(int (*what)(const char *from, const char *to), const char *from,
                      const char *to)
 {
@@ -163,7 +166,7 @@ START_TEST(failures_with_adapters)
 }
 END_TEST
 
-/* What `quantize` and `swap` do first. */
+/* The first steps of `quantize` and `swap`. */
 static int load_changed(const char *run)
 {
     static const mf_assignment set[] = {{"train.batch=1", "test"}};

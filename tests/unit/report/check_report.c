@@ -328,8 +328,8 @@ START_TEST(what_became_of_heads)
 }
 END_TEST
 
-/* 100 tokens at 50 in a second, 300 at 100: 400 in 5 seconds. An evaluation of 95 seconds lies
- * in between, and is no time of training. */
+/* 100 tokens at 50 in a second, 300 at 100: 400 in 5 seconds. An evaluation of 95 seconds is in
+ * between, and is no time of training. */
 START_TEST(the_speed_is_that_of_training)
 {
     static const char text[] = "{\"step\":1,\"split\":\"train\",\"loss\":3,\"tokens\":100,"

@@ -1,5 +1,5 @@
 /* svg, html: figures and pages are well-formed for any content, scales contain their values and
- * have round ticks, and the boxes of a structure lie inside the picture. */
+ * have round ticks, and the boxes of a structure are inside the picture. */
 #include "check_main.h"
 
 #include "report/page/html.h"

@@ -1,5 +1,5 @@
-/* changes: what a run that is resumed may change of its configuration, by moefw/run.h: what
- * belongs to its model stays, but files may lie elsewhere; its manifest keeps what it had. */
+/* changes: which settings a resumed run may change, by moefw/run.h: those of its model stay,
+ * but files may be elsewhere; its manifest keeps the earlier values. */
 #include "check_main.h"
 
 #include <moefw/moefw.h>
@@ -166,7 +166,7 @@ START_TEST(a_manifest_keeps_what_it_has)
     manifest = realloc(manifest, n + m);
     ck_assert_ptr_nonnull(manifest);
     memcpy(manifest + n, config, m);
-    mf_hash_bytes(manifest, n + m, hash); /* of both files, one behind the other */
+    mf_hash_bytes(manifest, n + m, hash); /* of both files, one after the other */
     free(manifest);
     free(config);
 

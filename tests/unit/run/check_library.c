@@ -204,8 +204,8 @@ static int count_option(void *arg, const moefw_option *o)
     return seen[0] == 10000;
 }
 
-/* Options of these sections belong to plugins, of which the name alone tells not all: there is
- * a router mlp, too. */
+/* Options of these sections belong to plugins, which a name does not identify: there is a
+ * router mlp, too. */
 static int count_described(void *arg, const moefw_option *o)
 {
     static const char *const of[][2] = {{"expert.dropout", "share of hidden"},
@@ -319,7 +319,8 @@ static int keep_prob(void *arg, const moefw_routing *r)
     return 1;
 }
 
-/* Opens and asks runs whose router makes a matrix of hidden x hidden numbers for each graph. */
+/* Opens runs, and reads the routing of those whose router makes a matrix of hidden x hidden
+ * numbers for each graph. */
 static void *build_often(void *arg)
 {
     static const int32_t tokens[] = {1, 2, 3};
@@ -546,7 +547,8 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
-/* Options that are set before a resume are the run's from then on; those of its model stay. */
+/* Options that are set before a resume belong to the run from then on; those of its model do
+ * not change. */
 START_TEST(a_run_goes_on_otherwise)
 {
     char dir[] = "/tmp/moefw-library-XXXXXX", path[64];

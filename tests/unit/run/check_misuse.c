@@ -1,6 +1,6 @@
-/* misuse: moefw/run.h called with what it cannot take: no handle, no text, numbers out of
- * range, structs of a wrong size, names that do not exist. Each call says what it expects and
- * changes nothing. And the calls around text, whose results are checked byte for byte. */
+/* misuse: moefw/run.h called with invalid arguments: no handle, no text, numbers out of range,
+ * structs of a wrong size, names that do not exist. Each call says what it expects and changes
+ * nothing. And the calls around text, whose results are checked byte for byte. */
 #include "check_main.h"
 
 #include <math.h>
@@ -159,7 +159,7 @@ START_TEST(structs_of_a_wrong_size)
     failed(run, moefw_run_generate(run, "a", 1, &s, NULL, NULL), MF_EINVAL, "found 5");
     newer.info.size = 2;
     failed(run, moefw_run_info(run, &newer.info), MF_EINVAL, "found 2");
-    /* a program of a later version: what this one does not know is zero */
+    /* a program of a later version: fields that this version does not know are zero */
     memset(&newer, 0x55, sizeof newer);
     newer.info.size = sizeof newer;
     ok(run, moefw_run_info(run, &newer.info));
@@ -315,7 +315,7 @@ START_TEST(a_checkpoint_on_demand)
     ok(run, moefw_run_step(run, NULL, NULL));
     snprintf(path, sizeof path, "%s/run/ckpt/step-2/model.safetensors", dir);
     ck_assert_int_eq(access(path, F_OK), 0);
-    ok(run, moefw_run_step(run, NULL, NULL)); /* asked once, saved once */
+    ok(run, moefw_run_step(run, NULL, NULL)); /* requested once, saved once */
     snprintf(path, sizeof path, "%s/run/ckpt/step-3", dir);
     ck_assert_int_ne(access(path, F_OK), 0);
     moefw_run_free(run);

@@ -390,8 +390,8 @@ static ssize_t wrong_write(int fd, const void *buf, size_t n)
     return done;
 }
 
-/* What does not read back gets no name: step 1 stays, `latest` names it, and a checkpoint of
- * the same step is not replaced. */
+/* A checkpoint that does not read back gets no name: step 1 stays, `latest` names it, and a
+ * checkpoint of the same step is not replaced. */
 START_TEST(what_does_not_read_back_leaves_no_trace)
 {
     const char *folder = fresh("wrong");

@@ -1,5 +1,5 @@
-/* checkpoint_refused: stores that a checkpoint cannot have or serve, and names that the file
- * system does not give; what was there stays, and is named. */
+/* checkpoint_refused: stores that a checkpoint cannot hold or does not fit, and names that the
+ * file system refuses; existing checkpoints stay, and messages name them. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -89,7 +89,8 @@ static int no_rename(const char *from, const char *to)
     return -1;
 }
 
-/* A damaged checkpoint without a free name is no reason to begin with an older one. */
+/* If a damaged checkpoint cannot be renamed because no name is free, resuming fails; it does
+ * not begin with an older checkpoint. */
 START_TEST(a_damaged_one_that_cannot_be_set_aside)
 {
     const char *folder = scratch_path("aside");
@@ -118,7 +119,8 @@ START_TEST(a_damaged_one_that_cannot_be_set_aside)
 }
 END_TEST
 
-/* One that cannot be replaced stays, and one that was about to be keeps its place. */
+/* A checkpoint that cannot be replaced stays; one whose replacement was interrupted keeps
+ * its name. */
 START_TEST(one_that_cannot_be_replaced)
 {
     const char *folder = scratch_path("replaced");

@@ -137,7 +137,7 @@ static mf_store *make_store(void)
     return s;
 }
 
-/* What a resume says about the data if the checkpoint has the sums of `before`. */
+/* The message of a resume about the data if the checkpoint has the sums of `before`. */
 static const char *said(mf_provenance before, mf_provenance now)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep_line};
@@ -166,7 +166,7 @@ START_TEST(checkpoints_of_all_versions)
     a.data = b.data = "pieces";
     ck_assert_str_eq(said(none, a), ""); /* an early checkpoint has none */
     b.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* an earlier one has that of pieces */
+    ck_assert_str_eq(said(a, b), ""); /* an earlier checkpoint has the sum of pieces */
     b.data = "other pieces";
     ck_assert_str_eq(said(a, b), "other");
     a.data_all = "all";

@@ -483,7 +483,7 @@ START_TEST(correlations)
 }
 END_TEST
 
-/* What a model cannot have made is refused before it is looked at. */
+/* A sample that no model can have written is refused before its content is used. */
 START_TEST(predictions_that_cannot_be)
 {
     const mf_batch batch = {.rows = 1, .seq = 1};

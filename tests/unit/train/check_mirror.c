@@ -1,5 +1,6 @@
-/* mirror: what two ranks tell each other before a run and at a save, with a communicator whose
- * other rank is a mirror (lib/comm/mirror.c). All is computed by the reference kernels. */
+/* mirror: the messages of two ranks to each other before a run and at a save, with a
+ * communicator whose other rank is a mirror (lib/comm/mirror.c). All is computed by the
+ * reference kernels. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -34,7 +35,7 @@ static mf_world *join(void)
     return w;
 }
 
-/* Sets what the mirror does with what it sends; NULL: nothing. */
+/* Sets how the mirror changes the data that it sends; NULL: nothing. */
 static void mirror(void (*change)(void *data, int64_t bytes))
 {
     void *module = dlopen(module_path, RTLD_NOW | RTLD_NOLOAD);
@@ -158,7 +159,7 @@ END_TEST
 
 /* ---- results that differ ---- */
 
-enum { TOLD = 48 }; /* bytes that ranks tell each other of a result: nodes, and a digest */
+enum { TOLD = 48 }; /* bytes that ranks send each other about a result: nodes, and a digest */
 
 static void other_graph(void *data, int64_t bytes)
 {

@@ -1,5 +1,5 @@
-/* refusals: what sessions, trainers and recorders of traces refuse, what they tell of it, and
- * rare settings of a run: the measure of the best checkpoint, steps of minutes, scores. */
+/* refusals: what sessions, trainers and recorders of traces refuse, their messages, and rare
+ * settings of a run: the measure of the best checkpoint, steps of minutes, scores. */
 #include "check_main.h"
 
 #include "base/clock.h"
@@ -115,7 +115,7 @@ static int count_to_ten(void *self, mf_trainer *t, mf_step_result *r)
     return ++*n < 10 ? MF_OK : mf_fail(MF_EINVAL, "enough");
 }
 
-/* What is logged while the function runs; the caller frees it. */
+/* The lines that are logged while the function runs; the caller frees it. */
 static char *logged(int (*work)(void *arg), void *arg, int *ret_rc)
 {
     const char *path = scratch_path("log");
@@ -165,7 +165,7 @@ static int diverge(void *self, mf_trainer *t, mf_step_result *r)
     return mf_fail(MF_ENONFINITE, "no number");
 }
 
-/* The status is that of what ended training; a call that is refused ends nothing. */
+/* The status is that of the call that ended training; a call that is refused ends nothing. */
 START_TEST(the_status_of_a_trainer)
 {
     static const mf_observer ending = {.name = "ending", .after_step = diverge};
@@ -311,7 +311,7 @@ START_TEST(runs_that_cannot_go_on)
     save_part(s, dir, true);
     expect_failure(resume(dir), MF_ECHECKPOINT,
                    "the checkpoint lacks the last validation loss");
-    /* the mark that the run has ended, which a run that goes on takes away */
+    /* the mark that the run has ended, which a run that continues takes away */
     char path[640];
     snprintf(path, sizeof path, "%s/ckpt/step-2", dir->path);
     ck_assert_int_eq(mf_remove_tree(path), MF_OK);
@@ -323,7 +323,7 @@ START_TEST(runs_that_cannot_go_on)
 }
 END_TEST
 
-/* What a manifest says of a model's outputs. */
+/* The members of a manifest about a model's outputs. */
 START_TEST(manifests_that_are_damaged)
 {
     static const char *const texts[] = {
@@ -355,7 +355,7 @@ START_TEST(manifests_that_are_damaged)
 }
 END_TEST
 
-/* A manifest without what could not be had is not written. */
+/* If a part of the manifest cannot be obtained, no manifest is written. */
 START_TEST(a_manifest_without_memory)
 {
     mf_session *s = SESSION("regularizer.balance.weight=0.5");
@@ -507,7 +507,7 @@ START_TEST(a_trace_has_the_scores)
         bias->value[e] = 0.25f * (float)e;
     ck_assert_int_eq(mf_trace_recorder_new(s, &about, &r), MF_OK);
     mf_evaluator *e = record(s, r);
-    /* what a killed process has left is replaced */
+    /* files that a killed process has left are replaced */
     scratch_write(scratch_path("scores.safetensors.tmp"), "half", 4);
     ck_assert_msg(mf_trace_recorder_write(r, path, 3) == MF_OK, "%s", mf_error_message());
     ck_assert(!mf_exists(scratch_path("scores.safetensors.tmp")));

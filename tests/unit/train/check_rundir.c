@@ -247,7 +247,7 @@ START_TEST(failing_calls)
 END_TEST
 
 /* Each file and folder that a run writes: a link in its place is refused by its name before
- * anything is written, and a link of the user's own is none of ours. */
+ * anything is written, and links under other names are allowed. */
 START_TEST(links_in_a_run)
 {
     static const char *const names[] = {"config.ini",

@@ -1,5 +1,5 @@
-/* stored: weights that stay in files of others: what is not theirs is refused by name, and a
- * list is only written whole. */
+/* stored: weights that stay in files outside the run: a file that is not the recorded one is
+ * refused by name, and a list is only written whole. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A folder whose path the system does not tell while `lost` is set. */
+/* A folder whose path the system does not report while `lost` is set. */
 static bool lost;
 
 static char *look_up(const char *path, char *to)
@@ -26,7 +26,7 @@ char *realpath(const char *restrict path, char *restrict to)
     return look_up(path, to);
 }
 
-/* What the name above is where calls are fortified. */
+/* The name of the function above if the C library checks calls (_FORTIFY_SOURCE). */
 char *__realpath_chk(const char *path, char *to, size_t room);
 char *__realpath_chk(const char *path, char *to, size_t room)
 {

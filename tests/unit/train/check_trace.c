@@ -318,7 +318,7 @@ START_TEST(padding_and_fewer)
     expect(&a, &b, 1, 0, 0);
     b.prob[1][3][0] += 0.01f;
     expect(&a, &b, 0, 0, 1);
-    a.leave_out = b.leave_out = "layers.2.prob"; /* without scores, nothing tells a tie */
+    a.leave_out = b.leave_out = "layers.2.prob"; /* without scores, ties cannot be recognized */
     d = compare(&a, &b);
     ck_assert_int_eq(d->partings[0].why, MF_TRACE_REAL);
     ck_assert(isnan(d->partings[0].gap));
@@ -463,7 +463,7 @@ END_TEST
 
 static const mf_task_section more = {.name = "more", .task = MF_FURTHER_CLASSIFY};
 
-/* A model of which only the numbers exist that a trace is compared with. */
+/* A model that has only the numbers that a trace is compared with. */
 typedef struct {
     mf_moe_layer moe[LAYERS];
     mf_model model;

@@ -74,7 +74,7 @@ START_TEST(a_full_queue_drops_the_oldest)
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 5);
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
     mf_tracking_queue_remove(q,
-                             mark); /* of what is no longer there, nothing is removed twice */
+                             mark); /* values that were removed already are not removed twice */
     ck_assert_uint_eq(mf_tracking_queue_waiting(q), MF_TRACKING_QUEUE_MAX);
     mf_tracking_queue_peek(q, out, 1, &n);
     ck_assert_int_eq(out[0].step, 5);
@@ -158,7 +158,7 @@ START_TEST(without_memory_it_is_an_error)
 }
 END_TEST
 
-static char lines[4096]; /* what was logged */
+static char lines[4096]; /* the logged lines */
 
 static void keep(void *arg, mf_log_level level, const char *text)
 {
@@ -202,7 +202,7 @@ static struct {
     int fd;
     bool empty; /* answers {} to everything */
     pthread_t thread;
-    char requests[1 << 16]; /* bodies, one behind the other */
+    char requests[1 << 16]; /* bodies, one after the other */
 } server;
 
 static bool send_all(int fd, const char *text, size_t n)
@@ -285,7 +285,7 @@ static void stop(void)
     close(server.fd);
 }
 
-/* Sends a run with one parameter and one value, and collects what is logged. */
+/* Sends a run with one parameter and one value, and collects the log lines. */
 static void send_run(const char *address, const char *state)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};

@@ -54,7 +54,7 @@ START_TEST(shares_are_contiguous_and_complete)
 }
 END_TEST
 
-/* Adds pieces of all ranks in order, where the tree says so; the result must be one sum. */
+/* Adds pieces of all ranks in order, as the tree requires; the result must be one sum. */
 static float sum_of_pieces(int64_t n, int ranks, int i)
 {
     float stack[MF_TREE_PIECES];

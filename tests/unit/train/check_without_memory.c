@@ -1,6 +1,6 @@
 /* without_memory: a session, its trainer, a step and an evaluation, in which one allocation
  * fails, for each allocation. The call ends with MF_ENOMEM and a message, or succeeds without
- * what it could not have; nothing leaks, and the next attempt works. */
+ * the part that had no memory; nothing leaks, and the next attempt works. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -109,7 +109,8 @@ START_TEST(each_allocation_fails_once)
     }
     for (int i = 0; c->set[i]; i++)
         set[n++] = c->set[i];
-    /* what stays until the program ends, as tables of plugins, is made here */
+    /* memory that is kept until the program ends, such as tables of plugins, is
+     * allocated here */
     ck_assert_msg(work(set, n) == MF_OK, "%s: %s", c->name, mf_error_message());
     fault_alloc(0, FAULT_ONCE);
     ck_assert_int_eq(work(set, n), MF_OK);

@@ -1,6 +1,6 @@
 /* cli/meant/operand.c: recognises operands that are no configuration by their form and their
- * first bytes. Only what cannot be a configuration is answered here: the rest is for the
- * reader of configurations. */
+ * first bytes. Only what cannot be a configuration is refused here; the reader of
+ * configurations reports all other errors. */
 #include "cli/meant/operand.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 enum { WORD = 4200 };
 
 /* Whether a section without a name of its own, such as train, has this key; plugins have keys
- * that only they know, so in their sections any is one. */
+ * that only they know, so in their sections any key is accepted. */
 static bool is_key(const char *section, size_t n, const char *key, size_t m)
 {
     for (const mf_section_at *at = mf_config_sections; at->section; at++) {
@@ -45,8 +45,8 @@ const char *mf_cli_meant_setting(const char *text, char *buf, size_t size)
     return buf;
 }
 
-/* Whether the first line that says something could stand in a configuration: a section, or a
- * key with a value, which its reader answers. */
+/* Whether the first line that is not empty could be one of a configuration: a section, or a key
+ * with a value. The reader of configurations then reports errors. */
 static bool may_be_ini(const char *text, size_t n)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -92,7 +92,7 @@ static bool has_data_option(const mf_verb *verb)
     return false;
 }
 
-/* "moefw train", "moefw eval RUN": the verb with what else it needs beside data. */
+/* "moefw train", "moefw eval RUN": the verb with its other arguments beside data. */
 static const char *command(const mf_cli *cli, char *buf, size_t size)
 {
     const char *action = cli->form->action;

@@ -96,7 +96,8 @@ static const pair options[] = {{"output", "out"},
                                {"debug", "verbose"},
                                {"all", "routers"}};
 
-/* Options of other programs for which the name of an option is no answer, and what to say. */
+/* Options of other programs to which no option corresponds, and the text that the message
+ * contains instead. */
 static const pair sentences[] = {
     {"wandb", "'moefw export csv RUN' writes a table of all metrics"},
     {"mlflow", "'--set log.mlflow=http://HOST:PORT' sends metrics to an MLflow server, "

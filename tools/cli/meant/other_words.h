@@ -1,4 +1,5 @@
-/* cli/meant/other_words.h: what a person means who writes verbs or options of others. */
+/* cli/meant/other_words.h: suggestions for a user who writes verbs or options of
+ * other programs. */
 #ifndef MF_CLI_OTHER_WORDS_H
 #define MF_CLI_OTHER_WORDS_H
 

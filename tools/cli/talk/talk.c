@@ -354,8 +354,8 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
-/* What stands before a line: a model that continues text gets a prompt, a model of
- * conversations a message; with -q only "> ". */
+/* The text before a line: a model that continues text gets a prompt, a model of conversations a
+ * message; with -q only "> ". */
 static const char *prompt_of(const mf_talker *run)
 {
     if (mf_log_get_level() < MF_LOG_INFO) return "> ";

@@ -181,7 +181,7 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
         print_last_experts(t); /* experts of the last token */
     if (rc != MF_OK && w.written == 0) return rc;
     if (!t->ear || t->ear->aloud) putchar('\n');
-    fflush(stdout); /* before what is said of it on standard error */
+    fflush(stdout); /* before the line about it on standard error */
     const double took = mf_clock() - began;
     mf_log(MF_LOG_INFO, "%lld tokens, %.1f tokens/s", (long long)w.written,
            took > 0 ? (double)w.written / took : 0);

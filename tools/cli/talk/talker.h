@@ -11,7 +11,7 @@ typedef struct mf_talker_ear {
     void *arg;
     int (*piece)(void *arg, const char *text, size_t n);
     int (*token)(void *arg, int32_t id);
-    bool aloud; /* it prints what it hears: the text ends with a newline, as without it */
+    bool aloud; /* the callback prints the text: it ends with a newline as usual */
 } mf_talker_ear;
 
 typedef struct mf_talker {

@@ -137,7 +137,7 @@ static int some_losses(const mf_router_bench *all, int n, int from)
     return end;
 }
 
-/* What follows the rows that were printed while they were measured. */
+/* Prints the tables that follow the rows printed during the measurement. */
 static void end_table(const mf_router_bench_spec *s, const mf_router_bench *all, int n)
 {
     for (int i = PARTS == BOTH ? n : -1; i < n; i++)

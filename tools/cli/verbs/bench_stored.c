@@ -1,5 +1,5 @@
-/* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights as files have
- * them. A line is printed as soon as its type has been measured. */
+/* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights as stored in
+ * files. A line is printed as soon as its type has been measured. */
 #include "base/text/wrap.h"
 #include "cli/verbs/bench_stored.h"
 #include <stdio.h>

@@ -191,8 +191,8 @@ static double rate_of(const mf_speed *r)
     return r->flops / (1e6 * r->time.ms);
 }
 
-/* No share of the peak is above 1: what a run reaches can be reached, so if it is more than the
- * peak that was measured, it is the peak, and peak_text says so. */
+/* A share of the peak is at most 1: if a run is faster than the peak that was measured, its
+ * speed counts as the peak, and peak_text says so. */
 static double peak_of(const mf_speed *r)
 {
     return rate_of(r) > r->peak_gflops ? rate_of(r) : r->peak_gflops;

@@ -166,7 +166,7 @@ static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* A search, and whether the call asks for one. */
+/* A search, and whether the call requests one. */
 typedef struct {
     mf_search_spec spec;
     bool wanted;
@@ -286,9 +286,9 @@ static int judge_search(const mf_search *s)
     return MF_OK;
 }
 
-/* The status of the comparison: that of its refusal if a router that was asked for was skipped,
- * MF_ERUN if a run failed for another reason than divergence, MF_ENONFINITE if all runs of a
- * router diverged. Divergence of some runs is a result, and no error. */
+/* The status of the comparison: that of its refusal if a requested router was skipped, MF_ERUN
+ * if a run failed for another reason than divergence, MF_ENONFINITE if all runs of a router
+ * diverged. Divergence of some runs is a result, and no error. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;

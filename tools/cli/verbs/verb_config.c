@@ -229,7 +229,8 @@ static void on_old_key(void *arg, const char *file, int line, const char *words)
         fprintf(stderr, "moefw: note: %s:%d: %s\n", mf_shown(file), line, mf_shown(words));
 }
 
-/* What does not fit this machine may fit the one that it is for, so this is no error. */
+/* A configuration that does not fit this machine may fit the one that it is for, so this is
+ * no error. */
 static void warn_of_memory(findings *f, const mf_cost *cost)
 {
     char text[512];

@@ -173,7 +173,7 @@ static void communicators(doctor *d)
     lacking(d, "NCCL", find_module(d, "nccl") ? NULL : mf_world_adds("nccl"));
 }
 
-/* What the program opens when it is needed. */
+/* The libraries that the program opens when it needs them. */
 static void opened(doctor *d)
 {
     lacking(d, "line editing", mf_line_lacks());

@@ -183,7 +183,7 @@ static int measure(const mf_cli *cli, moefw_run *run)
     return MF_OK;
 }
 
-/* Runs the tokens of a file, and writes the files that are asked for. */
+/* Runs the tokens of a file, and writes the requested files. */
 static int run_tokens(const mf_cli *cli, moefw_run *run)
 {
     const char *save = mf_cli_text(cli, "save", NULL), *path = mf_cli_text(cli, "tokens", NULL),
@@ -233,7 +233,7 @@ static int configure(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
+        (void)mf_run_enter(run, &scope); /* no other thread has the handle */
         rc = mf_run_leave(run, &scope, mf_run_configure(run, mf_cli_operand(cli, 0), n, a));
     }
     mf_arena_free(arena);
@@ -258,7 +258,8 @@ static int configure_untrained(const mf_cli *cli, moefw_run *run)
     return rc;
 }
 
-/* Opening a run trusts files of others that have their size and time of change. */
+/* Opening a run trusts files outside the run if their size and time of change are
+ * as recorded. */
 static int verify(const char *what)
 {
     mf_rundir *dir = NULL;

@@ -108,13 +108,13 @@ static int read_dtype(const char *text, mf_st_dtype *ret)
     return mf_fail(MF_EUSAGE, "--dtype: expected one of f32, f16, bf16, found '%s'", text);
 }
 
-/* What --router has fitted. */
+/* The result of the fit for --router. */
 typedef struct fitted {
     char *run; /* a temporary run; NULL: the routers have a form as they are */
     mf_swap_report *report;
 } fitted;
 
-/* Makes a run with the family's router beside the output if --router asks for it. */
+/* Makes a run with the family's router beside the output if --router requests it. */
 static int fit_router(const mf_cli *cli, const char *out, fitted *ret)
 {
     const char *router = mf_cli_text(cli, "router", NULL),
@@ -159,7 +159,7 @@ static void remove_fitted(fitted *f)
     mf_free(f->run);
 }
 
-/* Tells what was written, and the loss of a fitted router. */
+/* Prints what was written, and the loss of a fitted router. */
 static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
 {
     if (!r) return mf_cli_put_name(cli, "export", path);
@@ -182,7 +182,7 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     return mf_cli_print_json(w);
 }
 
-/* hf, gguf, peft: what is written, with which options. */
+/* hf, gguf, peft: the formats that are written, with their options. */
 static int export_model(const mf_cli *cli)
 {
     const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli), *run;

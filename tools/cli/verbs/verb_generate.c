@@ -18,7 +18,7 @@ static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT", 1, 1, "continue a text, with the newest checkpoint or another"},
     MF_CLI_FORM_END};
 
-/* Forms of a conversation, in the order of mf_chat_form, after the tokenizer's own. */
+/* Chat formats in the order of mf_chat_form, with "auto", the tokenizer's own format, first. */
 static const char *const chats[] = {"auto", "plain", "chatml", "mistral", NULL};
 
 static const mf_cli_option options[] = {
@@ -382,7 +382,7 @@ static int converse(const mf_cli *cli, mf_talker *t, mf_talker *baseline)
     return mf_talk(t, baseline, mf_cli_text(cli, "baseline", NULL));
 }
 
-/* What the run was imported with, or the usual number. */
+/* The imported run's value of a setting, or the usual one. */
 static double real_or(double known, double usual)
 {
     return known >= 0 ? known : usual;

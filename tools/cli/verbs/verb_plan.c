@@ -165,7 +165,8 @@ static int show(const mf_cli *cli, mf_session *s, const mf_plan_cluster *c)
     int n = 0, rc = mf_cost_of(s, &cost);
     if (rc == MF_OK) rc = mf_plan_describe(s, &m);
     if (rc == MF_OK && device && mf_meter_step(s, device, &meter) != MF_OK) {
-        mf_error_clear(); /* an optimizer that it does not know: the formula tells the time */
+        /* the meter does not know this optimizer: the formula gives the time */
+        mf_error_clear();
         device = NULL;
     }
     if (rc == MF_OK) rc = mf_plan_layouts(s, &cost, &m, c, device ? &meter : NULL, &all, &n);

@@ -422,8 +422,8 @@ static int list_trusted(const mf_cli *cli)
     return rc;
 }
 
-/* The hash of a file; nothing in it runs. judged: it must be a plugin or a module that would be
- * loaded. *ret_path: freed with free. */
+/* The hash of a file; nothing in it runs. checked: it must be a plugin or a module that would
+ * be loaded. *ret_path: freed with free. */
 static int identify(const char *path, bool judged, mf_code_id *ret, char **ret_path)
 {
     struct stat st;

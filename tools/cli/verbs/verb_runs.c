@@ -44,8 +44,8 @@ static const mf_cli_option options[] = {
 
 /* ---- the list ---- */
 
-/* Adds a run or the runs of a folder. One without runs has an empty list, which is no error of
- * who asks for it. */
+/* Adds a run or the runs of a folder. A folder without runs gives an empty list, which is
+ * no error. */
 static int add(mf_listed_runs *list, const char *path)
 {
     const int had = list->n;
@@ -62,7 +62,7 @@ static int read_runs(const mf_cli *cli, mf_listed_runs *list, bool *ret_none)
     for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++)
         rc = add(list, mf_cli_operand(cli, i));
     *ret_none = list->n == 0;
-    if (*ret_none) return rc; /* conditions have nothing to name a key of */
+    if (*ret_none) return rc; /* without runs, no key of a condition can be known */
     for (int i = 0; rc == MF_OK && i < cli->n_given; i++)
         if (strcmp(cli->given[i].option->name, "where") == 0)
             rc = mf_listed_runs_keep(list, cli->given[i].text);
@@ -97,7 +97,7 @@ static bool differs(const mf_listed_runs *list, const char *key)
     return false;
 }
 
-/* What tells which numbers compare has columns of a table only where the runs differ. */
+/* Columns that tell which numbers can be compared are shown only where the runs differ. */
 static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const char *key)
 {
     if (mf_cli_json(cli)) return true;
@@ -334,7 +334,7 @@ static int ask(const mf_cli *cli, int n, bool *ret_agreed)
     return MF_OK;
 }
 
-/* The lock tells whether a process is still training in it. */
+/* The lock shows whether a process is still training in it. */
 static int remove_run(const mf_cli *cli, const char *path)
 {
     char *kept;
@@ -368,7 +368,7 @@ static int judge_remove(const mf_cli *cli)
                    "chooses them");
 }
 
-/* Whether run i may go, and is none of those before it under another path. */
+/* Whether run i may go, and is not the same as one of those before it under another path. */
 static int judge_removable(const mf_listed_runs *list, int i)
 {
     struct stat one, other;

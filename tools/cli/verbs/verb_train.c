@@ -70,7 +70,7 @@ typedef struct {
     char predictions[1024]; /* scores of the last validation */
 } watcher;
 
-/* tokens_per_s is 0 in the first step; the next look has it. */
+/* tokens_per_s is 0 in the first step; the next call knows it. */
 static void look_at_device(watcher *w, const mf_session *s, const mf_step_result *r)
 {
     char text[MF_DEVICE_USE_TEXT];
@@ -91,7 +91,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* The time of a batch tells how long the validation at the end will take. */
+/* The time of a batch shows how long the validation at the end will take. */
 static int after_eval_batch(void *self, mf_trainer *t, int64_t done, int64_t total)
 {
     watcher *w = self;
@@ -231,7 +231,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        (void)mf_run_enter(run, &scope); /* nobody else has the handle */
+        (void)mf_run_enter(run, &scope); /* no other thread has the handle */
         run->joins = true;
         if (resume) rc = run_to_resume(cli, &old);
         if (rc == MF_OK && resume && out && config_name && !mf_rundir_is(config_name) &&
@@ -247,7 +247,7 @@ static int open_run(const mf_cli *cli, moefw_run *run)
             if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
             if (rc == MF_ENOMEM) rc = tell_need(config_name, n, a);
         }
-        /* What failed before the ranks could join is told by one of them. */
+        /* One rank prints the errors that occurred before the ranks could join. */
         if (rc != MF_OK) rc = mf_run_join(run, rc);
         rc = mf_run_leave(run, &scope, rc);
     }
@@ -276,8 +276,8 @@ static const char *tokenizer_of(const mf_session *s, char *out, size_t size)
     return out;
 }
 
-/* Adds the last and the best validation of the run, from its metrics. The summary lacks what
- * cannot be read. */
+/* Adds the last and the best validation of the run, from its metrics. Values that cannot be
+ * read are missing in the summary. */
 static void add_validations(const mf_rundir *dir, mf_summary *s)
 {
     mf_metrics_history *h = NULL;
@@ -416,8 +416,9 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
     watcher w = {0};
-    /* Plugins that use rand then differ between ranks, which is noticed; with equal numbers
-     * everywhere it would not be. Only here: a program that uses the library has its own. */
+    /* Each rank gets another seed of rand: plugins that use it then differ between ranks, which
+     * the program notices; with equal seeds it would not. Only the program does this: another
+     * one that uses the library has its own seed. */
     if (run->world) srand(1u + (unsigned)mf_world_rank(run->world));
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);

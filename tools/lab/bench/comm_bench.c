@@ -20,7 +20,7 @@ typedef struct bench {
     mf_comm_piece *pieces; /* [2 ranks] */
 } bench;
 
-/* Nobody begins before all have ended. */
+/* No rank begins before all have ended. */
 static int meet(bench *b)
 {
     return mf_world_agree(b->w, MF_OK);

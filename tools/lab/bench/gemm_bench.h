@@ -18,7 +18,7 @@ typedef struct mf_gemm_bench {
 } mf_gemm_bench;
 
 typedef struct mf_machine_limits {
-    /* f32 multiply-adds on registers, all threads; of a device what its data sheet says, NaN
+    /* f32 multiply-adds on registers, all threads; of a device the rate in its data sheet, NaN
      * if no sheet is known */
     double peak_gflops;
     double peak_bf16_gflops; /* CPU: the same number */

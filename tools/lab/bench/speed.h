@@ -18,9 +18,10 @@ typedef struct mf_speed {
     int64_t params, params_active, vocab;
     mf_timing time; /* of one step, one layer pass, one prompt, one token or one batch */
     double tokens_per_s;
-    double flops; /* of the gemms in what `time` measures; generate, prompt: estimated */
-    /* of dtype: what a 1024^3 gemm reaches on the CPU; on a device what its data sheet says, or
-     * NaN if no sheet is known */
+    /* of the gemms in the time that `time` measures; generate, prompt: estimated */
+    double flops;
+    /* of dtype: the rate of a 1024^3 gemm on the CPU; on a device the rate in its data sheet,
+     * or NaN if no sheet is known */
     double peak_gflops;
     double device_mib;   /* memory of the device in use, by whomever; 0: CPU, or not known */
     int64_t host_ops;    /* ops of a device that ran on the host, of all runs */

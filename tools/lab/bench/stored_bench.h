@@ -1,4 +1,4 @@
-/* lab/bench/stored_bench.h: how fast decoding reads weights as files have them.
+/* lab/bench/stored_bench.h: how fast decoding reads weights as stored in files.
  *
  * Each type is measured as a token meets it in a layer of experts: one row of x for each of 8
  * chosen experts, of which a pass takes 8 after 8 until it has read all of them, more than the
@@ -14,8 +14,9 @@
 typedef struct mf_stored_bench {
     const char *type; /* "f32", "bf16", "f16", "int4" (GPTQ, groups of 128), "mxfp4" */
     int64_t experts, out, in;
-    int64_t bytes;      /* that a pass reads, scales included */
-    double gb, read_gb; /* medians, in GB/s: the gemms, the loop that only reads */
+    int64_t bytes; /* that a pass reads, scales included */
+    /* medians in GB/s: of the gemms, and of a loop that only reads the weights */
+    double gb, read_gb;
     double share, share_lo, share_hi; /* of the pairs: median, lowest, highest */
 } mf_stored_bench;
 

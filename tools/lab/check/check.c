@@ -56,7 +56,7 @@ _Static_assert(CHECKS + 4 <= MF_CHECK_ROWS, "room for all, descriptor, exit, pro
 
 /* ---- shared by the checks ---- */
 
-/* What a person has chosen for all checks; set once, before the first. */
+/* The choices of a person for all checks; set once, before the first. */
 static struct {
     int32_t experts, top_k; /* 0: not chosen */
     const char *given[MF_CHECK_SETS + 1];
@@ -223,8 +223,8 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
 /* OTHER: as DIGEST, in another environment. FIXED: arguments before the settings. */
 enum { OTHER = -2, DIGEST = -1, ALONE = CHECKS - 1, FIXED = 4 };
 
-/* Gives this process the environment of another user in another place. What the program itself
- * and the libraries below it read stays. */
+/* Gives this process the environment of another user in another place. Variables that the
+ * program itself and its libraries read do not change. */
 static int change_environment(void)
 {
     static const char *const kept[] = {"PATH=", "LD_",    "MOEFW_", "XDG_",  "OMP_",  "GOMP_",
@@ -295,7 +295,7 @@ int mf_check_main(int argc, char **argv)
     if (rc == MF_OK) rc = mf_backend_init();
     /* graphs this small are slower with more; check_same.c compares numbers of threads */
     mf_parallel_set_threads(1);
-    if (rc == MF_OK && first != ALONE) find_order(plugin); /* it calls route */
+    if (rc == MF_OK && first != ALONE) find_order(plugin); /* calls route to find the order */
     if (rc == MF_OK && first == OTHER && chdir("/") != 0) rc = MF_ERUN;
     if (rc == MF_OK && first < 0) return say_digest(plugin);
     if (rc != MF_OK) {
@@ -325,7 +325,7 @@ typedef struct watcher {
     bool any_order;                    /* the plugin needs a model that is no decoder */
     bool done, hung, refused;          /* hung, refused: there are no further checks */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
-    char at[400];                      /* what the check that is running has said */
+    char at[400];                      /* the detail that the running check has written */
     int digests;
 } watcher;
 

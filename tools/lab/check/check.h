@@ -34,7 +34,7 @@ typedef struct mf_check_request {
     const char *const *set;
     int n_set;
     int seconds;   /* for all checks together */
-    int64_t seed;  /* of what is drawn */
+    int64_t seed;  /* seed of the drawn values */
     bool thorough; /* more sizes, ranges of values and draws */
 } mf_check_request;
 

@@ -97,7 +97,7 @@ static bool edges_kept(const guarded *m)
 }
 
 /* Index of the first element that still has the pattern; -1: none. One byte may have it by
- * chance, so elements of u8 are judged in fours. */
+ * chance, so elements of u8 are checked in fours. */
 static int64_t unwritten(const guarded *m, mf_dtype type)
 {
     const size_t width = type == MF_BF16 ? 2 : 4, unit = type == MF_U8 ? 1 : width;

@@ -13,7 +13,7 @@
 /* Bytes allocated in the heap of the address sanitizer; NULL without that sanitizer. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-/* What may be in use more than before: blocks are rounded. */
+/* Bytes that may be in use in addition: sizes of blocks are rounded up. */
 enum { SLACK = 2048 };
 
 #if defined __GLIBC__
@@ -22,8 +22,8 @@ enum { BLOCKS_ARE_COUNTED = true };
 enum { BLOCKS_ARE_COUNTED = false }; /* the pages of the process hide small leaks */
 #endif
 
-/* Bytes in use by the whole process, plugins included, because they may call malloc; 0: nobody
- * counts them. */
+/* Bytes in use by the whole process, plugins included, because they may call malloc; 0: they
+ * are not counted. */
 static size_t bytes_in_use(void)
 {
     if (__sanitizer_get_current_allocated_bytes)
@@ -36,7 +36,8 @@ static size_t bytes_in_use(void)
 #endif
 }
 
-/* Makes and frees n instances. *ret_kept: bytes in use that were not before. */
+/* Makes and frees n instances. *ret_kept: bytes that are allocated after this and were
+ * not before. */
 static int come_and_go(const mf_harness_spec *spec, int n, size_t *ret_kept)
 {
     const size_t before = bytes_in_use();

@@ -1,6 +1,6 @@
 /* Drawn models: sizes, lengths of sequences, options and the plugins beside the one under check
- * are drawn from the seed, so that what holds at the sizes of other checks is tried at others.
- * The same seed draws the same models. */
+ * are drawn from the seed, so that rules that hold at the sizes of other checks are tried at
+ * other sizes. The same seed draws the same models. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t si
     }
 }
 
-/* What a number of a draw is for: streams of mf_check_number. */
+/* The purpose of a number of a draw: streams of mf_check_number. */
 enum { SEQ = 20, SEQ_KIND, BATCH, EXPERTS, TOP_K, DIM, LAYERS, LENGTHS, CAPACITY, ROUTER };
 enum { OPTION = 64, WHETHER = 256 }; /* and one for each option */
 
@@ -235,7 +235,7 @@ static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn
 
 /* ---- records ---- */
 
-#define ROUNDED 1e-6f /* what a difference that should be 0 may be */
+#define ROUNDED 1e-6f /* greatest value of a difference that should be 0 */
 
 /* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
  * must sum to gate_scale. Routers that list tokens are not checked. */
@@ -284,7 +284,7 @@ static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t
     return true;
 }
 
-/* That experts are in -1 .. E-1 the ops that group them have checked. */
+/* The ops that group assignments have checked that experts are in -1 .. E-1. */
 bool mf_check_sound(const mf_harness *harness, char *why, size_t size)
 {
     for (int32_t l = 0; l < harness->spec.layers; l++) {
@@ -324,7 +324,7 @@ static mf_verdict broke_at(char detail[MF_CHECK_DETAIL], const char *when, const
     return MF_CHECK_FAIL;
 }
 
-/* What the models of a check have come to. operations: of graphs and start values, about. */
+/* The results of the models of a check. operations: of graphs and start values, about. */
 typedef struct sums {
     int declined;
     double operations;
@@ -351,7 +351,7 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, sums *all,
         spec.training = spec.gradients = training == 1;
         int rc = mf_harness_new(&spec, &harness);
         if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
-        /* drawn options may be too much together: then only what is finite is judged */
+        /* drawn options may be too much together: then only finite values are checked */
         const bool judged =
             rc == MF_OK && !(spec.drawn && spec.drawn[0] && mf_harness_not_finite(harness) > 0);
         const bool sound = !judged || mf_check_sound(harness, why, sizeof why);

@@ -11,7 +11,7 @@ typedef struct follows {
     const char *effect[14]; /* ends with NULL */
 } follows;
 
-/* If the cause has failed, the effects say nothing of their own. */
+/* If the cause has failed, the failures of its effects give no further information. */
 static const follows table[] = {
     {"determinism",
      {"drawn models", "long runs", "gradients", "batch split", "causality", "decoding",
@@ -36,9 +36,9 @@ static bool listed(const char *cause, const char *effect)
     return false;
 }
 
-/* Writes the part of a message that says what is wrong, without the numbers: what stands
- * before ": " says when, except in a death, and what stands in parentheses at the end says
- * with which draw. */
+/* Writes the part of a message that says what is wrong, without the numbers: the text before
+ * ": " says when it happened, except for a crash, and the text in parentheses at the end names
+ * the draw. */
 static void core_of(const char *detail, char *out, size_t size)
 {
     const bool death = strncmp(detail, "killed", 6) == 0 || strncmp(detail, "ended", 5) == 0;

@@ -86,7 +86,7 @@ static int record(held *h, const mf_harness_spec *spec)
 /* How much of each tensor is compared. */
 typedef struct depth {
     int points, directions, draws; /* draws: how many may be tried until one passes */
-    int params;                    /* how many parameters, by turns, beside x; all are 31 */
+    int params;                    /* how many parameters, alternately, beside x; all are 31 */
 } depth;
 static const depth usual = {24, 2, 8, 31}, shallow = {3, 1, 5, 2};
 
@@ -127,17 +127,17 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-/* What has been judged of a setting. Inputs (x and parameters) are counted as collect
+/* The results for a setting so far. Inputs (x and parameters) are counted as collect
  * lists them. */
 typedef struct judged {
     int n;             /* how many inputs there are; 0: not known yet */
     int turn;          /* which parameters are checked, if not all are */
     int passed[32];    /* draws in which an input passed */
     bool wrong[32];    /* it disagreed in a draw, not only at kinks */
-    bool left_out[32]; /* parameters of other turns */
+    bool left_out[32]; /* parameters that are checked in other turns */
 } judged;
 
-/* Leaves out all inputs but x and d->params of the parameters, by turns. */
+/* Skips all inputs except x and d->params of the parameters, which take turns. */
 static void take_turns(const depth *d, judged *j, int n)
 {
     const int params = n - 1 < d->params ? n - 1 : d->params;
@@ -163,7 +163,8 @@ static int count_open(const judged *j, int needed)
     return n;
 }
 
-/* Leaves the open ones in a list of inputs, and their indices in `of`. Returns their number. */
+/* Keeps in a list of inputs only those that have to pass in another draw, and their indices in
+ * `of`. Returns their number. */
 static int keep_open(const judged *j, int needed, mf_tensor **in, int *of)
 {
     int n = 0;
@@ -234,7 +235,7 @@ typedef struct totals {
     int settings, stopped;
     double worst;
     double spent;                 /* operations of all runs */
-    char unseen[MF_CHECK_DETAIL]; /* of the first setting that could not be judged */
+    char unseen[MF_CHECK_DETAIL]; /* of the first setting that could not be checked */
 } totals;
 
 /* Whether what was checked so far took so long that sizes are no longer combined with other
@@ -267,7 +268,7 @@ static bool any_wrong(const judged *j, int needed)
 /* Draws values until each input has passed in one draw, or with --thorough in several, of as
  * many times the draws. A kink of the plugin may be closer than the difference step, so several
  * draws are tried, and only with the inputs that have not passed: a wrong rule is wrong for all
- * of them. A setting with an input whose draws are all at kinks is not judged. Returns MF_OK;
+ * of them. A setting with an input whose draws are all at kinks is not checked. Returns MF_OK;
  * MF_ECONFIG or MF_ENOMEM if the setting is declined; else an error that says what is wrong, if
  * possible with the two slopes. first: the first draw. */
 static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals *t)
@@ -378,7 +379,7 @@ static bool gates_pass(const mf_loaded *plugin, bool *ret_alone, char detail[MF_
 }
 
 /* Every number of experts, and numbers of tokens at which loops over blocks end and others that
- * are drawn, each judged at few points and along one direction; in turns with one layer and
+ * are drawn, each checked at few points and along one direction; in turns with one layer and
  * with two, since what is kept for the backward pass must belong to its layer. */
 static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
 {

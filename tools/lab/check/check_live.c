@@ -62,7 +62,7 @@ typedef struct turn {
 } turn;
 
 /* Two runs: with the option set when the graph exists, and with a graph built with it.
- * *ret_new: the change asks for new graphs, or the value is declined: nothing to compare. */
+ * *ret_new: the change requests new graphs, or the value is declined: nothing to compare. */
 static int compare(const mf_harness_spec *given, const turn *t, bool *ret_new, bool *ret_same,
                    char *why, size_t size)
 {

@@ -228,7 +228,7 @@ static mf_verdict many_steps(const mf_harness_spec *spec, char detail[MF_CHECK_D
 
 /* Hundreds of runs of one graph have the same bits and change nothing; a graph without random
  * ops computes the same at every step; hundreds of steps succeed, with finite values, and write
- * to no parameter and to nobody else's buffer. */
+ * to no parameter and to no buffer of another plugin. */
 mf_verdict mf_check_long_runs(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

@@ -35,7 +35,7 @@ static void read_losses(const mf_harness *h, losses *ret)
 }
 
 /* Copies sequence s of `from`, all of its tokens, to sequence t of `to`, whose sequences may be
- * longer, `times` times; what is behind it becomes padding. */
+ * longer, `times` times; the positions after it become padding. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s,
                           int32_t times)
 {
@@ -110,7 +110,7 @@ static mf_verdict by_batch(const losses all[4], char detail[MF_CHECK_DETAIL])
 }
 
 /* The same for texts that hold their tokens 1, 2, 4 and 8 times, where a router that looks back
- * may find other losses: only growth faster than a logarithm is judged, and halves. */
+ * may find other losses: only growth faster than a logarithm fails the check, and halving. */
 static mf_verdict by_length(const losses all[4], char detail[MF_CHECK_DETAIL])
 {
     for (int i = 0; i < all[0].n; i++) {

@@ -1,5 +1,5 @@
-/* What a plugin may read: labels only if it says that it needs them, statistics of layers and
- * heads only if its flags do not say that it does without. */
+/* The data that a plugin may read: labels only if it says that it needs them, statistics of
+ * layers and heads only if its flags do not say that it does without. */
 #include <stdio.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
 
 /* ---- statistics ---- */
 
-/* The flag by which a plugin says that it reads no statistics; NULL: it says nothing of it. */
+/* The flag by which a plugin says that it reads no statistics; NULL: it has no such flag. */
 static const char *does_without(const mf_loaded *p)
 {
     if (p->kind == MF_CONTROLLER && p->table.controller.flags & MF_CONTROLLER_BLIND)

@@ -58,13 +58,13 @@ const mf_check_row *mf_check_follows(const mf_check_report *r, const char *name,
 /* Draws input i of an example into data, which holds its elements; NULL: nothing. */
 void mf_check_fill(const mf_op_example *e, int i, void *data);
 
-/* Whether a person has asked for the thorough check (--thorough), which has more sizes and
+/* Whether a person has requested the thorough check (--thorough), which has more sizes and
  * ranges of values, and more draws of each. */
 bool mf_check_thorough(void);
 
-/* The seed of what the checks draw (--seed). */
+/* The seed of all random draws of the checks (--seed). */
 uint64_t mf_check_seed(void);
-/* A whole number from lo to hi, by the seed, the number of a draw and what it is for. */
+/* A whole number from lo to hi, by the seed, the number of a draw and its purpose. */
 int32_t mf_check_number(int draw, int what, int32_t lo, int32_t hi);
 /* Draws a value of an option from its range, not its bounds; false: of strings there is none
  * to draw. */

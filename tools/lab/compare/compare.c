@@ -256,8 +256,8 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
 }
 
 /* If the user named no baseline, and the chosen one does not fit the model, the first router
- * that does becomes the baseline. A plugin that cannot be loaded is no such case: it may be
- * there again when the comparison is continued, and the baseline must not change meanwhile. */
+ * that does becomes the baseline. A plugin that cannot be loaded is another case: it may exist
+ * again when the comparison is continued, and the baseline must not change meanwhile. */
 static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
@@ -391,7 +391,8 @@ static int write_pilot(const mf_compare *c, const mf_compare_router *r)
     return rc;
 }
 
-/* A comparison that came from somebody else may have links to files of whoever resumes it. */
+/* A comparison that came from somebody else may have links to files of the user who
+ * resumes it. */
 static int refuse_links(const mf_compare *c)
 {
     int rc = MF_OK;

@@ -18,7 +18,7 @@
 #include "lab/stats.h"
 #include "run/run_config.h"
 
-/* What is equal in all runs. */
+/* The settings that are equal in all runs. */
 typedef enum mf_equal {
     MF_EQUAL_STEPS, /* optimizer steps */
     /* steps, and active parameters as close to the baseline's as expert.hidden allows */
@@ -46,7 +46,7 @@ typedef struct mf_compare_spec {
     /* the search whose winners are compared, for the files and the JSON; NULL: none */
     const struct mf_search *search;
     int32_t most;        /* seeds at which the comparison ends as planned; 0: not planned */
-    double delta;        /* for the probability of being better by more; NaN: not asked for */
+    double delta;        /* for the probability of being better by more; NaN: not requested */
     int32_t jobs;        /* runs at the same time */
     int threads;         /* of all runs together */
     bool unsafe_plugins; /* --allow-unsafe-plugins, for the runs */
@@ -210,7 +210,7 @@ typedef struct mf_compare_table {
 int mf_compare_judge(const mf_compare *c, mf_compare_table **ret);
 void mf_compare_table_free(mf_compare_table *t);
 const char *mf_verdict_name(mf_verdict v);
-/* The number of routers that the comparison lacks: those that were asked for by name, or whose
+/* The number of routers that the comparison lacks: those that were requested by name, or whose
  * plugin was refused or diverged, and are skipped, and those of which every run failed. A
  * router of "all" that does not fit the model is none. *ret_first: the first of them, of those
  * that are skipped if there are any; or NULL. */

@@ -58,8 +58,8 @@ static double value_of(const mf_run_result *r, mf_quality by)
                                      : r->task_loss;
 }
 
-/* Whether losses per token do not compare: the runs have different numbers of bytes per token,
- * and all losses are known in bits per byte. */
+/* Whether losses per token cannot be compared: the runs have different numbers of bytes per
+ * token, and all losses are known in bits per byte. */
 static bool tokens_differ(const mf_compare *c)
 {
     double first = (double)NAN;

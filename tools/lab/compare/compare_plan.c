@@ -178,7 +178,7 @@ static int read_levels(mf_compare *c, const mf_json *list, int32_t most, const c
     return MF_OK;
 }
 
-/* What was shown was judged by the plan of that time, which another plan cannot undo. */
+/* Results that were shown used the plan of that time; another plan cannot undo this. */
 static int judge_most(const mf_compare *c, int32_t most)
 {
     char planned[64] = "none was planned";

@@ -61,7 +61,7 @@ static void put_rank(FILE *out, const mf_compare_row *r)
         fprintf(out, "%4s", "-");
 }
 
-/* Writes a name, padded; of a long one the begin. */
+/* Writes a name, padded with blanks; a name that is too long is cut. */
 static void put_name(FILE *out, int width, const char *name)
 {
     const char *safe = mf_shown(name);
@@ -69,13 +69,14 @@ static void put_name(FILE *out, int width, const char *name)
         fprintf(out, " %-*s", width, safe);
     } else {
         int n = width - 3;
-        while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80) /* within a character */
+        /* never cut within a character */
+        while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80)
             n--;
         fprintf(out, " %.*s%*s", n, safe, width - n, "...");
     }
 }
 
-/* What the table does not say of its names: all of a long one, and the file of a plugin. */
+/* Prints what the table omits of names: the rest of a long one, and the file of a plugin. */
 static void print_names(const mf_compare_table *t, FILE *out, int width)
 {
     for (int i = 0; i < t->n; i++) {
@@ -116,7 +117,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
 /* Widths of texts that are aligned left; at the end of a line they are not padded. */
 enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
-/* Columns of the terminal for all groups behind the names, and for what some tables add. */
+/* Columns of the terminal for all groups behind the names, and for the columns that some
+ * tables add. */
 enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
@@ -206,7 +208,7 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     }
 }
 
-/* What looks before this one cost. */
+/* The level that earlier looks have spent. */
 static void print_looks(const mf_compare_table *t, FILE *out, int columns)
 {
     const mf_compare *c = t->of;

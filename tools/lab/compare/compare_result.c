@@ -65,7 +65,7 @@ static void read_layers(const mf_metrics_record *v, mf_run_result *r)
     r->nmi_best = isnan(r->nmi) ? r->nmi : best;
 }
 
-/* Whether the run ended before its last step, as train.patience asked. */
+/* Whether the run ended before its last step, as train.patience requires. */
 static bool has_ended(const mf_compare_run *run)
 {
     char *path = mf_path_join(run->dir, MF_RUN_ENDED);

@@ -5,7 +5,7 @@
  * had, and only these runs are the result, because the best of many trials looks better than
  * it is. With halving the trials run in rungs: each rung trains three times as long as the one
  * before, the last one all steps, and a third of the trials of a rung enter the next. A rung
- * trains anew, because the learning rate depends on the number of steps.
+ * trains from step 0, because the learning rate depends on the number of steps.
  *
  *     OUT/search.json     the plan, all trials with their results, the winners
  *     OUT/search/rung-N/  the comparisons of trials
@@ -63,7 +63,7 @@ bool mf_search_owns(const char *name);
  * mf_compare_new. */
 int mf_search_new(const mf_compare_spec *of, const mf_search_spec *spec, mf_search **ret);
 void mf_search_free(mf_search *s);
-/* Runs all trials, or what is missing of them, and sets `final`. Errors and *ret_signal as
+/* Runs all trials, or the missing ones, and sets `final`. Errors and *ret_signal as
  * mf_compare_run_all; MF_ERUN if no trial of any router has a result. */
 int mf_search_run(mf_search *s, const mf_compare_watch *watch, int *ret_signal);
 

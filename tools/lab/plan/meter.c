@@ -1,6 +1,7 @@
 /* lab/plan/meter.c: a training step that is counted by the kernels of a meter. Bytes are those
- * of a kernel's arguments, each read or written once: what a cache keeps for the next kernel is
- * not known. Operations are those of gemms and attention, as the graph counts them. */
+ * of a kernel's arguments, each read or written once: data that stay in a cache for the next
+ * kernel are not considered. Operations are those of gemms and attention, as the graph
+ * counts them. */
 #include "lab/plan/meter.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* lab/plan/meter.h: what a training step launches on a GPU, counted and timed by formulas.
+/* lab/plan/meter.h: the launches of a training step on a GPU, counted and timed by formulas.
  *
  * A meter is a set of kernels that compute nothing: each adds its calls, launches, operations
  * and bytes, which follow from its arguments, and the time that a device would need for them:
@@ -50,7 +50,7 @@ typedef struct mf_meter {
 } mf_meter;
 
 /* A training step of a bare session that has gradients, as a device would run it: all
- * micro-batches, then norm and optimizer. Rows are in falling order of time. MF_EUSAGE: an
+ * micro-batches, then norm and optimizer. Rows are in descending order of time. MF_EUSAGE: an
  * optimizer other than adamw, adam, lion. */
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret);
 

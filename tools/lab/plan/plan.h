@@ -10,7 +10,7 @@
 #include "lab/plan/meter.h"
 #include "run/cost.h"
 
-/* What the formula knows of a model. */
+/* The sizes of a model that the formula uses. */
 typedef struct mf_plan_model {
     double layers, moe_layers;
     double dim;
@@ -45,7 +45,7 @@ typedef struct mf_plan_cluster {
         int64_t overlap;       /* 0, 1: rows travel while another micro-batch computes */
         int64_t once_per_node; /* 0, 1: a row goes to each node once, not to each expert */
         double recompute;      /* share of the forward pass that runs again */
-        double imbalance;      /* rows of the rank that has most, by the mean */
+        double imbalance;      /* most rows of a rank, divided by the mean of the ranks */
     } software;
     struct {
         double efficiency, efficiency_fp8, half_expert_rows, attention, block_bytes,
@@ -95,13 +95,12 @@ typedef struct mf_plan_choice {
     mf_plan_time time;
     double memory_gib; /* of the rank that needs most; 0: not known */
     bool fits;         /* into cluster.memory_gib, as far as both are known */
-    bool runs;         /* moefw runs it as the configuration is */
+    bool runs;         /* moefw runs it with the present configuration */
     bool trains;       /* moefw runs it with parallel.expert = layout.expert */
     bool counted;      /* the time is that of a meter, not of the formula */
 } mf_plan_choice;
 
-/* What the formula knows of the model of a bare session. Errors: those of
- * mf_model_graph_new. */
+/* Fills in the sizes of the model of a bare session. Errors: those of mf_model_graph_new. */
 int mf_plan_describe(mf_session *s, mf_plan_model *ret);
 /* Makes all layouts that use all ranks of the cluster, and the largest one of data alone, with
  * the fastest of those that fit first. meter: a step on one rank of the cluster, which is then

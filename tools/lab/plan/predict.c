@@ -23,7 +23,7 @@ typedef struct parts {
     double node, network;           /* others that are not hidden */
 } parts;
 
-/* What a rank reaches, in flops and bytes a second. */
+/* The rates that a rank reaches, in flops and bytes a second. */
 typedef struct rates {
     double gemm, plain /* of the head, in bf16 */, attention, memory, node, network;
     double quantize; /* elements that blocks move more where gemms are in FP8 */
@@ -44,7 +44,7 @@ static rates rates_of(const mf_plan_cluster *c)
     const bool fp8 = c->rank.attention_tflops > 0;
     const double peak = 1e12 * c->rank.tflops,
                  bf16 = fp8 ? 1e12 * c->rank.attention_tflops : peak;
-    /* Bandwidths of a cluster that was measured are what its ranks reached. */
+    /* Measured bandwidths of a cluster are those that its ranks reached. */
     return (rates){.gemm = peak * (fp8 ? c->fit.efficiency_fp8 : c->fit.efficiency),
                    .plain = bf16 * c->fit.efficiency,
                    .attention = bf16 * c->fit.attention,
@@ -122,7 +122,7 @@ static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
     p->rows_network += sends * 1e-6 * c->network.us * (nodes - 1);
 }
 
-/* What tensor, context and pipeline ranks tell each other. */
+/* Exchanges between tensor, context and pipeline ranks. */
 static void add_links(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                       const mf_plan_layout *l, const rates *r, double group, double own)
 {

@@ -235,7 +235,7 @@ static int write_run(swap *s)
     return rc;
 }
 
-/* Removes what was written. The recorded error stays. */
+/* Removes all files that were written. The recorded error stays. */
 static void undo(const swap *s)
 {
     const int rc = mf_error_code();

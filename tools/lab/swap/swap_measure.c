@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "run/metrics/divergence.h"
 
-/* What one router decided for a batch, token by token. */
+/* The decisions of one router for a batch, token by token. */
 typedef struct choice {
     double *gate; /* [T,E] */
     bool *in;     /* [T,E] whether the expert is chosen */

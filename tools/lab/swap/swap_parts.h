@@ -33,7 +33,7 @@ bool mf_swap_has(const mf_swap_pair *pair, const mf_param *p);
  * probabilities to fit. The caller frees *ret. */
 int mf_swap_routers_new(const mf_swap_pair *pair, bool fit, mf_swap_routers **ret);
 void mf_swap_routers_free(mf_swap_routers *r);
-/* Runs the old model on the pair's batch, and copies what its routers got. */
+/* Runs the old model on the pair's batch, and copies the inputs of its routers. */
 int mf_swap_run_old(const mf_swap_pair *pair, mf_swap_routers *r, int64_t step);
 
 /* Fits the new routers on `batches` batches of the training split. */

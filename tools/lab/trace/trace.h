@@ -130,9 +130,9 @@ typedef struct mf_activations {
 
 /* Reads activations. text: "FILE" (the first layer that has them) or "FILE:LAYER" of a trace,
  * or "FILE:TENSOR", an F32 tensor [...,dim] of any safetensors file, whose tensors input_ids
- * and attention_mask, if it has them, tell ids and padding. padding: also positions of
- * padding, which a trace does not have. MF_EUSAGE if what follows the colon is neither;
- * MF_EINPUT if the layer has none, and the message names those that have them. */
+ * and attention_mask, if it has them, give ids and padding. padding: also positions of padding,
+ * which a trace does not have. MF_EUSAGE if what follows the colon is neither; MF_EINPUT if the
+ * layer has none, and the message names those that have them. */
 int mf_activations_read(const char *text, bool padding, mf_activations *ret);
 void mf_activations_free(mf_activations *a);
 

@@ -1,5 +1,5 @@
 /* Reads the recorded inputs of one layer's router, or hidden states that eval --save has
- * written. Padding is removed unless it is asked for, so every row is a real token. */
+ * written. Padding is removed unless it is requested, so every row is a real token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -232,7 +232,7 @@ static double gap_of_list(const float *score, const float *taken, const float *l
 }
 
 /* The difference of scores that separates a trace's own choice from the other trace's; NaN if
- * the scores do not tell. */
+ * the scores do not show it. */
 static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t experts, set own,
                      set other)
 {
@@ -366,7 +366,7 @@ static int compare_layer(comparison *c, int at)
     return rc;
 }
 
-/* Records what this layer changed, because it may affect later layers, unless the trace was
+/* Records the changes of this layer, because it may affect later layers, unless the trace was
  * replayed with given choices. */
 static void advance(comparison *c)
 {

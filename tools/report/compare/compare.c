@@ -156,8 +156,7 @@ static void repeat(const mf_comparison *c)
     mf_html_section_end(p->d);
 }
 
-/* "INCOMPLETE, 1 router without a result (NAME): ", or "" if none of those that were asked for
- * is missing. */
+/* "INCOMPLETE, 1 router without a result (NAME): ", or "" if no requested router is missing. */
 static const char *lacking(const mf_comparison *c)
 {
     const double n = mf_json_real_or_nan(c->json, "lacks");

@@ -8,7 +8,7 @@
 typedef struct mf_cmp_row {
     const char *router, *verdict; /* router: the label, as it was given */
     const char *shown; /* for tables: the label, with the plugin's name in place of its file */
-    const char *name;  /* for figures: that, or shorter */
+    const char *name;  /* for figures: the same text or a shorter one */
     bool baseline;
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;

@@ -12,7 +12,7 @@ static int shown(const mf_comparison *c)
     return c->n < MAX_ROUTERS ? c->n : MAX_ROUTERS;
 }
 
-/* Whether the runs have different tokenizers, so that losses per token do not compare. */
+/* Whether the runs have different tokenizers, so that losses per token cannot be compared. */
 static bool by_bits(const mf_comparison *c)
 {
     return strcmp(c->metric, "bits_per_byte") == 0;

@@ -119,7 +119,8 @@ static void losses(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
-/* The routers in rising order of a measure, [n]; unknown values come last. NULL: no memory. */
+/* The routers in ascending order of a measure, [n]; unknown values come last. NULL:
+ * no memory. */
 static int *sorted(const bench_page *b, pick of)
 {
     int *order = mf_arena_alloc(b->page.arena, (size_t)b->n * sizeof *order);

@@ -94,8 +94,9 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
     return rc;
 }
 
-/* Whether a key of a record is not among the numbers of its split: which batches they are of,
- * and in a record whose `curve` stands for it also what is known of all batches only. */
+/* Whether a key of a record does not belong to the numbers of its split. Such keys say which
+ * batches were used; if `curve` replaces the record, they also include numbers that are
+ * known of all batches only. */
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {
@@ -108,7 +109,8 @@ static bool is_skipped(const mf_flat *f, const char *key, bool like)
     return f->apart && strncmp(key, "curve_", 6) == 0;
 }
 
-/* The number of a record under a key that compares with the validations before it. */
+/* The number of a record under a key, in the form that can be compared
+ * with earlier validations. */
 static const mf_json *like_value(const mf_json *record, const char *key, const mf_json *own)
 {
     char name[64];

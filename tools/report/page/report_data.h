@@ -36,8 +36,8 @@ void mf_report_run_close(mf_report_run *r);
 /* Makes the last error's message a note on the page. Clears the error, except MF_ENOMEM. */
 void mf_report_note_error(mf_report_run *r);
 
-/* mf_report_config returns a value of config.ini, or `absent` if the key or the file is not
- * there. The other two functions do so for texts and numbers of manifest.json. */
+/* mf_report_config returns a value of config.ini, or `absent` if the key or the file is
+ * missing. The other two functions do so for texts and numbers of manifest.json. */
 const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,
                              const char *absent);
 /* Whether a block has experts: as model.moe_every and model.dense_layers say. */
@@ -59,8 +59,8 @@ typedef struct mf_track {
 } mf_track;
 /* Returns the number of a record, NaN: none. */
 typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
-/* Of validations those that compare: a final one over more batches than those before it stands
- * with its numbers of the same batches (mf_metrics_like). */
+/* Only validations that can be compared: a final one over more batches than earlier ones counts
+ * with its numbers over the same batches (mf_metrics_like). */
 mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
                          const void *arg);
 /* The last validation as one point, if it is no point of that track: over all of its batches,

@@ -49,8 +49,8 @@ static double even_gate(const mf_sample *s, const mf_sample_layer *l)
     return n > 0 && sum > 0 ? sum / n : 1.0 / l->top_k;
 }
 
-/* What the colours of a map mean: probabilities as all shares of experts, gates from 0 to twice
- * the even gate. */
+/* The meaning of the colours of a map: probabilities as all shares of experts, gates from 0 to
+ * twice the even gate. */
 static mf_heat coloured(const mf_sample *s, const mf_sample_layer *l)
 {
     if (!has_gates(l)) return (mf_heat){.even = 1.0 / l->experts, .scale_label = "probability"};
@@ -136,7 +136,7 @@ static int chosen_values(const mf_report *p, const mf_sample *s, const mf_sample
                          const double **ret)
 {
     *ret = NULL;
-    if (!l->chosen) return 0; /* then top_k is of nothing that was read */
+    if (!l->chosen) return 0; /* then no choices were read, so top_k has no meaning */
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;

@@ -17,7 +17,7 @@ typedef struct mf_report {
     int refresh; /* seconds after which a browser loads the page again; 0: never */
 } mf_report;
 
-/* What the colours of maps of shares mean (mf_heat.even), for the reader. */
+/* The meaning of the colours in maps of shares (mf_heat.even), for the reader. */
 #define MF_SHARE_COLOURS                                                                       \
     "Maps of shares and probabilities of experts have one scale of colours: pale is the even " \
     "share 1 / E, blue is less, down to a quarter of it or below, brown is more, up to 4 "     \
@@ -30,7 +30,7 @@ const char *mf_report_num(const mf_report *p, int digits, double v);
 
 /* Unit of a run's loss: "nats/token", "mean squared error". */
 const char *mf_report_loss_unit(const mf_report_run *r);
-/* Whether the losses per token of the runs do not compare, because tokens of different
+/* Whether the losses per token of the runs cannot be compared, because tokens of different
  * tokenizers stand for different numbers of bytes, while all are known in bits per byte. */
 bool mf_report_by_bits(const mf_report *p);
 /* "4.83 M"; "-" if n is NaN. */

@@ -177,7 +177,8 @@ static int chosen_probabilities(const mf_report *p, const mf_sample *s,
                                 const mf_sample_layer *l, const double **ret)
 {
     *ret = NULL;
-    if (!l->prob || !l->chosen) return 0; /* then top_k is of nothing that was read */
+    /* then no choices were read, so top_k has no meaning */
+    if (!l->prob || !l->chosen) return 0;
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;

@@ -55,7 +55,7 @@ static correlations correlate(const mf_report_run *r,
     for (int i = 0; x && y && i < h->n; i++) {
         const mf_metrics_record *m = &h->records[i];
         if (strcmp(m->split, "val") != 0 || m->n_layers == 0) continue;
-        /* a final validation of more batches does not compare with those before it */
+        /* a final validation of more batches cannot be compared with those before it */
         if (m->curve.batches > 0 || !mf_metrics_compares(h->n, h->records, i)) continue;
         x[c.n] = skew(m);
         y[c.n] = quality(m);

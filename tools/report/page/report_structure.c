@@ -241,7 +241,7 @@ static int end_of_kind(const structure *s, int layer)
 }
 
 /* Adds blocks of which model.dense_layers names some: in their order, if there are at most
- * three stretches of equal blocks, else a frame for each kind. */
+ * three runs of equal blocks, else a frame for each kind. */
 static void add_listed_blocks(structure *s)
 {
     int stretches = 0, of_kind[2] = {0, 0}, first[2] = {0, 0};

@@ -122,7 +122,7 @@ static void read_metrics(mf_listed_run *r)
     mf_free(path);
 }
 
-/* Whether training ended before its last step, as train.patience asked. */
+/* Whether training ended before its last step, as train.patience requires. */
 static bool has_ended(const char *dir)
 {
     char *path = mf_path_join(dir, MF_RUN_ENDED);
@@ -363,7 +363,7 @@ bool mf_listed_runs_is_best(const mf_listed_runs *list, int i, const char *key)
 
 /* ---- choice and order ---- */
 
-/* What most runs have beside the keys of their configuration. */
+/* The names of values that most runs have beside the keys of their configuration. */
 static const char *const usual[] = {"run",           "router", "step",      "val_loss",
                                     "bits_per_byte", "params", "tokens",    "seed",
                                     "finished",      "data",   "tokenizer", "best_step"};

@@ -1,5 +1,5 @@
-/* report/runs/runs.h: the runs below a folder, with what is known of each: its configuration,
- * its last metrics, and how it ended. Nothing is written here. */
+/* report/runs/runs.h: the runs below a folder, with the data of each: its configuration, its
+ * last metrics, and how it ended. Nothing is written here. */
 #ifndef MF_REPORT_RUNS_H
 #define MF_REPORT_RUNS_H
 
@@ -25,9 +25,9 @@ typedef struct mf_listed_runs {
 } mf_listed_runs;
 
 /* Adds the run at path or, if path is no run, all runs at most three folders below it, in the
- * order of their names. What cannot be read of a run is then missing. MF_EINPUT if the path
- * does not exist or there is no run below it; MF_ENOMEM. The caller frees the list with
- * mf_listed_runs_free, also after a failure. */
+ * order of their names. If a file of a run cannot be read, its values are missing. MF_EINPUT if
+ * the path does not exist or there is no run below it; MF_ENOMEM. The caller frees the list
+ * with mf_listed_runs_free, also after a failure. */
 int mf_listed_runs_add(mf_listed_runs *list, const char *path);
 void mf_listed_runs_free(mf_listed_runs *list);
 
@@ -44,9 +44,9 @@ const char *mf_listed_run_router(const mf_listed_run *run);
 double mf_listed_run_number(const mf_listed_run *run, const char *key);
 /* Whether a value under this key is better if it is higher, as accuracy is. */
 bool mf_listed_run_higher(const char *key);
-/* The number by which runs are compared if nothing else is asked for: bits_per_byte if all runs
- * that were validated have it, because losses of different tokenizers do not compare;
- * else val_loss. */
+/* The number by which runs are compared unless another key is given: bits_per_byte if all
+ * runs that were validated have it, because losses of different tokenizers cannot be
+ * compared; else val_loss. */
 const char *mf_listed_runs_measure(const mf_listed_runs *list);
 /* Whether numbers of two runs under this key compare: both are of the same data, by their
  * configurations, and losses per token of the same tokenizer. */

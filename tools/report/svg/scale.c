@@ -53,7 +53,7 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
                 if (v >= s->lo * 0.999 && v <= s->hi * 1.001) s->tick[s->n_ticks++] = v;
             }
         if (s->n_ticks > 2) return;
-        s->n_ticks = 0; /* a short stretch, in which the axis is nearly linear */
+        s->n_ticks = 0; /* a short range, in which the axis is nearly linear */
         const double step = nice_step((s->hi - s->lo) / 4);
         if (!fixed_lo && floor(s->lo / step) > 0) s->lo = floor(s->lo / step) * step;
         if (!fixed_hi) s->hi = ceil(s->hi / step) * step;

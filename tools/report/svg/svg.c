@@ -55,7 +55,8 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
-    /* One place, such as a step, says nothing of how far the axis reaches: it begins at 0. */
+    /* A single place, such as one step, does not determine the range of an axis: the axis
+     * begins at 0. */
     if (x->lo == x->hi && x->lo > 0 && !p->log_x) x->lo = 0;
 }
 
@@ -106,7 +107,7 @@ static void lay_out(plot *t, double width, double height)
 
 typedef struct pen {
     bool down;
-    long x, y; /* where it is, in hundredths */
+    long x, y; /* its position, in hundredths */
 } pen;
 
 /* Moves or draws to a point, relative to the last one, in hundredths, so that no error adds up.
@@ -199,7 +200,7 @@ static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
 
 /* Places the label of mark m at the first of four corners, or farther up or down, where no
  * other point is as near; if there is no such place, where it is free, with a line to its
- * point, which says whose it is. */
+ * point, which shows the point of the label. */
 static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
@@ -326,9 +327,9 @@ static void put_levels(plot *t)
     }
 }
 
-/* Opens the group of lines. data-p tells the page's script how places become values: the box;
- * the ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right
- * one. Points on a logarithmic x axis have titles only. */
+/* Opens the group of lines. data-p gives the page's script the scale of places: the box; the
+ * ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right one.
+ * Points on a logarithmic x axis have titles only. */
 static void open_lines(plot *t)
 {
     const mf_box *b = &t->box;

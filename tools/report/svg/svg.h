@@ -42,8 +42,9 @@ typedef struct mf_level { /* a horizontal line across the plot */
 typedef struct mf_plot {
     const char *title; /* for screen readers; the visible caption belongs to the page */
     const char *x_label, *y_label, *right_label; /* or NULL */
-    const char *kind;  /* what a series is, for its title, if its name does not say: "expert" */
-    int width, height; /* 0: 640 x 300 */
+    /* noun for a series in titles, if its name does not contain one: "expert" */
+    const char *kind;
+    int width, height;            /* 0: 640 x 300 */
     bool log_x, log_y, log_right; /* an axis of values that are not all above 0 is linear */
     bool from_zero;               /* the y axis begins at 0 */
     double y_lo, y_hi;            /* fixed ends if y_lo < y_hi */
@@ -57,7 +58,7 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p);
 
 typedef struct mf_bars {
     const char *title, *y_label;
-    const char *group; /* what a group is, below the axis and in titles: "expert"; or NULL */
+    const char *group; /* noun for a group, below the axis and in titles: "expert"; or NULL */
     int width, height;
     int n_groups, n_series;    /* series: bars side by side within a group */
     const char *const *groups; /* [n_groups] labels below the axis */

@@ -208,9 +208,9 @@ static void put_groups(heat *t)
     mf_doc_put(t->d, "\"");
 }
 
-/* What the page's script needs to name a cell and its value: data-h has rows, columns, whether
- * row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64 for each
- * cell, between these ends, or a point for the lowest value, or a blank for none. */
+/* The data from which the page's script names a cell and its value: data-h has rows, columns,
+ * whether row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64
+ * for each cell, between these ends, or a point for the lowest value, or a blank for none. */
 static void put_values(heat *t)
 {
     const mf_heat *h = t->h;
@@ -239,7 +239,7 @@ static void put_values(heat *t)
     if (h->column_groups && h->groups) put_groups(t);
 }
 
-/* The lowest value of a level of colour, level LEVELS: the highest of all. */
+/* The lowest value with this level of colour. For LEVELS, the highest value of all. */
 static double level_begin(const heat *t, int level)
 {
     const double x = ((double)level - 0.5) / (LEVELS - 1), in = x < 0 ? 0 : x > 1 ? 1 : x;
@@ -290,7 +290,7 @@ static int lines_of(const heat *t, int level)
     return n;
 }
 
-/* The colour that lies under all others, as whole rows, because it takes the most lines; -1 if
+/* The colour that is under all others, as whole rows, because it takes the most lines; -1 if
  * some cell has no value. */
 static int ground_of(const heat *t)
 {
@@ -323,7 +323,7 @@ static void put_level(heat *t, int level, bool ground)
             mf_doc_printf(t->d, "M%d %dh%d", c, row_at(t, r), run);
         }
     if (found == 0) return;
-    if (has_numbers(t)) /* they say it */
+    if (has_numbers(t)) /* the numbers in the cells say it */
         mf_doc_put(t->d, "\"/>\n");
     else
         mf_doc_printf(t->d, "\"><title>%.2g to %.2g</title></path>\n", level_begin(t, level),

@@ -14,7 +14,7 @@ typedef struct mf_box {
 } mf_box;
 
 double mf_text_width(const char *text); /* approximate width in the plots' font */
-/* The text if it is at most so wide, else its begin and three points, in `out`. */
+/* The text if it is at most so wide, else its beginning and three points, in `out`. */
 #define MF_FIT 128
 const char *mf_text_fit(const char *text, double width, char out[MF_FIT]);
 void mf_svg_begin(mf_doc *d, double width, double height, const char *title);

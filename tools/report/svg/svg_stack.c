@@ -1,4 +1,4 @@
-/* Areas stacked on one another over a numeric axis. Each area lies between two running sums, so
+/* Areas stacked on one another over a numeric axis. Each area is between two running sums, so
  * neighbouring areas share an edge. */
 #include "base/mem.h"
 #include "report/svg/svg_parts.h"

@@ -195,9 +195,8 @@ static void begin_line(mf_progress *p, int64_t step)
     }
 }
 
-/* A line of the history above the live line, as much of it as fits the terminal. Work whose
- * total is not known has none there, nor has work without a loss: the bar says how far
- * it is. */
+/* A line of the history above the live line, as much of it as fits the terminal. Work with an
+ * unknown total, or without a loss, has no such line: the bar shows its progress. */
 static void history(mf_progress *p)
 {
     part parts[MAX_PARTS];

@@ -20,7 +20,7 @@ mf_progress *mf_progress_new(const mf_terminal *t, const char *label, int64_t fi
                              int64_t total, bool quiet);
 /* Reports that `step` steps are done. loss, tokens_per_s: NaN if not known. */
 void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_per_s);
-/* Sets what the line says of the device, such as "MFU 31.2 %, 4.2 of 79.6 GiB"; copied. */
+/* Sets the text of the line about the device, such as "MFU 31.2 %, 4.2 of 79.6 GiB"; copied. */
 void mf_progress_device(mf_progress *p, const char *text);
 /* Writes a permanent line about a validation, unless quiet. floor: NaN if not known; scores:
  * further text, may be "". */

@@ -2,7 +2,7 @@
  * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
  * Words, row panels and lane panels are those of amx_pack.h. Panels of one side stay in the
- * second cache, and those of the other pass by (amx_cost.h).
+ * second cache, and those of the other side are read once for each such set (amx_cost.h).
  *
  * If the gemm is crossed, b is on the rows side, and the result is transposed. This is faster
  * if a has few rows, since rows take less time to pack than lanes. */
@@ -12,7 +12,7 @@
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
 #include "kernels/cpu/workspace.h"
 
-#define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that pass by, at most */
+#define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that do not stay */
 #define FEW_LANES 96                         /* up to this many lanes, rows are read in place */
 #define SUMS      MF_ROOM_SUMS_SIZE /* sums of c, if c is bf16 and the inner index long */
 
@@ -71,8 +71,8 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
                  first);
 }
 
-/* Whether row panels are read where they lie, whole 16 rows and words. They are multiplied with
- * few lanes, so copying them would take longer. */
+/* Whether row panels are read in place, whole 16 rows and words. They are multiplied with few
+ * lanes, so copying them would take longer. */
 static bool rows_in_place(const work *w)
 {
     return w->l1 - w->l0 <= FEW_LANES && rows_lie(w->row, false, w->k1 - w->k0) &&
@@ -149,9 +149,9 @@ static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t cal
     w->soon.lines = div_up(lines, calls * (words_of(w->k0, w->k1) / TILE_WORDS));
 }
 
-/* Multiplies all rows and lanes over the inner indices k0 .. k1 - 1. What is stored across the
- * inner index passes by several panels at a time, since each stored row may have a page of its
- * own. stay [AMX_STAY], pass [PASS]: room. */
+/* Multiplies all rows and lanes over the inner indices k0 .. k1 - 1. An operand that is stored
+ * across the inner index is packed several panels at a time, since each stored row may have a
+ * page of its own. stay [AMX_STAY], pass [PASS]: room. */
 static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pass)
 {
     const bool rows_stay = w->way.rows_stay;

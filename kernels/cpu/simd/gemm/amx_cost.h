@@ -11,13 +11,14 @@
 #define AMX_DEEP 1024   /* words of the inner index at once, at most */
 
 /* How a gemm is computed. crossed: b is on the rows side, and the result is transposed. Panels
- * of one side stay in the cache, and those of the other pass by, once for each set that fits;
- * rows_stay: the rows stay. */
+ * of one side stay in the cache, as many as fit; the panels of the other side are read once for
+ * each such set. rows_stay: the panels of rows are those that stay. */
 typedef struct amx_way {
     bool crossed, rows_stay;
 } amx_way;
 
-/* Rows or lanes that stay at once, for `words` pairs of the inner index; a multiple of 32. */
+/* Number of rows or lanes whose panels stay in the cache, for `words` pairs of the inner index;
+ * a multiple of 32. */
 static inline int64_t amx_stay(int64_t words)
 {
     const int64_t fit = words > 0 ? AMX_STAY / words / 32 * 32 : 32;

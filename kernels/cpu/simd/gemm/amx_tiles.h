@@ -83,8 +83,8 @@ static void tiles_end(void)
 
 /* ---- 32 rows and lanes ---- */
 
-/* What is prefetched to the second cache: rows of `length` bytes, `gap` bytes apart; `lines`
- * lines every 16 words that are multiplied, `left` in all. */
+/* The memory that is prefetched to the second cache: rows of `length` bytes, `gap` bytes apart;
+ * `lines` lines every 16 words that are multiplied, `left` in all. */
 typedef struct fetcher {
     const char *at, *end; /* end: of the present row */
     int64_t length, gap, lines, left;
@@ -187,7 +187,7 @@ V_INLINE void add_panels_as(const panels *p, bool in_place)
     }
 }
 
-/* Apart, so that the compiler does not save registers for both. */
+/* A function of its own, so that the compiler does not save registers for both. */
 static void __attribute__((noinline, unused)) add_in_place(const panels *p)
 {
     add_panels_as(p, true);

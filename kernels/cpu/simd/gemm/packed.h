@@ -5,7 +5,7 @@
  * panels for each gemm. A word is one f32 or two bf16. Both engines read this layout: the f32
  * engine converts a panel of bf16 to f32 while it multiplies the first rows; AMX reads panels
  * of pairs as they are (amx.c). Panels are stored in the order in which they are multiplied, so
- * memory is read once, from begin to end. Sums have the bits that run_block gives. */
+ * memory is read once, from beginning to end. Sums have the bits that run_block gives. */
 #ifndef MF_SIMD_GEMM_PACKED_H
 #define MF_SIMD_GEMM_PACKED_H
 

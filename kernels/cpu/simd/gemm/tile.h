@@ -38,9 +38,9 @@ typedef struct gemm_tile {
      * so that bits do not depend on the tiling */
     int64_t rows, cols;
     bool rounded; /* f32 operands are first rounded to bf16 */
-    /* inner indices of groups (gradients of their weights): sums are those of the engine, also
-     * where rows lie side by side, as those that ranks receive (rows that are gathered have no
-     * other way) */
+    /* the inner indices are rows of a group (gradients of its weights): the engine computes the
+     * sums, also where these rows are neighbours in memory, as on ranks that receive them;
+     * gathered rows are always computed by the engine, so both have the same bits */
     bool by_inner;
     /* the tile that this thread computes next, for prefetch; NULL: unknown */
     const struct gemm_tile *next;

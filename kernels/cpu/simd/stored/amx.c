@@ -241,7 +241,7 @@ static double panel_cost(int64_t rows)
     return (double)(div_up(rows, TILE_ROWS) * TILE_ROWS + UNPACK);
 }
 
-/* Calls run_block for what lies between costs `from` and `to` of the panels of one part, or of
+/* Calls run_block for what is between costs `from` and `to` of the panels of one part, or of
  * inputs. *at is the cost of what comes before them, to which their own is added. */
 static void run_part(block *b, int64_t lanes, double from, double to, double *at)
 {
@@ -259,7 +259,7 @@ static void run_part(block *b, int64_t lanes, double from, double to, double *at
     run_block(b);
 }
 
-/* Runs what lies between costs `from` and `to`. Returns the cost of all. */
+/* Runs what is between costs `from` and `to`. Returns the cost of all. */
 static double run_range(const cut *c, block *b, double from, double to)
 {
     const mf_stored *w = c->g->w;

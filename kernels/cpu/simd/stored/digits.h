@@ -17,8 +17,8 @@
 #define DIGITS    3  /* at most */
 #define MX_OFFSET 12 /* see four_bits.h */
 
-/* Digits of rows that are bf16 or f32, the largest X that they can say, 127 + 127 256 or that +
- * 127 65536, and its bits before the last. */
+/* Digits of rows that are bf16 or f32, the largest X that they can hold, 127 + 127 256 or that
+ * + 127 65536, and its bits before the last. */
 #define DIGITS_OF(bf16)     ((bf16) ? 2 : 3)
 #define DIGITS_MOST(digits) ((digits) == 2 ? MF_STORED_MOST_DIGITS : 8355711)
 #define DIGITS_BITS(digits) ((digits) == 2 ? 14 : 22)

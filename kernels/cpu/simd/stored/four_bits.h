@@ -136,7 +136,7 @@ V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
     return (vf)((vi)power | (special & MX_QUIET));
 }
 
-/* Of VL scales those of the blocks of vector v, each in the four lanes of its block. */
+/* The scales of the blocks of vector v, from VL scales, each in the four lanes of its block. */
 V_INLINE vf mx_scales_of(vf scales, int64_t v)
 {
     const vi lane = V_LANES / 4 + (int32_t)(v * (VL / 4));

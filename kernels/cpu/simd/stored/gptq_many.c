@@ -65,7 +65,7 @@ static void row_terms(const uint16_t *x, int64_t n, int64_t r, rows_span *to)
 
 /* ---- sums ---- */
 
-/* What is multiplied: words of a group and of a span, of COLUMNS outputs, with the rows from
+/* The words to multiply: those of a group and of a span, of COLUMNS outputs, with the rows from
  * the first of each array on. */
 typedef struct step {
     const uint32_t *word; /* [WORD_ROWS words,COLUMNS] */
@@ -116,7 +116,7 @@ V_INLINE void run_rows(int mr, int64_t words, const step *s)
         put_rows(mr, false, s, sum);
 }
 
-/* For all words of a span, and for any number. */
+/* One version for all words of a span, one for any number. */
 #define ROWS_OF(mr)                                                                            \
     static void rows_##mr(const step *s)                                                       \
     {                                                                                          \

@@ -1,5 +1,5 @@
-/* many.h: the sizes that gptq_many.c and what it needs of a processor (many_bytes.h,
- * many_pairs.h) have in common. */
+/* many.h: the sizes that gptq_many.c shares with its functions for a processor
+ * (many_bytes.h, many_pairs.h). */
 #ifndef MF_SIMD_MANY_H
 #define MF_SIMD_MANY_H
 

@@ -1,5 +1,5 @@
-/* many_bytes.h: what gptq_many.c needs, on processors that multiply and add four bytes in one
- * instruction (AVX-512 VNNI).
+/* many_bytes.h: functions for gptq_many.c, on processors that multiply and add four bytes in
+ * one instruction (AVX-512 VNNI).
  *
  * Numbers of x become integers of nearly 12 bits, so bf16 numbers down to 1/6 of the largest of
  * a span keep all bits. An instruction multiplies bytes, and a byte of a word is two weights,

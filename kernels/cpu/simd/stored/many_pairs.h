@@ -1,5 +1,5 @@
-/* many_pairs.h: what gptq_many.c needs, on processors with AVX2: an instruction multiplies two
- * integers of 16 bits in each lane, and adds what both give.
+/* many_pairs.h: functions for gptq_many.c, on processors with AVX2: an instruction multiplies
+ * two integers of 16 bits in each lane, and adds what both give.
  *
  * Numbers of x become integers of 16 bits, so bf16 numbers down to 1/128 of the largest of a
  * span keep all bits. A lane of weights has inputs i and i + 4 of a word, which one shift and

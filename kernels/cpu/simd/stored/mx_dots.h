@@ -34,7 +34,8 @@ V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, 
             pair_sum part = {DOTS_VNNI && d == 0 ? offset : (vi){0}};
             add_dots(&part, low, v_loadi((const int32_t *)row->digit[d][0]));
             add_dots(&part, high, v_loadi((const int32_t *)row->digit[d][1]));
-            /* digits apart, since one chain of all dot products takes longer than reading */
+            /* each digit has a chain of its own, since one chain of all dot products takes
+             * longer than reading */
             const vi each = whole_sum(!DOTS_VNNI && d == 0 ? offset : (vi){0}, &part);
             all = d == nd - 1 ? each : (all << 8) + each;
         }
@@ -62,7 +63,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     }
 }
 
-/* What the sums of a row of weights, of `in` inputs, give. */
+/* The result of the sums over a row of weights with `in` inputs. */
 V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 {
     (void)e, (void)in;
@@ -147,8 +148,7 @@ V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 
 #endif
 
-/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order in which they
- * lie in memory. */
+/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order of memory. */
 V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_t o0,
                      int64_t o1, const span *x, float *y, int64_t ldy)
 {
@@ -168,7 +168,7 @@ V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_
     }
 }
 
-/* Apart, so that each has the registers for itself. */
+/* Separate functions, so that each can use all registers. */
 #define MX_ROWS(mr, nd)                                                                        \
     static __attribute__((noinline)) void mx_##mr##_##nd(const mf_stored_part *p, int64_t in,  \
                                                          int64_t o0, int64_t o1,               \

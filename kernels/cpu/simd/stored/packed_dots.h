@@ -2,9 +2,9 @@
  * included once for each way to multiply bytes: by dot products of four bytes (DOTS_VNNI 1), or
  * by pairs of bytes.
  *
- * Rows are spans (digits.h). Weights are read once, in the order in which they lie in memory;
- * sums over a span are exact integers, which are then scaled and added in f32, span by span. So
- * bits depend neither on the tiling nor on the other rows. */
+ * Rows are spans (digits.h). Weights are read once, in the order of memory; sums over a span
+ * are exact integers, which are then scaled and added in f32, span by span. So bits depend
+ * neither on the tiling nor on the other rows. */
 #ifndef MF_SIMD_PACKED_DOTS_H
 #define MF_SIMD_PACKED_DOTS_H
 
@@ -241,8 +241,7 @@ V_INLINE void gptq_scale_all(int mr, int nd, const gptq_unit *u, int32_t *sum)
     if (v < u->n) gptq_scale(mr, nd, u, v, u->n - v, digits, sum);
 }
 
-/* mr = 1, 2 or 4 rows, of nd digits. Words are read row by row, in the order in which they lie
- * in memory. */
+/* mr = 1, 2 or 4 rows, of nd digits. Words are read row by row, in the order of memory. */
 V_INLINE void gptq_run(int mr, int nd, const gptq_unit *u, int32_t *sum)
 {
     int64_t w = 0;

@@ -1,8 +1,8 @@
 /* planes.h: stored weights of any type as planes of bf16, in the lane panels of amx_pack.h; a
  * part of stored/amx.c.
  *
- * A weight is the exact sum of its planes: the first has its 8 highest bits, each other one
- * the next 8 of what is left. A weight that is not finite is in the first plane, and 0 in the
+ * A weight is the exact sum of its planes: the first has its 8 highest bits, each further one
+ * the next 8 of the rest. A weight that is not finite is in the first plane, and 0 in the
  * others. Processors multiply bf16 below 2^-126 as 0, which is where planes end, too. */
 #ifndef MF_SIMD_PLANES_H
 #define MF_SIMD_PLANES_H
@@ -233,7 +233,7 @@ V_INLINE void turn_lines(const uint16_t *at, int64_t ld, float *out)
     }
 }
 
-/* Lines that lie in the file already. */
+/* Lines that are in the file already. */
 static void fill_from_lines(const slice *s, float *out)
 {
     const int64_t ld = s->p->ld;

@@ -82,15 +82,15 @@ static void fill_integers(const slice *s, const uint32_t *ahead, float *out, flo
 
 #define MX_MOST 252 /* the exponent of the block whose values are as the table has them */
 
-/* The row of the part that lane l is; for a lane that does not exist the last row. */
+/* The row of the part in lane l; for a lane beyond the part, the last row. */
 static int64_t row_of_lane(const slice *s, int64_t l)
 {
     const int64_t row = s->p->pairs ? 2 * (l % VL) + l / VL : l;
     return s->n + (row < s->width ? row : s->width - 1);
 }
 
-/* What is subtracted from both numbers of a pair, [blocks rounded up to VL, LANES]. Returns
- * whether each block's power of two is one by which this multiplies. */
+/* The number that is subtracted from both numbers of a pair, [blocks rounded up to VL, LANES].
+ * Returns whether each block's power of two is one by which this multiplies. */
 static bool mx_shifts(const slice *s, uint32_t *shift)
 {
     const int64_t each = s->in / 32, b1 = s->k1 / 32;
@@ -134,7 +134,7 @@ V_INLINE void mx_block(const uint8_t *const from[VL], int64_t at, __m512i shift,
             _mm512_subs_epu16(_mm512_permutexvar_epi16(pair_of(word[d], q), table), shift));
 }
 
-/* Writes what fill_planes writes. Returns false if the slice has other powers of two. */
+/* Does the same as fill_planes. Returns false if the slice has other powers of two. */
 static bool fill_mx(const slice *s, uint32_t *shift, float *out)
 {
     static const float values[8] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};

@@ -1,9 +1,10 @@
-/* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of
+/* stored.c: gemms with weights as stored in files. A tile is a block of rows of one part of
  * the weight, in every group that has rows of x (forward), or a block of inputs (back), so
- * each weight is read by one tile. With few rows of x reading takes most of the time, and the
- * types multiply from memory, as GPTQ does for many rows of bf16; else, with more rows, the
- * f32 engine takes bf16 and f32 as they lie, and other types from blocks that are unpacked
- * first. With AMX most gemms of bf16 are computed elsewhere (amx.c). Tiling changes no bit. */
+ * each weight is read by one tile. With few rows of x reading takes most of the time, and
+ * functions of each type multiply directly from memory, as GPTQ does for many rows of bf16.
+ * With more rows the f32 engine reads bf16 and f32 in place, and other types from blocks that
+ * are unpacked first. With AMX most gemms of bf16 are computed elsewhere (amx.c). Tiling
+ * changes no bit. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
@@ -131,8 +132,8 @@ static const void *x_from(const mf_stored_gemm_args *g, int64_t i)
     return (const char *)g->x + i * (g->bf16 ? 2 : 4);
 }
 
-/* Pairs of bf16 are multiplied as they are. What else x and the weight are, they are converted
- * to f32, which loses nothing. */
+/* Pairs of bf16 are multiplied as they are. All other types of x and of the weight are
+ * converted to f32, which is exact. */
 static void run_tile(const gemm_tile *t)
 {
     gemm_tile pairs = *t;
@@ -175,7 +176,7 @@ static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
 #define ROOM_FOR(g, n)                                                                         \
     __builtin_alloca_with_align((size_t)((g)->bf16 ? (n) * (g)->w->in : 1) * sizeof(float), 512)
 
-/* n rows of x in f32, from row r on: where they lie, or in `room`. *ret_ld: their distance. */
+/* n rows of x in f32, from row r on: in place, or in `room`. *ret_ld: their distance. */
 static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n, float *room,
                               int64_t *ret_ld)
 {
@@ -293,8 +294,8 @@ static void forward(void *arg, int64_t t)
 #define STRIPE      64          /* rows of a part per tile */
 #define DIGITS_ROOM (256 << 10) /* bytes */
 
-/* Tiles are cut group by group, in the order in which parts lie in memory, so a thread, which
- * takes neighbouring tiles, reads few long stretches of it and prefetches what it reads next.
+/* Tiles are cut group by group, in the order in which parts are in memory, so a thread, which
+ * takes neighbouring tiles, reads few long ranges of memory and prefetches what it reads next.
  * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide, as far as
  * threads have enough of them. */
 typedef struct few_cut {

@@ -1,5 +1,5 @@
-/* stored.h: what the types of stored weights (kernels/stored.h) give to stored.c, which cuts
- * gemms into tiles and calls these in the calling thread. Rows are those of the part, o0 a
+/* stored.h: the functions of the types of stored weights (kernels/stored.h) for stored.c, which
+ * cuts gemms into tiles and calls these in the calling thread. Rows are those of the part, o0 a
  * multiple of 32; o1 is one, too, or the part's end. `in` is the number of its inputs. */
 #ifndef MF_SIMD_STORED_H
 #define MF_SIMD_STORED_H
@@ -17,8 +17,8 @@ typedef void stored_unpack(const mf_stored_part *p, int64_t in, int64_t o0, int6
 typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                         int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy);
 /* The same for types of four bits. bf16: the rows were bf16, and may be rounded as
- * kernels/stored.h says. digits: the rows as stored_digits writes them, one behind the other;
- * x is then NULL, but for GPTQ4 without spans (see below). NULL: the function makes them. */
+ * kernels/stored.h says. digits: the rows as stored_digits writes them, one after the other; x
+ * is then NULL, but for GPTQ4 without spans (see below). NULL: the function makes them. */
 typedef void stored_few_packed(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                int64_t rows, bool bf16, const float *x, int64_t ldx,
                                const void *digits, float *y, int64_t ldy);
@@ -39,7 +39,8 @@ void MF_SIMD(stored_many_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0,
  * (amx.c), and the zeros of rows of no group. It is defined only with MF_HAVE_AMX. */
 typedef void stored_by_amx(const mf_kctx *x, const mf_stored_gemm_args *g);
 stored_by_amx MF_SIMD(stored_gemm_amx);
-/* What computes such groups; NULL: not used. Set by use_amx (tile.h), and by tests. */
+/* The function that computes such groups; NULL: not used. Set by use_amx (tile.h), and
+ * by tests. */
 extern stored_by_amx *MF_SIMD(stored_amx);
 /* Whether matrix registers are the fastest way for group e (measured). With few rows unpacking
  * weights takes longer than multiplying them from memory, or, of F32, in f32; many rows of BF16

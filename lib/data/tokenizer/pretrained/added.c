@@ -1,6 +1,6 @@
 /* data/tokenizer/pretrained/added.c: finds added tokens in a text: the leftmost, and of those
- * that begin there the longest. A token that must be a word of its own and is not is passed
- * over, with all of its text. */
+ * that begin there the longest. A token that must be a word of its own and is not is skipped,
+ * with all of its text. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"

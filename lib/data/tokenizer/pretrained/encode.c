@@ -28,7 +28,7 @@ typedef struct encoder {
     mf_ids *ids;
     mf_pt_found found;
     mf_pt_text work[2];  /* of normalization */
-    mf_pt_text words[2]; /* of what precedes splitting */
+    mf_pt_text words[2]; /* of the steps before splitting */
     kept *table;         /* [slots], NULL: the text is short */
     size_t slots;        /* a power of two */
     size_t first;        /* offset of the whole text */

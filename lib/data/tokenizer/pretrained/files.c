@@ -92,7 +92,7 @@ static bool is_lossless(const mf_pretrained *t)
     return same;
 }
 
-/* What the library does to the ids of a text behind all steps, and training must not. */
+/* Warns of what the library does to the ids of a text at the end: training must not do it. */
 static void tell_lengths(const char *source, const mf_json *v)
 {
     static const char *const keys[][2] = {{"truncation", "texts are not cut"},

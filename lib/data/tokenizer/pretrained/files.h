@@ -21,7 +21,9 @@ extern const char *const mf_pt_file_name[MF_PT_FILES];
 typedef struct mf_pt_files {
     char *text[MF_PT_FILES]; /* NULL: not there */
     size_t n[MF_PT_FILES];
-    bool kept; /* of the tokenizer file of a run, whose beginning told what there is to tell */
+    /* from the tokenizer file of a run, which was checked when it was imported: warnings are
+     * not repeated */
+    bool kept;
 } mf_pt_files; /* {0} is empty */
 /* Makes a tokenizer of the files of a folder, which the caller frees. Errors: MF_ENOTFOUND if
  * the folder has no vocabulary that can be read; MF_EINPUT, which names what is wrong; MF_EIO,

@@ -76,7 +76,7 @@ static int put_lower(uint32_t c, size_t origin, mf_pt_text *out)
     return rc == MF_OK && c == 0x130 ? put(0x307, origin, out) : rc;
 }
 
-/* Writes what a character of a text for BERT becomes. */
+/* Writes the characters that replace a character of a text for BERT. */
 static int bert_letter(const mf_pt_step *s, uint32_t c, size_t origin, mf_pt_text *out)
 {
     uint32_t parts[MF_UNICODE_DECOMPOSED] = {c};

@@ -1,7 +1,7 @@
 /* data/tokenizer/pretrained/pretrained.h: the parts of a tokenizer that is described by a
  * tokenizer.json. Encoding finds added tokens, normalizes the text between them, cuts it into
- * words, and divides each word into tokens; each part has a file of its own. What a file asks
- * for and no part can do is refused when the file is read, so encoding fails only for text that
+ * words, and divides each word into tokens; each part has a file of its own. A file that
+ * needs what no part can do is refused when it is read, so encoding fails only for text that
  * is not UTF-8 or has a byte without token, for 2^31 bytes or more at once, or for want of a
  * block of memory. */
 #ifndef MF_DATA_PRETRAINED_H
@@ -18,7 +18,7 @@ uint32_t mf_pt_lower(uint32_t c);
 bool mf_pt_is_word(uint32_t c);    /* \w */
 bool mf_pt_is_accent(uint32_t c);  /* what BERT removes with strip_accents */
 bool mf_pt_is_mark(uint32_t c);    /* what StripAccents removes */
-bool mf_pt_has_form(uint32_t c);   /* false: normal forms leave it where and as it is */
+bool mf_pt_has_form(uint32_t c);   /* false: no normal form changes or moves it */
 bool mf_pt_is_control(uint32_t c); /* what BERT removes with clean_text */
 bool mf_pt_is_sign(uint32_t c);    /* beyond ASCII: what BERT makes a word of its own */
 
@@ -51,7 +51,7 @@ typedef enum mf_pt_step_kind {
     MF_PT_FORM,    /* NFC, NFD, NFKC, NFKD */
     MF_PT_BERT,    /* BertNormalizer */
     MF_PT_LOWER,   /* lower case */
-    MF_PT_UNMARK,  /* marks disappear */
+    MF_PT_UNMARK,  /* accents and other combining marks are removed */
     MF_PT_PREPEND, /* `text` before a text that is not empty */
     MF_PT_REPLACE, /* each `text` becomes `with` */
     MF_PT_TRIM     /* blanks at the ends disappear */
@@ -59,7 +59,7 @@ typedef enum mf_pt_step_kind {
 typedef struct mf_pt_step {
     mf_pt_step_kind kind;
     mf_unicode_form form;
-    bool clean, ideographs, accents, lower; /* of BERT: what it does */
+    bool clean, ideographs, accents, lower; /* of BERT: which steps it does */
     bool left, right;                       /* ends that are trimmed */
     char *text, *with;
     size_t n_text, n_with;
@@ -71,7 +71,7 @@ typedef struct mf_pt_steps {
     double growth; /* length of a text behind all Replace steps / before them; 0: no step */
 } mf_pt_steps;
 void mf_pt_steps_free(mf_pt_steps *s);
-/* Normalizes valid UTF-8. Without steps *ret is *v; else it lies in one of the two work texts,
+/* Normalizes valid UTF-8. Without steps *ret is *v; else it is in one of the two work texts,
  * which keep their memory for the next call. The only error is MF_ENOMEM. */
 int mf_pt_normalize(const mf_pt_steps *s, const mf_pt_view *v, mf_pt_text work[2],
                     mf_pt_view *ret);
@@ -175,7 +175,8 @@ typedef struct mf_pt_model {
 } mf_pt_model;
 void mf_pt_model_free(mf_pt_model *m);
 int32_t mf_pt_id(const mf_pt_model *m, const char *name, size_t n); /* -1: not found */
-/* Enters merge `rank`; a pair that is there gets it, as in the library. Slots must be free. */
+/* Enters merge `rank`; a pair that is there already gets the new rank, as in the library. Slots
+ * must be free. */
 void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, int32_t made);
 /* Appends the tokens of a word to f (merge.c, pieces.c). MF_ENOMEM; MF_EINPUT for a byte that a
  * byte-level vocabulary lacks. */
@@ -238,17 +239,19 @@ int mf_pt_read_template(const char *source, const mf_json *v, mf_pretrained *t);
 int mf_pt_add_name(const char *source, const char *name, size_t n, int64_t id, mf_pt_model *m);
 int mf_pt_read_vocabulary(const char *source, const mf_json *v,
                           mf_pt_model *m); /* {name: id} */
-/* Adds merge `rank` of `most`; left and right must be in the vocabulary, and both together. */
+/* Adds merge `rank` of `most`; left, right and the two joined must be in the vocabulary. */
 int mf_pt_name_merge(const char *source, mf_pt_model *m, int32_t rank, size_t most,
                      const char *left, size_t n_left, const char *right, size_t n_right);
-/* Completes a model whose vocabulary and merges are read: the symbols that words begin with. */
+/* Completes a model whose vocabulary and merges were read: sets the symbols that words
+ * begin with. */
 void mf_pt_settle(mf_pt_model *m);
 /* Sets special[] by names in tokenizer_config.json and special_tokens_map.json, either may be
  * NULL, else by usual names of added tokens. */
 void mf_pt_find_roles(mf_pretrained *t, const mf_json *config, const mf_json *map);
 /* Reads vocab.json and merges.txt, or vocab.txt, of t->files; config may be NULL. */
 int mf_pt_read_lists(const char *where, const mf_json *config, mf_pretrained *t);
-/* Whether the letters of a name stand for bytes, and for others than it has itself. */
+/* Whether the letters of a name stand for bytes, and these are not the bytes of the
+ * name itself. */
 bool mf_pt_means_bytes(const char *name, size_t n);
 /* Makes the texts of all ids; sets pieces and longest. */
 int mf_pt_show(const char *source, mf_pretrained *t);

@@ -1,5 +1,5 @@
 /* data/tokenizer/pretrained/read_words.c: reads the members "normalizer" and "pre_tokenizer" of
- * a tokenizer.json. What encoding could not do exactly is refused by its name. */
+ * a tokenizer.json. A member that encoding could not follow exactly is refused by its name. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"

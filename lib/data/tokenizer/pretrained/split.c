@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What the expressions ask about a character. */
+/* The properties of characters that the expressions use. */
 enum {
     SPACE = 1,
     LETTER = 2,
@@ -38,7 +38,7 @@ static unsigned classify(uint32_t c)
     return mf_unicode_is_space(c) ? SPACE : 0;
 }
 
-/* A character of a text: its length, 0 at the end, and what it is. */
+/* A character of a text: its length, 0 at the end, and its properties. */
 typedef struct letter {
     size_t n;
     unsigned is;
@@ -389,7 +389,7 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 static const struct {
     const char *pattern;
     mf_pt_splitter split;
-    const char *name; /* of a model that has it; the two DeepSeek have several */
+    const char *name; /* of a model that uses the pattern; the two DeepSeek use several */
 } table[] = {
     {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      mf_pt_split_bytes, "gpt2"},

@@ -1,7 +1,8 @@
 /* data/tokenizer/pretrained/versions.c: what the library tokenizers (0.23) takes code
  * points for. Its parts have tables of their own ages: regular expressions, words and lower
  * case are of Unicode 16 and later, marks, punctuation and normal forms of about Unicode 9.
- * Ids depend on that, so it is followed, whichever tables utf8proc has. */
+ * Ids depend on these versions, so this file follows them, whatever the version of
+ * utf8proc is. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "data/tokenizer/letters.h"
