@@ -27,7 +27,7 @@ extern char **environ;
 
 /* ---- the claim ---- */
 
-/* Files of a comparison may have other names, which are those of a copy by hard links. */
+/* Files of a comparison may have further names if somebody copied it by hard links. */
 static int own(const char *path)
 {
     bool copied;

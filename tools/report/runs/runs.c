@@ -41,7 +41,7 @@ static void read_manifest(mf_listed_run *r)
     mf_free(path);
 }
 
-/* The record on a line of metrics.jsonl; NULL: the line is none. */
+/* The record on a line of metrics.jsonl; NULL: the line is no record. */
 static mf_json *record_of(const char *line, size_t n)
 {
     mf_json *v = NULL;

@@ -1,5 +1,5 @@
 /* tile.h: one tile of a gemm in the calling thread: the interface between gemm.c, which cuts
- * gemms into tiles, tile.c, which chooses who computes one, and the engine (engine.h), which is
+ * gemms into tiles, tile.c, which chooses its method, and the engine (engine.h), which is
  * compiled for f32 and for bf16.
  *
  * Every element of c is one chain of multiply-adds over the inner index, in blocks that depend

@@ -57,7 +57,7 @@ typedef struct block {
     int64_t ld, o0, o1, i0, i1;
 } block;
 
-/* Whether the engine can read the part as it lies. */
+/* Whether the engine can read the part in place. */
 static bool lies(const mf_stored_part *p)
 {
     return is_dense(p) && !(p->transposed && p->pairs);
