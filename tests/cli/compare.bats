@@ -64,7 +64,7 @@ timeless() {
     COLUMNS=200 "$MOEFW" compare two -q >wide
     [ "$(grep -c '^rank router.*difference.*flip.*params$' wide)" -eq 1 ]
     TERM=xterm script -qec "$MOEFW_ON bench routers --routers linear,hash --dim 16 --batch 1 --seq 8 --seeds 1 \
-        --repetitions 1 -t 1" /dev/null | tr -d '\r' >bench
+        --repetitions 1 -t 1 -q" /dev/null | tr -d '\r' >bench
     awk 'length > 80 { exit 1 }' bench
     [ "$(grep -c '^router ' bench)" -ge 4 ]
     [ "$(grep -c '^hash ' bench)" -eq "$(grep -c '^router ' bench)" ]
