@@ -106,18 +106,19 @@ static bool same_table(const char *a, const char *b)
     return strcmp(one, other) == 0;
 }
 
-/* Whether two files differ only in times, after blank_speeds, and in the hash of a manifest
- * that has one. */
+/* Whether two files differ only in times, after blank_speeds, and in the hash of a file that
+ * has times (a manifest; stored.json in the sums of a manifest). */
 static bool same_but_times(const file *f, const file *g)
 {
     static const char *const keys[] = {
-        "\"tokens_per_s\":", "\"wall_s\":", "\"changed\":", "\"self\":"};
+        "\"tokens_per_s\":", "\"wall_s\":", "\"changed\":", "\"self\":", "\"stored.json\":"};
+    enum { KEYS = sizeof keys / sizeof *keys };
     static const char value[] = "+-.0123456789abcdef\"";
     size_t i = 0, j = 0;
     if (!g) return false;
     while (i < f->size && j < g->size && f->data[i] == g->data[j]) {
         size_t skip = 0;
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < KEYS; k++) {
             const size_t n = strlen(keys[k]);
             if (f->size - i > n && g->size - j > n && memcmp(f->data + i, keys[k], n) == 0 &&
                 memcmp(g->data + j, keys[k], n) == 0)

@@ -117,7 +117,7 @@ changed() {
 @test "one token that changed is noticed, in a token file, a mapped text and a text in memory" {
     "$MOEFW" data synth --out text.txt --force --bytes 1500000 >/dev/null
     cp text.txt ids.bin # two letters are an id of 16 bits
-    changed ids.bin
+    changed ids.bin --set data.bin_bits=16
     changed text.txt --set data.tokenizer=byte --set data.cache=cache
     "$MOEFW" data synth --out text.txt --bytes 1500000 --force >/dev/null
     changed text.txt --set data.tokenizer=byte --set data.cache=no
