@@ -16,7 +16,7 @@ check-quick:
 	$(MAKE) check TESTS="$(QUICK)"
 QUICK = $(LINT) tests/unit/base/check_parallel tests/unit/base/check_rng tests/unit/base/check_json tests/unit/base/check_ini \
 	tests/unit/graph/check_backward tests/unit/graph/check_plan tests/unit/graph/check_run tests/unit/graph/check_bf16 \
-	tests/unit/ops/check_edges tests/unit/ops/check_dispatch tests/unit/kernels/check_kernels tests/unit/model/check_formulas \
+	tests/unit/ops/check_edges tests/unit/ops/check_dispatch tests/unit/model/check_formulas \
 	tests/unit/model/check_router_formulas tests/unit/model/check_gates tests/unit/plugin/check_plugin \
 	tests/unit/plugin/check_option tests/unit/train/check_trainer tests/unit/train/check_shares \
 	tests/unit/train/check_checkpoint tests/unit/train/check_metrics tests/unit/data/check_batch tests/unit/data/check_tokenizer \
