@@ -3,6 +3,8 @@
  * itself as a lock keeps it. */
 #include "base/file/own.h"
 
+#include "base/file/io_raw.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,28 +34,14 @@ static bool is_shared(int folder, const char *name, int fd, struct stat *st)
            here.st_ino == st->st_ino && here.st_dev == st->st_dev;
 }
 
-static int write_all(int fd, const char *data, size_t n)
-{
-    while (n > 0) {
-        const ssize_t done = write(fd, data, n);
-        if (done < 0 && errno != EINTR) return -1;
-        if (done > 0) {
-            data += done;
-            n -= (size_t)done;
-        }
-    }
-    return 0;
-}
-
 static int copy(int from, int to)
 {
     char part[16384];
-    for (off_t at = 0;;) {
-        const ssize_t n = pread(from, part, sizeof part, at);
-        if (n == 0) return fsync(to);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 || write_all(to, part, (size_t)n) != 0) return -1;
-        at += n;
+    for (uint64_t at = 0;;) {
+        const ssize_t n = mf_raw_read(from, part, sizeof part, at);
+        if (n == 0) return mf_raw_fsync(to);
+        if (n < 0 || mf_raw_write(to, part, (size_t)n) != 0) return -1;
+        at += (uint64_t)n;
     }
 }
 
@@ -68,7 +56,7 @@ static int replace(int folder, const char *name, int fd, mode_t mode)
     const int to = open_at(folder, draft, O_WRONLY | O_CREAT | O_EXCL, mode & 0777);
     if (to < 0) return -1;
     int rc = copy(fd, to), why = errno;
-    if (close(to) != 0 && rc == 0) {
+    if (mf_raw_close(to) != 0 && rc == 0) {
         rc = -1;
         why = errno;
     }
