@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
     case ${2:-} in '' | *[!0-9]*) echo "draw-comments.sh: $1: expected a number, found '${2:-}'" >&2; exit 64 ;; esac
     shift 2
 done
-find core lib tools kernels plugins include share tests -path tests/abi01 -prune -o -name '*.[ch]' -print | LC_ALL=C sort |
+find core lib tools kernels plugins include share tests -path tests/plugins/abi01 -prune -o -name '*.[ch]' -print | LC_ALL=C sort |
     xargs awk -f tests/lint/comments.awk | awk -F '\t' -v seed="$seed" -v count="$count" '
     $3 == 1 { n++; where[n] = $1 ":" $2 }
     { text[n] = text[n] ($3 == 1 ? "" : "\n") "    " $5 }

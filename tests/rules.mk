@@ -96,4 +96,4 @@ CLEANFILES += $(COMM_MODULES) $(COMM_MODULES:=.d)
 check_PROGRAMS += tests/mlflow/server
 tests_mlflow_server_LDADD = $(MOEFW_LIBS)
 
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)
+EXTRA_DIST += $(CLI) $(LINT)

@@ -6,7 +6,7 @@
 #
 # PROGRAM is moefw. The groups are quick (small models on generated data), slow (models of full
 # width on generated data), data (those that read files), all of these, and abi01 (with the plugins
-# of tests/abi01). DATA is a folder with tinyshakespeare.txt, wikitext-2/test.txt,
+# of tests/plugins/abi01). DATA is a folder with tinyshakespeare.txt, wikitext-2/test.txt,
 # sst2/{train,dev}.tsv, sick/SICK_{train,trial}.txt and bert/vocab.txt. PLUGINS is a folder whose
 # plugins go before those of the program: routers/NAME.so, experts/NAME.so and so on, and backends
 # of devices; DEVICE is train.device of all runs. Each run is

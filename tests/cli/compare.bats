@@ -7,7 +7,7 @@ setup_file() {
     mkdir -p "$BATS_FILE_TMPDIR/work" "$XDG_DATA_HOME/moefw/plugins/routers"
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
         -shared -o "$XDG_DATA_HOME/moefw/plugins/routers/handicap.so" \
-        "$srcdir/tests/plugins/handicap.c" -lm
+        "$srcdir/tests/plugins/third_party/handicap.c" -lm
 }
 setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
 
@@ -320,7 +320,7 @@ C
     [ ! -e wild/linear/seed-1 ]
     # a router that diverges is skipped, which is the status, and the others are compared
     sed 's/"handicap"/"wild"/; s/out->logits = .*/out->logits = mf_scale(g, logits, INFINITY);/' \
-        "$srcdir/tests/plugins/handicap.c" >wild.c
+        "$srcdir/tests/plugins/third_party/handicap.c" >wild.c
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
         -include math.h -o "$XDG_DATA_HOME/moefw/plugins/routers/wild.so" wild.c -lm
     run --separate-stderr small --routers hash,wild --seeds 1 --steps 6 --equal time --out tamed --json
@@ -440,7 +440,7 @@ C
     twin=$XDG_DATA_HOME/moefw/plugins/routers/twin.so
     ${CC:-cc} -std=gnu11 -O1 -DWEIGHT='"twin"' -DNAME='"twin"' -I"$srcdir/include" \
         -I"$builddir/include" -fPIC -fvisibility=hidden -shared -o "$twin" \
-        "$srcdir/tests/plugins/handicap.c" -lm
+        "$srcdir/tests/plugins/third_party/handicap.c" -lm
     found=0
     for ((i = 0; i < 200; i++)); do
         small --routers handicap:share=0,twin:share=0 --seeds 5 --steps 12 --out self --json -q \

@@ -34,7 +34,7 @@ broken() {
     [[ "$output" == *'include/moefw/h.h:1: <stdio.h>'* ]]
 }
 
-@test "includes: a foreign header outside its file" {
+@test "includes: a third-party header outside its file" {
     put core/ops/a.c '#include <jansson.h>'
     put kernels/cpu/other.c '#include <cblas.h>'
     broken includes 'core/ops/a.c:1: jansson.h belongs in lib/io/json.c'

@@ -611,10 +611,10 @@ END
 }
 
 @test "a plugin that uses rand, or keeps something outside of buffers, is named at the next save" {
-    # wrong NUMBER TEXT: what is printed with tests/defects/unsteady.c
+    # wrong NUMBER TEXT: what is printed with tests/plugins/defects/unsteady.c
     wrong() {
         ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -DWRONG="$1" -I"$srcdir/include" \
-            -I"$builddir/include" -o "wrong$1.so" "$srcdir/tests/defects/unsteady.c" -lm
+            -I"$builddir/include" -o "wrong$1.so" "$srcdir/tests/plugins/defects/unsteady.c" -lm
         thin x default --plugin "$PWD/wrong$1.so"
         run ranks 2 "${words[@]}"
         echo "$output"

@@ -61,11 +61,11 @@ thin() {
     esac
 }
 
-# built NAME: a plugin of tests/foreign as p/NAME.so
+# built NAME: a plugin of tests/plugins/third_party as p/NAME.so
 built() {
     mkdir -p p
     ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
-        -o "p/$1.so" "$srcdir/tests/foreign/$1.c" -lm
+        -o "p/$1.so" "$srcdir/tests/plugins/third_party/$1.c" -lm
 }
 
 # sent RANKS STEPS WORDS...: the bytes that rank 0 sends in a run of so many steps

@@ -9,7 +9,7 @@
 #   plugins   <moefw/...>, C's own headers
 #   include   the same, and of C only headers that declare types
 #   comm      modules: core/comm/table.h and the engine's header
-#   foreign   each library's header in the one file named below
+#   libraries   each library's header in the one file named below
 . "$(dirname "$0")/lib.sh"
 
 # FILE LINE NAME: one line for each include; NAME keeps its <> or "".
@@ -73,7 +73,7 @@ report "public headers include <moefw/...> and C's types only" "$(includes inclu
     $1 == "include/moefw/kernel.cuh" && $3 == "\"device.cuh\"" { next } # for kernels only
     $3 !~ /^<moefw\// && $3 !~ /^<std(arg|bool|def|int)\.h>$/ { print $1 ":" $2 ": " $3 }')"
 
-report "a foreign header is included by one file" "$(includes core lib tools kernels plugins tests/unit | awk '
+report "a third-party header is included by one file" "$(includes core lib tools kernels plugins tests/unit | awk '
     BEGIN {
         home["cblas.h"] = "kernels/cpu/blas.c"
         home["ini.h"] = "core/base/text/ini.c"

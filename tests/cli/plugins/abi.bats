@@ -1,4 +1,4 @@
-# The plugin ABI is frozen: the layout of the public headers is recorded (tests/abi/abi1.layout), and
+# The plugin ABI is frozen: the layout of the public headers is recorded (tests/plugins/abi/abi1.layout), and
 # only appends pass. Plugins that were built with the headers of 0.1 are tried in abi01.bats.
 
 bats_require_minimum_version 1.5.0
@@ -11,8 +11,8 @@ setup() {
 
 # judge: compares the changed headers with the record
 judge() {
-    sh "$srcdir/tests/abi/layout.sh" changed "$builddir/include" >layout || return 3
-    run sh "$srcdir/tests/abi/check.sh" "$srcdir/tests/abi/abi1.layout" layout
+    sh "$srcdir/tests/plugins/abi/layout.sh" changed "$builddir/include" >layout || return 3
+    run sh "$srcdir/tests/plugins/abi/check.sh" "$srcdir/tests/plugins/abi/abi1.layout" layout
 }
 
 # edit FILE EXPRESSION: changes a header, and sees that it did
@@ -41,7 +41,7 @@ appended() {
 
 @test "the headers are as they are recorded, wholly" {
     judge
-    [ "$status" -eq 0 ] || { echo "$output"; echo "sh tests/abi/record.sh records what was appended"; return 1; }
+    [ "$status" -eq 0 ] || { echo "$output"; echo "sh tests/plugins/abi/record.sh records what was appended"; return 1; }
     [ "$(grep -c '^field ' layout)" -ge 300 ]
     [ "$(grep -c '^const ' layout)" -ge 90 ]
 }
@@ -89,15 +89,15 @@ appended() {
 }
 
 @test "a record is only changed by appends" {
-    mkdir -p tree/tests tree/build
-    cp -r "$srcdir/include" tree && cp -r "$srcdir/tests/abi" tree/tests && cp -r "$builddir/include" tree/build
+    mkdir -p tree/tests/plugins tree/build
+    cp -r "$srcdir/include" tree && cp -r "$srcdir/tests/plugins/abi" tree/tests/plugins && cp -r "$builddir/include" tree/build
     chmod -R u+w tree
     sed -i 's/^} mf_host;/    int (*later)(mf_ctx *ctx);\n} mf_host;/' tree/include/moefw/host.h
-    run sh tree/tests/abi/record.sh
+    run sh tree/tests/plugins/abi/record.sh
     [ "$status" -eq 0 ]
-    grep -q '^field mf_host.later ' tree/tests/abi/abi1.layout
+    grep -q '^field mf_host.later ' tree/tests/plugins/abi/abi1.layout
     cp "$srcdir/include/moefw/host.h" tree/include/moefw
-    run sh tree/tests/abi/record.sh
+    run sh tree/tests/plugins/abi/record.sh
     [ "$status" -eq 1 ]
     [[ "$output" == *"removed: field mf_host.later"* ]]
 }
@@ -117,7 +117,7 @@ appended() {
         name=newer${flags#-D}
         # shellcheck disable=SC2086
         ${CC:-cc} -std=gnu11 -DLATER $flags -Ichanged -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-            -o "$name.so" "$srcdir/tests/badplugins/program/newer_host.c" -lm
+            -o "$name.so" "$srcdir/tests/plugins/bad/program/newer_host.c" -lm
     done
     printf '[model]\ndim = 16\nlayers = 2\nheads = 2\nkv_heads = 2\nseq = 16\n' >small.ini
     printf '[train]\nbatch = 2\nsteps = 2\neval_context = 0\neval_batches = 1\n' >>small.ini

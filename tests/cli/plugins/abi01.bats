@@ -1,4 +1,4 @@
-# Plugins built against the headers of 0.1 (tests/abi01) load, pass the checks, and compute the same
+# Plugins built against the headers of 0.1 (tests/plugins/abi01) load, pass the checks, and compute the same
 # bits. A plain compiler builds them, as third parties do.
 
 bats_require_minimum_version 1.5.0
@@ -8,8 +8,8 @@ setup_file() {
     local name
     for name in routers/noisy routers/bent experts/gated regularizers/even controllers/steer; do
         mkdir -p "$PLUGINS/${name%/*}"
-        ${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror -O2 -I"$srcdir/tests/abi01/include" -fPIC \
-            -fvisibility=hidden -shared -o "$PLUGINS/$name.so" "$srcdir/tests/abi01/${name#*/}.c"
+        ${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror -O2 -I"$srcdir/tests/plugins/abi01/include" -fPIC \
+            -fvisibility=hidden -shared -o "$PLUGINS/$name.so" "$srcdir/tests/plugins/abi01/${name#*/}.c"
     done
 }
 

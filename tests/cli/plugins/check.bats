@@ -11,7 +11,7 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source
-    for source in "$srcdir"/tests/badplugins/{good,load/wrong_magic,rules/rule_*,adapters/rule_*}.c; do
+    for source in "$srcdir"/tests/plugins/bad/{good,load/wrong_magic,rules/rule_*,adapters/rule_*}.c; do
         ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC \
             -fvisibility=hidden -shared -o "$BAD/$(basename "$source" .c).so" "$source" -lm
     done
@@ -157,14 +157,14 @@ TXT
 @test "a difference of large numbers is judged by the noise that it has" {
     local e
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -o "$BAD/mutual_information.so" "$srcdir/tests/plugins/mutual_information.c" -lm
+        -o "$BAD/mutual_information.so" "$srcdir/tests/plugins/third_party/mutual_information.c" -lm
     for e in 2 4 8 16 32 64; do
         run "$MOEFW" plugin check "$BAD/mutual_information.so" --set moe.experts=$e
         [ "$status" -eq 0 ] || { echo "$e: $output"; return 1; }
     done
     # and 2 % more than the gradient of one of them is still detected
     ${CC:-cc} -std=gnu11 -O1 -DFACTOR=1.02f -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -o "$BAD/mutual_wrong.so" "$srcdir/tests/plugins/mutual_information.c" -lm
+        -o "$BAD/mutual_wrong.so" "$srcdir/tests/plugins/third_party/mutual_information.c" -lm
     for e in 16 64; do
         run "$MOEFW" plugin check "$BAD/mutual_wrong.so" --set moe.experts=$e
         [ "$status" -eq 4 ]
@@ -175,7 +175,7 @@ TXT
 @test "--set moe.experts: no check tries another number" {
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
         -DBEFORE='if (dims->experts != 3) return mf->fail(ctx, MF_EPLUGIN, "three");' \
-        -o "$BAD/three.so" "$srcdir/tests/badplugins/good.c"
+        -o "$BAD/three.so" "$srcdir/tests/plugins/bad/good.c"
     run "$MOEFW" plugin check "$BAD/three.so" --set moe.experts=3
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     run "$MOEFW" plugin check "$BAD/three.so"
@@ -186,7 +186,7 @@ TXT
     # its file is gone when the second child loads it
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
         -DBEFORE='extern int remove(const char *); if (dims->vocab == 61) remove(SELF);' -DSELF="\"$BAD/gone.so\"" \
-        -o "$BAD/gone.so" "$srcdir/tests/badplugins/good.c"
+        -o "$BAD/gone.so" "$srcdir/tests/plugins/bad/good.c"
     run "$MOEFW" plugin check "$BAD/gone.so"
     [ "$status" -eq 4 ] || { echo "$output"; false; }
     [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; false; }
@@ -224,7 +224,7 @@ slopes() {
 
 @test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {
     local file
-    set -- "$srcdir"/tests/badplugins/{rules,adapters}/rule_*.c
+    set -- "$srcdir"/tests/plugins/bad/{rules,adapters}/rule_*.c
     [ $# -ge 20 ]
     for file; do
         grep -qE "(only|broken|leaking) $(basename "$file" .c) " "$BATS_TEST_FILENAME" || { echo "$file"; return 1; }

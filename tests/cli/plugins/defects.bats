@@ -1,4 +1,4 @@
-# plugin check finds planted defects: tests/defects/list.tsv names each with the check that must
+# plugin check finds planted defects: tests/plugins/defects/list.tsv names each with the check that must
 # find it and words of its message. The quick form takes every fifth; MOEFW_SLOW=1 takes all.
 
 bats_require_minimum_version 1.5.0
@@ -18,13 +18,13 @@ build() { # DEFECT: the path of the plugin
     [ "$1" -lt 500 ] || source=drawn_other
     ${CC:-cc} -std=gnu11 -O1 -DDEFECT="$1" -I"$srcdir/include" -I"$builddir/include" -fPIC \
         -fvisibility=hidden -shared -o "$BATS_TEST_TMPDIR/defect-$1.so" \
-        "$srcdir/tests/defects/$source.c" -lm -lpthread || return 1
+        "$srcdir/tests/plugins/defects/$source.c" -lm -lpthread || return 1
     echo "$BATS_TEST_TMPDIR/defect-$1.so"
 }
 
 # The rows of the list as NUMBER|CHECK|WORDS, without comments.
 rows() {
-    awk -F '\t' '/^[0-9]/ { print $1 "|" $2 "|" $3 }' "$srcdir/tests/defects/list.tsv"
+    awk -F '\t' '/^[0-9]/ { print $1 "|" $2 "|" $3 }' "$srcdir/tests/plugins/defects/list.tsv"
 }
 
 @test "without a defect every check passes" {
@@ -61,7 +61,7 @@ rows() {
     local n file="$BATS_TEST_TMPDIR/fine.so"
     for n in $(seq 12); do
         ${CC:-cc} -std=gnu11 -O1 -DFINE="$n" -I"$srcdir/include" -I"$builddir/include" -fPIC \
-            -fvisibility=hidden -shared -o "$file" "$srcdir/tests/defects/fine.c" -lm
+            -fvisibility=hidden -shared -o "$file" "$srcdir/tests/plugins/defects/fine.c" -lm
         run "$MOEFW" plugin check "$file"
         [ "$status" -eq 0 ] || { echo "$n: $output"; return 1; }
         case $n in
@@ -102,6 +102,6 @@ rows() {
 @test "the list names each defect of the sources once, and nothing else" {
     local listed planted
     listed=$(rows | cut -d '|' -f 1 | sort -n)
-    planted=$(grep -oh 'IS([0-9]*)' "$srcdir"/tests/defects/*.c | grep -o '[0-9]*' | sort -nu)
+    planted=$(grep -oh 'IS([0-9]*)' "$srcdir"/tests/plugins/defects/*.c | grep -o '[0-9]*' | sort -nu)
     [ "$listed" = "$planted" ] || { diff <(echo "$listed") <(echo "$planted"); false; }
 }

@@ -1,5 +1,5 @@
 # What plugins do to the program: messages that must not be lost, tables that say what this moefw
-# cannot do, output, signals, floating-point control, exits. The plugins are tests/badplugins/program.
+# cannot do, output, signals, floating-point control, exits. The plugins are tests/plugins/bad/program.
 
 bats_require_minimum_version 1.5.0
 
@@ -11,7 +11,7 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source
-    for source in "$srcdir"/tests/badplugins/{good,program/*}.c; do
+    for source in "$srcdir"/tests/plugins/bad/{good,program/*}.c; do
         ${CC:-cc} -std=gnu11 -O1 -g -I"$srcdir/include" -I"$builddir/include" -fPIC -pthread \
             -fvisibility=hidden -shared -o "$BAD/$(basename "$source" .c).so" "$source" -lm
     done
@@ -58,9 +58,9 @@ fails() {
 @test "after_step that writes to what is not its own ends the run, and its write is lost" {
     for name in embed.weight layers.0.norm2.weight layers.0.attention.qkv.weight layers.0.expert.w13; do
         sed "s|mf->data(ctx, \"weight\"|mf->data(ctx, \"/$name\"|" \
-            "$srcdir/tests/badplugins/rules/rule_restore.c" >writes.c
+            "$srcdir/tests/plugins/bad/rules/rule_restore.c" >writes.c
         sed 's|"../bad.h"|"bad.h"|' -i writes.c
-        ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/tests/badplugins" -I"$srcdir/include" -I"$builddir/include" \
+        ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/tests/plugins/bad" -I"$srcdir/include" -I"$builddir/include" \
             -fPIC -fvisibility=hidden -shared -o "$BAD/writes.so" writes.c
         fails 4 writes "layers.0.router (plugin bad): it wrote to $name: expected its own buffers"
     done
@@ -118,7 +118,7 @@ static int after_step(void *self, mf_ctx *ctx, const mf_step *step)\
 # variant NAME SOURCE FLAG...: builds ./NAME.so
 variant() {
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -pthread -fvisibility=hidden \
-        -shared -o "$1.so" "${@:3}" "$srcdir/tests/badplugins/$2.c" -lm
+        -shared -o "$1.so" "${@:3}" "$srcdir/tests/plugins/bad/$2.c" -lm
 }
 
 # named ACT TEXT: each command that loads the plugin ends with 4 and a line that has the text
@@ -280,11 +280,11 @@ one_json() {
 }
 
 @test "errors of ops name file and line of the plugin, layer and shapes" {
-    fails 4 place_shape "add (layers.0.router bad, $srcdir/tests/badplugins/program/place_shape.c:1" \
+    fails 4 place_shape "add (layers.0.router bad, $srcdir/tests/plugins/bad/program/place_shape.c:1" \
         "; its inputs are f32 [32,16], f32 [32,8]"
     [[ "$stderr" =~ place_shape.c:1[12]\) ]]
-    fails 4 place_run "picky (layers.0.router bad, $srcdir/tests/badplugins/program/place_run.c:23): no more; its inputs are f32 [32,8]"
-    fails 5 place_nan "log (layers.0.router bad, $srcdir/tests/badplugins/program/place_nan.c:12): output 0 [32,8] is NaN"
+    fails 4 place_run "picky (layers.0.router bad, $srcdir/tests/plugins/bad/program/place_run.c:23): no more; its inputs are f32 [32,8]"
+    fails 5 place_nan "log (layers.0.router bad, $srcdir/tests/plugins/bad/program/place_nan.c:12): output 0 [32,8] is NaN"
 }
 
 @test "mf_print shows values in each run, and changes no bit" {

@@ -10,7 +10,7 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source name extra
-    for source in "$srcdir"/tests/badplugins/{,load/,tables/,init/,rules/}*.c; do
+    for source in "$srcdir"/tests/plugins/bad/{,load/,tables/,init/,rules/}*.c; do
         name=$(basename "$source" .c)
         extra=
         # From gcc 13 on, a shared object gets that start-up code only with a flag of its own.
@@ -175,7 +175,7 @@ refused() {
     for name in one two; do
         ${CC:-cc} -std=gnu11 -DNAME="\"$name\"" -DBRIEF="\"this is $name\"" -I"$srcdir/include" \
             -I"$builddir/include" -fPIC -fvisibility=hidden -shared -o "$BAD/$name.so" \
-            "$srcdir/tests/badplugins/good.c" -lm
+            "$srcdir/tests/plugins/bad/good.c" -lm
         printf '[plugin %s]\nkind = router\nfile = %s/%s.so\n' $name "$BAD" $name >"$dir/$name.ini"
     done
     ln -s one.so "$BAD/again.so"

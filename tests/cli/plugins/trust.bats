@@ -8,7 +8,7 @@ setup_file() {
     export SO="$BATS_FILE_TMPDIR/so" MARK="$BATS_FILE_TMPDIR/mark"
     mkdir "$SO"
     ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -DMARK="\"$MARK\"" -o "$SO/marks.so" "$srcdir/tests/badplugins/program/marks.c" -lm
+        -DMARK="\"$MARK\"" -o "$SO/marks.so" "$srcdir/tests/plugins/bad/program/marks.c" -lm
 }
 
 setup() {
@@ -253,7 +253,7 @@ takes() {
 
 @test "a plugin that loads libraries from its own folder is not taken from another one" {
     ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -DMARK="\"$MARK\"" -o beside.so "$srcdir/tests/badplugins/program/marks.c" -lm -Wl,-rpath,'$ORIGIN'
+        -DMARK="\"$MARK\"" -o beside.so "$srcdir/tests/plugins/bad/program/marks.c" -lm -Wl,-rpath,'$ORIGIN'
     sed 's#./marks.so#./beside.so#' evil.ini >beside.ini
     "$MOEFW" plugin trust ./beside.so
     takes config check beside.ini

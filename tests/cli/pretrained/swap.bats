@@ -226,7 +226,7 @@ refused() {
     refused 2 "--router: unknown key 'hide' in [router] (plugin mlp); did you mean 'hidden'?" run --router mlp:hide=3
     refused 2 "the new router has no parameters that could be fitted" run --router hash --match 1
     ${CC:-cc} -std=gnu11 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -o own_choice.so "$srcdir/tests/plugins/own_choice.c"
+        -o own_choice.so "$srcdir/tests/plugins/third_party/own_choice.c"
     refused 2 "layer 0: the new router has no probabilities, so nothing can be fitted" run --match 1 \
         --router ./own_choice.so
     refused 5 "the fit of the routers diverged on batch 1; a smaller --match-lr may help" run --match 1 \

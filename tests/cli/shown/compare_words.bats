@@ -45,7 +45,7 @@ setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
 
 @test "a router of which every run diverged is lacking: INCOMPLETE, status 5, no verdict against it" {
     sed 's/"handicap"/"wild"/; s/out->logits = .*/out->logits = mf_scale(g, logits, INFINITY);/' \
-        "$srcdir/tests/plugins/handicap.c" >wild.c
+        "$srcdir/tests/plugins/third_party/handicap.c" >wild.c
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
         -shared -include math.h -o wild.so wild.c -lm
     run --separate-stderr "$MOEFW" compare own.ini -t 1 --seeds 3 --routers ./wild.so,linear --out wild

@@ -43,7 +43,7 @@ setup() {
 
 @test "an expert that ignores the gates that it has asked for is named" {
     ${CC:-cc} -std=gnu11 -DDEFECT=109 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
-        -o ignores.so "$srcdir/tests/defects/other.c" -lm
+        -o ignores.so "$srcdir/tests/plugins/defects/other.c" -lm
     run --separate-stderr "$MOEFW" train default "${set_of[@]}" --plugin ./ignores.so --set train.steps=1 --out ignores
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"expert planted declares MF_EXPERT_GATES and does not read in->gate"* ]]

@@ -341,7 +341,7 @@ by() {
     dir=$XDG_CONFIG_HOME/plugins/controllers
     mkdir -p "$dir"
     ${CC:-cc} -std=c11 -I"$srcdir/include" -I"$(dirname "$MOEFW")/include" -fPIC -fvisibility=hidden \
-        -shared -o "$dir/freezer.so" "$srcdir/tests/plugins/freezer.c"
+        -shared -o "$dir/freezer.so" "$srcdir/tests/plugins/third_party/freezer.c"
     export MOEFW_PLUGIN_PATH=$XDG_CONFIG_HOME/plugins
     small a --set controller.f.plugin=freezer --set train.save_every=1
     small b --set controller.f.plugin=freezer --set train.time_limit=0.001 || true

@@ -1,4 +1,4 @@
-# Plugins of third parties (tests/foreign), built against an installed tree: what they say with the
+# Plugins of third parties (tests/plugins/third_party), built against an installed tree: what they say with the
 # ABI beyond the plugins of the project, in the check, in training, and in decoding with a cache.
 
 bats_require_minimum_version 1.5.0
@@ -15,7 +15,7 @@ setup_file() {
     export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
     export PLUGINS="$XDG_DATA_HOME/moefw/plugins"
     local source kind
-    for source in "$srcdir"/tests/foreign/{ahead,base,by_id,conv,earlier,fewer,mixed,quantized,residual,soft,top_p}.c; do
+    for source in "$srcdir"/tests/plugins/third_party/{ahead,base,by_id,conv,earlier,fewer,mixed,quantized,residual,soft,top_p}.c; do
         kind=$(sed -n 's/.*MF_PLUGIN_INIT[A-Z_]*(MF_\([A-Z]*\),.*/\1s/p' "$source" | tr '[:upper:]' '[:lower:]')
         mkdir -p "$PLUGINS/$kind"
         # shellcheck disable=SC2046
@@ -56,7 +56,7 @@ assigned() {
 }
 
 @test "decoding: a router that reads earlier tokens and does not say so fails" {
-    sed 's/\.flags = MF_ROUTER_SEQUENCE, //' "$srcdir/tests/foreign/earlier.c" >silent.c
+    sed 's/\.flags = MF_ROUTER_SEQUENCE, //' "$srcdir/tests/plugins/third_party/earlier.c" >silent.c
     # shellcheck disable=SC2046
     ${CC:-cc} -O1 $(pkg-config --cflags moefw) -fPIC -shared -o silent.so silent.c
     run "$MOEFW" plugin check ./silent.so
@@ -67,8 +67,8 @@ assigned() {
 
 # spoiled SED WORDS...: quantized.c, changed so, fails the check of its ops with these words
 spoiled() {
-    sed "$1" "$srcdir/tests/foreign/quantized.c" >spoiled.c
-    ! cmp -s spoiled.c "$srcdir/tests/foreign/quantized.c" || { echo "$1 changes nothing"; return 1; }
+    sed "$1" "$srcdir/tests/plugins/third_party/quantized.c" >spoiled.c
+    ! cmp -s spoiled.c "$srcdir/tests/plugins/third_party/quantized.c" || { echo "$1 changes nothing"; return 1; }
     # shellcheck disable=SC2046
     ${CC:-cc} -O1 $(pkg-config --cflags moefw) -fPIC -shared -o spoiled.so spoiled.c -lm
     run "$MOEFW" plugin check ./spoiled.so
@@ -192,14 +192,14 @@ spoiled() {
     local flags="-O2 -Wall -Wextra -Werror -pedantic -fPIC -fvisibility=hidden -shared" built=0
     if command -v g++ >/dev/null 2>&1; then
         # shellcheck disable=SC2046,SC2086
-        g++ -std=c++17 $flags $(pkg-config --cflags moefw) -o gumbel.so "$srcdir/tests/foreign/gumbel.cc"
+        g++ -std=c++17 $flags $(pkg-config --cflags moefw) -o gumbel.so "$srcdir/tests/plugins/third_party/gumbel.cc"
         run "$MOEFW" plugin check ./gumbel.so
         [ "$status" -eq 0 ] || { echo "$output"; return 1; }
         built=1
     fi
     if command -v clang >/dev/null 2>&1; then
         # shellcheck disable=SC2046,SC2086
-        clang -std=c11 $flags $(pkg-config --cflags moefw) -o kmeans.so "$srcdir/tests/foreign/kmeans.c"
+        clang -std=c11 $flags $(pkg-config --cflags moefw) -o kmeans.so "$srcdir/tests/plugins/third_party/kmeans.c"
         run "$MOEFW" plugin check ./kmeans.so
         [ "$status" -eq 0 ] || { echo "$output"; return 1; }
         built=1
