@@ -19,7 +19,7 @@ QUICK = $(LINT) tests/unit/base/check_parallel tests/unit/base/check_rng tests/u
 	tests/unit/ops/check_edges tests/unit/ops/check_dispatch tests/unit/model/check_formulas \
 	tests/unit/model/check_router_formulas tests/unit/model/check_gates tests/unit/plugin/check_plugin \
 	tests/unit/plugin/check_option tests/unit/train/check_trainer tests/unit/train/check_shares \
-	tests/unit/train/check_checkpoint tests/unit/train/check_metrics tests/unit/data/check_batch tests/unit/data/check_tokenizer \
+	tests/unit/run/check_checkpoint tests/unit/run/check_metrics tests/unit/data/check_batch tests/unit/data/check_tokenizer \
 	tests/unit/pretrained/check_families tests/cli/train/bits.bats tests/cli/train/learning.bats
 .PHONY: check-quick tidy
 

@@ -53,7 +53,7 @@ mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
 MOEFW_CHECK_SECONDS=${MOEFW_CHECK_SECONDS:-7200}
 export MOEFW_CHECK_SECONDS
 training='tests/unit/base/check_parallel tests/unit/train/check_loop tests/unit/train/check_trainer
-    tests/unit/train/check_checkpoint tests/unit/run/check_library tests/cli/compare.bats tests/cli/infer.bats
+    tests/unit/run/check_checkpoint tests/unit/api/check_library tests/cli/compare.bats tests/cli/infer.bats
     tests/cli/library.bats tests/cli/train/train.bats tests/cli/train/tasks.bats'
 
 # build FOLDER COMPILER OPTION...: configures once, and makes the program
