@@ -6,6 +6,8 @@
 # part fails.
 # A fuzz target runs H hours (.05). Parts:
 #   gcc, clang  release builds of program and tests with -Werror, and the suite
+#   elsewhere   the suite with 8 threads, a locale with a decimal comma, another time zone, temporary files in memory
+#   bare        the suite with one thread, of a program without the optional packages
 #   asan, tsan  the suite under ASan and UBSan; training, evaluation, compare and the library under TSan
 #   memcheck    each verb under valgrind
 #   coverage    the suite, with the shares of lines and branches that ran
@@ -22,7 +24,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
-all='gcc clang asan tsan memcheck coverage faults drawn cuda self soak fuzz debian13 musl'
+all='gcc clang elsewhere bare asan tsan memcheck coverage faults drawn cuda self soak fuzz debian13 musl'
 out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
@@ -35,7 +37,7 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,23s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,25s/^# //p' "$0"; exit 0 ;;
     -*) echo "nightly.sh: unknown '$1' (expected --out, --hours or --jobs)" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -81,11 +83,22 @@ slow() {
 # run PART: the last line that it prints is its figure
 run() {
     case $1 in
-    memcheck | faults | drawn | cuda | self | soak) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
+    memcheck | faults | drawn | cuda | self | soak | elsewhere) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
     esac
     case $1 in
     gcc) build gcc "${CC:-gcc}" --enable-werror && suite ;;
     clang) build clang "${CLANG:-clang}" --enable-werror && suite ;;
+    elsewhere)
+        comma=$(locale -a | LC_ALL=C grep -iE '^[a-z]{2}_[A-Z]{2}\.utf-?8$' | while read -r name; do
+            [ "$(LC_ALL=$name locale decimal_point)" = , ] && echo "$name" && break
+        done)
+        [ -n "$comma" ] || { echo 'no locale with a decimal comma: localedef -i de_DE -f UTF-8 de_DE.UTF-8 makes one'; return 1; }
+        (export OMP_NUM_THREADS=8 LC_ALL="$comma" TZ=Asia/Kathmandu TMPDIR="${MOEFW_MEMORY_FOLDER:-/dev/shm}" && suite)
+        ;;
+    bare)
+        build bare "${CC:-gcc}" --enable-werror --without-mpi --without-curl --without-edit --without-nccl --without-cuda &&
+            OMP_NUM_THREADS=1 suite
+        ;;
     asan) build asan "${CC:-gcc}" --enable-build-type=asan && suite ;;
     tsan) build tsan "${CC:-gcc}" --enable-build-type=tsan && suite TESTS="$training" ;;
     memcheck)

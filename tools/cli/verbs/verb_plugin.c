@@ -15,6 +15,7 @@
 #include "plugin/load/device_code.h"
 #include "plugin/load/open.h"
 #include "plugin/load/symbols.h"
+#include "report/terminal/terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -276,15 +277,73 @@ static int info(const mf_cli *cli)
 
 enum { CHECK_SECONDS = 600, CHECK_SEED = 1 };
 
+/* What a row says, with the failed check that it follows. */
+static const char *row_text(const mf_check_row *row, char out[900])
+{
+    snprintf(out, 900, "%s%s%s%s", row->cause ? "after '" : "", row->cause ? row->cause : "",
+             row->cause ? "' failed: " : "", row->detail);
+    return out;
+}
+
+/* Rows that follow one failed check with the same words are one line: after a crash those are
+ * all further rows. */
+typedef struct check_lines {
+    mf_terminal live;  /* stderr; its line names the check that runs */
+    mf_check_row kept; /* the first of the rows that wait for their line */
+    int n;             /* their number */
+    char names[700];   /* of the others: ", NAME" each */
+} check_lines;
+
+static void write_row(const char *mark, const char *name, const char *text)
+{
+    mf_wrap_line(stdout, 24, "%-5s %-17s %s", mark, name, mf_shown(text));
+}
+
+static void write_kept(check_lines *l)
+{
+    char text[900], all[1700];
+    if (l->live.live) fputs("\r\033[K", l->live.out);
+    if (l->n > 0) {
+        row_text(&l->kept, text);
+        snprintf(all, sizeof all, "%s%s%s", text, l->n > 1 ? "; the same in" : "", l->names);
+        write_row("-", l->kept.name, all);
+    }
+    l->n = 0;
+    l->names[0] = '\0';
+}
+
 static void check_row(void *arg, const mf_check_row *row)
 {
-    (void)arg;
-    mf_wrap_line(stdout, 24, "%-5s %-17s %s",
-                 row->skipped ? "-"
-                 : row->pass  ? "ok"
-                              : "FAIL",
-                 row->name, mf_shown(row->detail));
+    check_lines *l = arg;
+    char text[900];
+    const size_t used = strlen(l->names);
+    if (l->n > 0 && row->cause && l->kept.cause && strcmp(row->cause, l->kept.cause) == 0 &&
+        strcmp(row->detail, l->kept.detail) == 0) {
+        l->n++;
+        snprintf(l->names + used, sizeof l->names - used, "%s%s", used > 0 ? ", " : " ",
+                 row->name);
+        return;
+    }
+    write_kept(l);
+    if (row->cause) {
+        l->kept = *row;
+        l->n = 1;
+    } else {
+        write_row(row->skipped ? "-"
+                  : row->pass  ? "ok"
+                               : "FAIL",
+                  row->name, row_text(row, text));
+    }
     fflush(stdout);
+}
+
+static void check_begins(void *arg, const char *name)
+{
+    const check_lines *l = arg;
+    if (l->live.live)
+        fprintf(l->live.out, "\r\033[K%s      %s ...%s", mf_ink_begin(&l->live, MF_INK_DIM),
+                name, mf_ink_end(&l->live));
+    fflush(l->live.out);
 }
 
 static int check_json(const char *what, const mf_check_report *r)
@@ -301,11 +360,12 @@ static int check_json(const char *what, const mf_check_report *r)
     mf_jw_key(w, "checks");
     mf_jw_array(w);
     for (int i = 0; i < r->n; i++) {
+        char text[900];
         mf_jw_object(w);
         mf_jw_kv_string(w, "name", r->rows[i].name);
         mf_jw_kv_bool(w, "pass", r->rows[i].pass);
         mf_jw_kv_bool(w, "skipped", r->rows[i].skipped);
-        mf_jw_kv_string(w, "detail", r->rows[i].detail);
+        mf_jw_kv_string(w, "detail", row_text(&r->rows[i], text));
         mf_jw_end(w);
     }
     mf_jw_end(w);
@@ -347,8 +407,10 @@ static int check(const mf_cli *cli)
                                 .thorough = mf_cli_flag(cli, "thorough")};
     mf_arena *arena = mf_arena_new();
     int rc = arena ? settings(cli, arena, &request) : MF_ENOMEM;
-    if (rc == MF_OK)
-        rc = mf_check_plugin(&request, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
+    check_lines lines = {.live = mf_terminal_of(stderr)};
+    const mf_check_watch watch = {check_row, check_begins, &lines};
+    if (rc == MF_OK) rc = mf_check_plugin(&request, mf_cli_json(cli) ? NULL : &watch, &report);
+    write_kept(&lines);
     mf_arena_free(arena);
     if (rc == MF_ENOTFOUND && mf_cli_json(cli)) not_found_json(request.what);
     if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(request.what, &report);

@@ -317,8 +317,7 @@ int mf_check_main(int argc, char **argv)
 
 typedef struct watcher {
     mf_check_report *report;
-    void (*row)(void *arg, const mf_check_row *row);
-    void *arg;
+    mf_check_watch told;
     int begun, next; /* the check that is running; the first one that has not run */
     const mf_check_request *request;
     double start;
@@ -338,12 +337,10 @@ static void add_row(watcher *w, const char *name, mf_verdict v, const char *deta
     mf_check_row *row = &r->rows[r->n++];
     *row =
         (mf_check_row){.name = name, .pass = v != MF_CHECK_FAIL, .skipped = v == MF_CHECK_SKIP};
-    if (cause)
-        snprintf(row->detail, sizeof row->detail, "after '%s' failed: %s", cause->name, detail);
-    else
-        snprintf(row->detail, sizeof row->detail, "%s", detail);
+    if (cause) row->cause = cause->name;
+    snprintf(row->detail, sizeof row->detail, "%s", detail);
     r->failed += v == MF_CHECK_FAIL;
-    if (w->row) w->row(w->arg, row);
+    if (w->told.row) w->told.row(w->told.arg, row);
 }
 
 static void take_line(void *arg, char *line)
@@ -355,6 +352,7 @@ static void take_line(void *arg, char *line)
     } else if (sscanf(line, "begin %d", &i) == 1 && i >= w->next && i < CHECKS) {
         w->begun = i;
         w->function[0] = w->at[0] = '\0';
+        if (w->told.begins) w->told.begins(w->told.arg, mf_checks[i].name);
     } else if (strcmp(line, "any order") == 0) {
         w->any_order = true;
     } else if (strncmp(line, "at ", 3) == 0) {
@@ -374,28 +372,40 @@ static void take_line(void *arg, char *line)
     }
 }
 
-/* The child ended early: reports the check that was running as the cause. */
-static void add_death(watcher *w, const mf_child_end *end)
+/* The child was killed at a limit: no further check runs. at: what it was doing, or "". */
+static void add_hang(watcher *w, const char *name, const char *at)
 {
-    char detail[800], at[420] = "";
-    if (w->at[0] != '\0') snprintf(at, sizeof at, " (%s)", w->at);
-    if (w->begun < w->next) w->begun = w->next;
+    char detail[800];
     const char *in = w->function[0] != '\0' ? " in " : "";
     const int whole = w->request->seconds;
-    w->hung = !end->in_time;
-    if (w->hung && whole > 0 && mf_clock() - w->start >= whole)
+    w->hung = true;
+    if (whole > 0 && mf_clock() - w->start >= whole)
         snprintf(detail, sizeof detail,
                  "did not return%s%s: the %d s for all checks are over (--seconds); the checks "
                  "end here",
                  in, w->function, whole);
-    else if (end->in_time)
-        snprintf(detail, sizeof detail, "%s%s%s: expected it to return%s", end->text, in,
-                 w->function, at);
     else
-        snprintf(detail, sizeof detail, "did not return%s%s within %d s; the checks end here%s",
-                 in, w->function, SILENCE_SECONDS, at);
-    add_row(w, mf_checks[w->begun].name, MF_CHECK_FAIL, detail);
+        snprintf(detail, sizeof detail,
+                 "did not return%s%s within %d s; the checks end here%s%s%s", in, w->function,
+                 SILENCE_SECONDS, at[0] != '\0' ? " (" : "", at, at[0] != '\0' ? ")" : "");
+    add_row(w, name, MF_CHECK_FAIL, detail);
+}
+
+/* The child ended early: reports the check that was running as the cause. */
+static void add_death(watcher *w, const mf_child_end *end)
+{
+    char detail[800], at[420] = "";
+    if (w->begun < w->next) w->begun = w->next;
+    const char *name = mf_checks[w->begun].name;
     w->next = w->begun + 1;
+    if (!end->in_time) {
+        add_hang(w, name, w->at);
+        return;
+    }
+    if (w->at[0] != '\0') snprintf(at, sizeof at, " (%s)", w->at);
+    snprintf(detail, sizeof detail, "%s%s%s: expected it to return%s", end->text,
+             w->function[0] != '\0' ? " in " : "", w->function, at);
+    add_row(w, name, MF_CHECK_FAIL, detail);
 }
 
 /* The checks are done, and the child did not come to its end. */
@@ -430,7 +440,7 @@ static int run_child(watcher *w, int first, mf_child_end *ret)
  * in another folder, and it starts in another second. */
 static int run_digest(watcher *w)
 {
-    mf_child_end end;
+    mf_child_end end = {.in_time = true};
     char filler[3000];
     const bool last = w->digests > 0;
     memset(filler, 'x', sizeof filler - 1);
@@ -440,6 +450,7 @@ static int run_digest(watcher *w)
     if (last && setenv("MOEFW_CHECK_FILLER", filler, 1) != 0) return MF_ENOMEM;
     int rc = run_child(w, last ? OTHER : DIGEST, &end);
     if (last) unsetenv("MOEFW_CHECK_FILLER");
+    if (rc == MF_OK && !end.in_time) add_hang(w, "processes", "in some steps of training");
     w->done = false;
     return rc;
 }
@@ -448,7 +459,7 @@ static void compare_digests(watcher *w)
 {
     static const char name[] = "processes";
     if (w->digests < 2)
-        add_row(w, name, MF_CHECK_SKIP, "it does not come to an end: see the other checks");
+        add_row(w, name, MF_CHECK_SKIP, "not asked: steps of training end this process");
     else if (strcmp(w->digest[0], w->digest[1]) != 0)
         add_row(w, name, MF_CHECK_FAIL,
                 "steps in two processes: expected the same bits, found others; results may not "
@@ -476,15 +487,15 @@ static int run_children(watcher *w)
     }
     if (rc != MF_OK || w->hung || w->refused) return rc;
     if (w->digests > 0) rc = run_digest(w);
-    if (rc == MF_OK && !w->refused) compare_digests(w);
+    if (rc == MF_OK && !w->hung && !w->refused) compare_digests(w);
     return rc;
 }
 
-int mf_check_plugin(const mf_check_request *request,
-                    void (*row)(void *arg, const mf_check_row *row), void *arg,
+int mf_check_plugin(const mf_check_request *request, const mf_check_watch *watch,
                     mf_check_report *ret)
 {
-    watcher w = {.report = ret, .row = row, .arg = arg, .request = request};
+    watcher w = {.report = ret, .request = request};
+    if (watch) w.told = *watch;
     char detail[256];
     *ret = (mf_check_report){.seed = request->seed};
     int rc = mf_plugin_load(0, request->what, NULL, 0, &ret->plugin);

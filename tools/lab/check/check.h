@@ -15,7 +15,8 @@
 typedef struct mf_check_row {
     const char *name; /* "gradients" */
     bool pass, skipped;
-    char detail[800];
+    const char *cause; /* of a row that is skipped: the failed check that it follows, or NULL */
+    char detail[800];  /* with a cause: what was found there, beside the cause */
 } mf_check_row;
 
 typedef struct mf_check_report {
@@ -38,12 +39,18 @@ typedef struct mf_check_request {
     bool thorough; /* more sizes, ranges of values and draws */
 } mf_check_request;
 
-/* Checks a plugin. row: called for each result as it comes; may be NULL. The first check that
- * does not return ends the others. Returns MF_OK whatever the results are. MF_EUSAGE or
+/* What is told while the checks run; functions may be NULL. */
+typedef struct mf_check_watch {
+    void (*row)(void *arg, const mf_check_row *row); /* a result, as it comes */
+    void (*begins)(void *arg, const char *name);     /* the check that runs from now on */
+    void *arg;
+} mf_check_watch;
+
+/* Checks a plugin. watch: may be NULL. The first check that does not return ends the others.
+ * Returns MF_OK whatever the results are. MF_EUSAGE or
  * MF_ECONFIG for a setting that does not fit; MF_ERUN if no child can start; the error of
  * mf_plugin_load if no plugin is found. Call this only once in a process. */
-int mf_check_plugin(const mf_check_request *request,
-                    void (*row)(void *arg, const mf_check_row *row), void *arg,
+int mf_check_plugin(const mf_check_request *request, const mf_check_watch *watch,
                     mf_check_report *ret);
 /* The main function of the child. Returns its exit status. */
 int mf_check_main(int argc, char **argv);
