@@ -312,13 +312,27 @@ static void write_kept(check_lines *l)
     l->names[0] = '\0';
 }
 
+/* Length of the text without the draw, which stands in parentheses at the end. */
+static size_t length_without_draw(const char *text)
+{
+    const size_t n = strlen(text);
+    const char *draw = strrchr(text, '(');
+    return draw && draw > text && text[n - 1] == ')' ? (size_t)(draw - 1 - text) : n;
+}
+
+static bool same_failure(const mf_check_row *a, const mf_check_row *b)
+{
+    const size_t n = length_without_draw(a->detail);
+    return a->cause && b->cause && strcmp(a->cause, b->cause) == 0 &&
+           length_without_draw(b->detail) == n && strncmp(a->detail, b->detail, n) == 0;
+}
+
 static void check_row(void *arg, const mf_check_row *row)
 {
     check_lines *l = arg;
     char text[900];
     const size_t used = strlen(l->names);
-    if (l->n > 0 && row->cause && l->kept.cause && strcmp(row->cause, l->kept.cause) == 0 &&
-        strcmp(row->detail, l->kept.detail) == 0) {
+    if (l->n > 0 && same_failure(row, &l->kept)) {
         l->n++;
         snprintf(l->names + used, sizeof l->names - used, "%s%s", used > 0 ? ", " : " ",
                  row->name);
