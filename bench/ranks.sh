@@ -7,6 +7,8 @@
 #   MPIRUN  the launcher of its communicator module, with options (mpirun --bind-to none)
 #   STEPS   of each run (8); the first two are not counted
 set -eu
+export LC_ALL=C # decimals have a point
+export LC_ALL=C # decimals have a point
 here=$(cd "$(dirname "$0")" && pwd)
 moefw=${MOEFW:-$here/../build/moefw}
 mpirun=${MPIRUN:-mpirun --bind-to none}

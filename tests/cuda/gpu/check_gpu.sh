@@ -9,6 +9,7 @@
 # The exit status is 0 if all is well, 1 if a check fails, 6 if there is no GPU or no toolkit.
 # shellcheck disable=SC2317 # functions of checks are called by name
 set -u
+export LC_ALL=C # decimals have a point
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) page=${3:-check-gpu.md}
 fake=${MOEFW_CHECK_FAKE:-}
 plugins=$build/plugins
