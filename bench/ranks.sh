@@ -8,7 +8,6 @@
 #   STEPS   of each run (8); the first two are not counted
 set -eu
 export LC_ALL=C # decimals have a point
-export LC_ALL=C # decimals have a point
 here=$(cd "$(dirname "$0")" && pwd)
 moefw=${MOEFW:-$here/../build/moefw}
 mpirun=${MPIRUN:-mpirun --bind-to none}
