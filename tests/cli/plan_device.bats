@@ -64,8 +64,8 @@ of() {
 
 @test "time: the sum of its rows, more than bytes and operations at the peaks; MFU follows from it" {
     planned "$srcdir/bench/lamoe.ini" --set train.dtype=bf16
-    rows=$(grep -o '{"kernel"[^}]*}' <<<"$json" | sed -nE 's/.*"ms":([-0-9.e+]*).*/\1/p' | LC_ALL=C awk '{ s += $1 } END { print s }')
-    LC_ALL=C awk -v ms="$(of ms)" -v rows="$rows" -v flops="$(of flops)" -v bytes="$(of bytes)" -v mfu="$(of mfu_counted)" 'BEGIN {
+    rows=$(grep -o '{"kernel"[^}]*}' <<<"$json" | sed -nE 's/.*"ms":([-0-9.e+]*).*/\1/p' | awk '{ s += $1 } END { print s }')
+    awk -v ms="$(of ms)" -v rows="$rows" -v flops="$(of flops)" -v bytes="$(of bytes)" -v mfu="$(of mfu_counted)" 'BEGIN {
         exit !(rows / ms > .999 && rows / ms < 1.001 && ms > 1e3 * bytes / 3.35e12 && ms > 1e3 * flops / 989e12 &&
             mfu / (flops / (ms * 989e9)) > .999 && mfu / (flops / (ms * 989e9)) < 1.001) }'
     run -0 "$MOEFW" plan "$srcdir/bench/lamoe.ini" --device h100

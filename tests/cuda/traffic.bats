@@ -30,7 +30,7 @@ profiled() {
 
 # judged FILE: no kernel has more traffic than its bound; prints all figures
 judged() {
-    LC_ALL=C awk -F '\t' '
+    awk -F '\t' '
         /^#/ { next }
         NF == 4 { sectors[$1] = $2; passes[$1] = $3; next }
         {
