@@ -139,6 +139,7 @@ LIB += lib/pretrained/families/defaults.c
 LIB += lib/pretrained/families/families.c
 LIB += lib/pretrained/families/family_bert.c
 LIB += lib/pretrained/families/family_deepseek.c
+LIB += lib/pretrained/families/family_glm.c
 LIB += lib/pretrained/families/family_gpt2.c
 LIB += lib/pretrained/families/family_gpt_oss.c
 LIB += lib/pretrained/families/family_llama.c

@@ -128,8 +128,8 @@ static void declare_dense(declarer *d, int32_t layer, double std, double out_std
     declare_stacked(d, layer_name(layer, "ffn.w1").text, (const int64_t[3]){h, gate, 0}, c->dim,
                     weight_init(c, std));
     declare(d, layer_name(layer, "ffn.w2").text, mf_shape2(c->dim, h), weight_init(c, out_std));
-    if (c->ffn_activation == MF_FFN_SWIGLU) return;
-    declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h), bias_init(c, c->dim));
+    if (c->ffn_bias == MF_BIAS_NO || (c->ffn_bias == MF_BIAS_AUTO && gate > 0)) return;
+    declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h + gate), bias_init(c, c->dim));
     declare(d, layer_name(layer, "ffn.b2").text, mf_shape1(c->dim), bias_init(c, h));
 }
 

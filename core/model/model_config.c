@@ -11,6 +11,7 @@ static const char *const norm_places[] = {"pre", "post", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", "gelu_tanh", NULL};
 static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", NULL};
+static const char *const biases[] = {"auto", "no", "yes", NULL};
 static const char *const qk_norms[] = {"none", "head", "all", NULL};
 static const char *const scale_dims[] = {"head_dim", "model_dim", NULL};
 static const char *const starts[] = {"normal", "uniform", "uniform_xavier", NULL};
@@ -115,6 +116,8 @@ static const mf_option model_options[] = {
                     "hidden width of dense blocks; auto: 4 x dim"),
     MF_OPTION_ENUM(mf_model_config, ffn_activation, "swiglu", activations,
                    "nonlinearity of dense blocks"),
+    MF_OPTION_ENUM(mf_model_config, ffn_bias, "auto", biases,
+                   "biases of dense blocks; auto: yes, except of swiglu"),
     MF_SECTION_INT(
         mf_model_config, cache_start, "0", 0, 65536,
         "generate: positions before the first token, which attention takes for zeros"),

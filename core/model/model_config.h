@@ -31,6 +31,7 @@ typedef enum mf_priority {
 } mf_priority;
 typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
 typedef enum mf_ffn { MF_FFN_RELU, MF_FFN_GELU, MF_FFN_SWIGLU, MF_FFN_GELU_TANH } mf_ffn;
+typedef enum mf_bias { MF_BIAS_AUTO, MF_BIAS_NO, MF_BIAS_YES } mf_bias;
 typedef enum mf_qk_norm { MF_QK_NONE, MF_QK_HEAD, MF_QK_ALL } mf_qk_norm;
 /* Greatest number of shared experts: one gemm computes them, and their list is on the stack. */
 #define MF_SHARED_MAX 64
@@ -74,6 +75,7 @@ typedef struct mf_model_config {
     int64_t head_bias;
     int64_t ffn_hidden;     /* hidden width of dense blocks; 0: 4 dim */
     int64_t ffn_activation; /* mf_ffn */
+    int64_t ffn_bias;       /* mf_bias */
     /* position of the first token when decoding with a cache; default 0 */
     int64_t cache_start;
     int64_t moe_every;

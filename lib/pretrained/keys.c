@@ -261,41 +261,116 @@ void mf_keys_attention_bias(mf_keys *k)
     mf_keys_set(k, "model.attention_out_bias=%s", bias);
 }
 
-/* Whether a block is one with a window, as layer_types says. */
-static bool is_sliding(mf_keys *k, const mf_json *types, int64_t l)
+/* Blocks that the key names `yes`, where it has a text for each block, yes or no. key NULL: those
+ * from begin to end - 1 whose number is a multiple of step. */
+typedef struct choice {
+    const char *key, *yes, *no;
+    int64_t step, begin, end;
+} choice;
+
+static bool has_block(mf_keys *k, const choice *c, int64_t l)
 {
-    const char *type = mf_json_string(mf_json_at(types, (size_t)l), NULL);
-    const bool sliding = type && strcmp(type, "sliding_attention") == 0;
-    if (!sliding && (!type || strcmp(type, "full_attention") != 0))
-        mf_keys_refuse(k, "layer_types",
-                       "expected sliding_attention or full_attention for each of %lld blocks",
+    if (!c->key) return l % c->step == 0 && l >= c->begin && l < c->end;
+    const char *type = mf_json_string(mf_json_at(get(k, c->key), (size_t)l), NULL);
+    const bool has = type && strcmp(type, c->yes) == 0;
+    if (!has && (!type || strcmp(type, c->no) != 0))
+        mf_keys_refuse(k, c->key, "expected %s or %s for each of %lld blocks", c->yes, c->no,
                        (long long)k->layers);
-    return sliding;
+    return has;
 }
 
-void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t end)
+enum { BLOCKS_MAX = 160 };
+
+/* Writes the numbers of the blocks, neighbours as one range: "0-2,5". */
+static void list_blocks(mf_keys *k, const choice *c, char out[BLOCKS_MAX])
 {
-    char list[160] = "";
     size_t at = 0;
     int64_t from = 0;
-    const mf_json *of = types && mf_keys_has(k, "layer_types") ? get(k, "layer_types") : NULL;
-    if (k->rc != MF_OK || width >= k->seq) return;
-    /* Neighbours are written as one range. */
+    out[0] = '\0';
     for (int64_t l = 0; l <= k->layers && k->rc == MF_OK; l++) {
-        const bool has =
-            l < k->layers && (of ? is_sliding(k, of, l) : l % step == 0 && l < end);
-        if (has) continue;
-        if (l > from && at + 16 >= sizeof list)
-            mf_keys_refuse(k, "num_hidden_layers", "expected fewer blocks with a window");
+        if (l < k->layers && has_block(k, c, l)) continue;
+        if (l > from && at + 16 >= BLOCKS_MAX)
+            mf_keys_refuse(k, "num_hidden_layers", "expected a shorter list of blocks");
         else if (l > from)
-            at += (size_t)snprintf(list + at, sizeof list - at,
+            at += (size_t)snprintf(out + at, BLOCKS_MAX - at,
                                    l - 1 > from ? "%s%lld-%lld" : "%s%lld", at > 0 ? "," : "",
                                    (long long)from, (long long)l - 1);
         from = l + 1;
     }
-    if (at == 0) return;
+}
+
+void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t begin,
+                    int64_t end)
+{
+    char list[BLOCKS_MAX];
+    choice c = {NULL, "sliding_attention", "full_attention", step, begin, end};
+    if (types && mf_keys_has(k, "layer_types")) c.key = "layer_types";
+    if (k->rc != MF_OK || width >= k->seq) return;
+    list_blocks(k, &c, list);
+    if (list[0] == '\0') return;
     mf_keys_set(k, "model.window=%lld", (long long)width);
     mf_keys_set(k, "model.window_layers=%s", list);
+}
+
+int64_t mf_keys_optional_window(mf_keys *k)
+{
+    const int64_t width = mf_keys_int_or(k, "sliding_window", 0, 0, INT32_MAX);
+    return mf_keys_bool(k, "use_sliding_window") && width > 0 ? width : k->seq;
+}
+
+void mf_keys_dense(mf_keys *k)
+{
+    mf_keys_set(k, "model.moe_every=0");
+    mf_keys_set(k, "model.ffn_hidden=%lld",
+                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
+    mf_keys_set(k, "router.plugin=linear");
+    mf_keys_set(k, "expert.plugin=swiglu");
+}
+
+void mf_keys_dense_first(mf_keys *k, int64_t usual)
+{
+    char list[BLOCKS_MAX];
+    choice c = {NULL, "dense", "sparse", 1, 0, usual};
+    if (mf_keys_has(k, "mlp_layer_types"))
+        c.key = "mlp_layer_types";
+    else if (mf_keys_usual(k, "first_k_dense_replace") ||
+             mf_keys_has(k, "first_k_dense_replace"))
+        c.end = mf_keys_int_or(k, "first_k_dense_replace", usual, 0, k->layers);
+    list_blocks(k, &c, list);
+    if (list[0] == '\0') return;
+    mf_keys_set(k, "model.dense_layers=%s", list);
+    mf_keys_set(k, "model.ffn_hidden=%lld",
+                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
+}
+
+void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
+                            const char *shared)
+{
+    const int64_t width = mf_keys_int(k, hidden, 1, 1048576),
+                  together = shared ? mf_keys_int_or(k, shared, 0, 0, 64) : 0,
+                  top_k = mf_keys_int(k, "num_experts_per_tok", 1, 4096);
+    k->experts = mf_keys_int(k, experts, 1, 4096);
+    if (mf_keys_int_or(k, "moe_layer_freq", 1, 1, 1024) != 1)
+        mf_keys_refuse(k, "moe_layer_freq", "expected 1");
+    mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
+    mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
+    mf_keys_set(k, "moe.capacity_factor=0");
+    mf_keys_set(k, "expert.plugin=swiglu");
+    mf_keys_set(k, "expert.hidden=%lld", (long long)width);
+    if (together == 0) return;
+    mf_keys_set(k, "moe.shared_experts=1");
+    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)(together * width));
+}
+
+void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize)
+{
+    mf_keys_set(k, "router.plugin=sigmoid_bias");
+    mf_keys_set(k, "router.rate=0");
+    mf_keys_set(k, "router.groups=%lld", (long long)mf_keys_int_or(k, "n_group", 1, 1, 4096));
+    mf_keys_set(k, "router.topk_groups=%lld",
+                (long long)mf_keys_int_or(k, "topk_group", 1, 1, 4096));
+    mf_keys_set(k, "router.renormalize=%s", renormalize ? "yes" : "no");
+    mf_keys_set(k, "router.scale=%.17g", scale);
 }
 
 void mf_keys_dense_blocks(mf_keys *k)

@@ -74,15 +74,34 @@ void mf_keys_decoder(mf_keys *k);
 /* Key attention_bias: biases on queries, keys, values and on the attention output. */
 void mf_keys_attention_bias(mf_keys *k);
 /* A sliding window of `width` tokens, in the blocks that layer_types names if types is set and
- * the key is there, else in those below `end` whose number is a multiple of step. A window of
- * the longest sequence or more is none. */
-void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t end);
+ * the key is there, else in those from `begin` to end - 1 whose number is a multiple of step. A
+ * window of the longest sequence or more is none. */
+void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t begin,
+                    int64_t end);
+/* The width for mf_keys_window where use_sliding_window says whether sliding_window counts. */
+int64_t mf_keys_optional_window(mf_keys *k);
+/* All blocks are dense: intermediate_size. */
+void mf_keys_dense(mf_keys *k);
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
+/* Dense blocks before those with experts: mlp_layer_types if the key is there, else the first
+ * first_k_dense_replace, or `usual` where that is null. */
+void mf_keys_dense_first(mf_keys *k, int64_t usual);
 /* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
  * rope_parameters, else of the table. *ret_softmax: factor on attention scores from
  * mscale_all_dim, else 1; NULL: the family has none. */
 void mf_keys_rope(mf_keys *k, double *ret_softmax);
+/* After mf_keys_rope: the share of a head that is rotated, partial_rotary_factor, in the object
+ * of rope or beside it; usual: where the family has no default for it. */
+void mf_keys_partial_rope(mf_keys *k, double usual);
+/* The routed and the shared experts of DeepSeek-V3, in blocks of SwiGLU, whose shared experts
+ * are one of their width in all. experts, shared (NULL: none), hidden: the keys of their numbers
+ * and of their width. */
+void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
+                            const char *shared);
+/* Its router: sigmoids, a choice by score and bias, within the best groups (n_group, topk_group).
+ * The bias of the trained model stays unless the run sets a rate. */
+void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model
  * outputs it. */

@@ -207,3 +207,20 @@ void mf_keys_rope(mf_keys *k, double *ret_softmax)
     mf_keys_set(k, "model.rope_theta=%.17g", theta);
     if (k->rc == MF_OK && strcmp(r.type, "default") != 0) scale_rope(&r, ret_softmax);
 }
+
+void mf_keys_partial_rope(mf_keys *k, double usual)
+{
+    rope r = {.k = k};
+    choose(&r);
+    const double beside = mf_keys_real_or(k, "partial_rotary_factor", usual),
+                 factor = number(&r, "partial_rotary_factor", beside, 1);
+    const int64_t dims = (int64_t)(factor * (double)k->head_dim);
+    if (k->rc != MF_OK || factor == 1) return;
+    if (!(factor > 0 && factor < 1) || dims < 2 || dims % 2 != 0)
+        mf_keys_refuse(
+            k, "partial_rotary_factor",
+            "expected a share of the %lld values of a head that is a multiple of two, "
+            "found %g",
+            (long long)k->head_dim, factor);
+    mf_keys_set(k, "model.rope_dims=%lld", (long long)dims);
+}

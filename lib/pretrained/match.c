@@ -384,6 +384,25 @@ static int apply_all(matcher *m)
 
 /* ---- what is left ---- */
 
+/* Whether the tensor is of a block behind the last one: model.layers.N., N >= layers. */
+static bool is_further(const matcher *m, int64_t i)
+{
+    static const char begin[] = "model.layers.";
+    const char *name = m->tensors[i]->name;
+    char *end;
+    if (!m->family->further_blocks || strncmp(name, begin, sizeof begin - 1) != 0) return false;
+    const long long n = strtoll(name + sizeof begin - 1, &end, 10);
+    return *end == '.' && n >= m->k->layers;
+}
+
+static void skip_further(matcher *m)
+{
+    static const mf_family_rule rule = {.theirs = "model.layers.{l}.*",
+                                        .more = "a block that predicts further tokens"};
+    for (int64_t i = 0; i < m->n; i++)
+        if (!m->places[i].rule && is_further(m, i)) m->places[i].rule = &rule;
+}
+
 static int refuse_unknown(const matcher *m)
 {
     for (int64_t i = 0; i < m->n; i++)
@@ -449,6 +468,7 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
                  .places = mf_alloc((size_t)n + 1, sizeof(mf_place)),
                  .covered = mf_alloc((size_t)mf_store_count(store) + 1, sizeof(int64_t))};
     int rc = m.places && m.covered ? apply_all(&m) : MF_ENOMEM;
+    if (rc == MF_OK) skip_further(&m);
     if (rc == MF_OK) rc = refuse_unknown(&m);
     if (rc == MF_OK) rc = refuse_missing(&m);
     mf_free(m.covered);

@@ -7,21 +7,35 @@
 #include "base/error.h"
 #include "pretrained/quantized.h"
 
-extern const mf_family mf_family_bert, mf_family_deepseek_v2, mf_family_deepseek_v3,
-    mf_family_gpt2, mf_family_gpt_oss, mf_family_llama, mf_family_mixtral, mf_family_olmoe,
-    mf_family_qwen2_moe, mf_family_qwen3_moe;
-
-const mf_family *const mf_families[] = {&mf_family_bert,
-                                        &mf_family_deepseek_v2,
-                                        &mf_family_deepseek_v3,
-                                        &mf_family_gpt2,
-                                        &mf_family_gpt_oss,
-                                        &mf_family_llama,
-                                        &mf_family_mixtral,
-                                        &mf_family_olmoe,
-                                        &mf_family_qwen2_moe,
-                                        &mf_family_qwen3_moe,
-                                        NULL};
+/* One line for each family, in the order of messages. */
+#define FAMILIES(X)                                                                            \
+    X(bert)                                                                                    \
+    X(deepseek_v2)                                                                             \
+    X(deepseek_v3)                                                                             \
+    X(deepseek_v32)                                                                            \
+    X(dots1)                                                                                   \
+    X(glm4_moe)                                                                                \
+    X(glm4_moe_lite)                                                                           \
+    X(gpt2)                                                                                    \
+    X(gpt_oss)                                                                                 \
+    X(hy_v3)                                                                                   \
+    X(llama)                                                                                   \
+    X(minimax_m2)                                                                              \
+    X(mistral)                                                                                 \
+    X(mixtral)                                                                                 \
+    X(olmoe)                                                                                   \
+    X(qwen2)                                                                                   \
+    X(qwen2_moe)                                                                               \
+    X(qwen3)                                                                                   \
+    X(qwen3_moe)                                                                               \
+    X(sarvam_mla)                                                                              \
+    X(sarvam_moe)                                                                              \
+    X(seed_oss)                                                                                \
+    X(solar_open)
+#define DECLARE(id) extern const mf_family mf_family_##id;
+#define LIST(id)    &mf_family_##id,
+FAMILIES(DECLARE)
+const mf_family *const mf_families[] = {FAMILIES(LIST) NULL};
 
 enum { NAMES_MAX = 64, LIST_MAX = 512 };
 

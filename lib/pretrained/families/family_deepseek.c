@@ -1,9 +1,11 @@
-/* families/family_deepseek.c: DeepSeek-V2 and DeepSeek-V3 (DeepSeek-AI 2024), without fp8.
+/* families/family_deepseek.c: DeepSeek-V2 and DeepSeek-V3 (DeepSeek-AI 2024), without fp8, and
+ * models of the form of V3: DeepSeek-V3.2 within its index_topk, GLM-4.7-Flash, Sarvam-105B.
  * Attention reads keys and values from a latent vector; the first blocks are dense; the shared
- * experts are one expert of their width in all. The two differ in router and groups. */
+ * experts are one expert of their width in all. V2 has another router than the others. */
 #include "pretrained/families/family_rules.h"
 
 #include <math.h>
+#include "base/log.h"
 
 /* turns: rotated pairs are neighbours in a head. */
 static void attention(mf_keys *k, bool turns)
@@ -28,41 +30,13 @@ static void attention(mf_keys *k, bool turns)
         mf_keys_refuse(k, "attention_bias", "expected false");
 }
 
-/* experts: the key of their number. */
-static void blocks(mf_keys *k, const char *experts)
-{
-    const int64_t dense = mf_keys_int_or(k, "first_k_dense_replace", 0, 0, k->layers),
-                  width = mf_keys_int(k, "moe_intermediate_size", 1, 1048576),
-                  shared = mf_keys_int_or(k, "n_shared_experts", 0, 0, 64),
-                  top_k = mf_keys_int(k, "num_experts_per_tok", 1, 4096);
-    k->experts = mf_keys_int(k, experts, 1, 4096);
-    if (mf_keys_int_or(k, "moe_layer_freq", 1, 1, 1024) != 1)
-        mf_keys_refuse(k, "moe_layer_freq", "expected 1");
-    if (dense > 0) mf_keys_set(k, "model.dense_layers=0-%lld", (long long)dense - 1);
-    mf_keys_set(k, "model.ffn_hidden=%lld",
-                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
-    mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
-    mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
-    mf_keys_set(k, "moe.capacity_factor=0");
-    mf_keys_set(k, "expert.plugin=swiglu");
-    mf_keys_set(k, "expert.hidden=%lld", (long long)width);
-    if (shared == 0) return;
-    mf_keys_set(k, "moe.shared_experts=1");
-    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)(shared * width));
-}
-
-static void groups(mf_keys *k)
-{
-    mf_keys_set(k, "router.groups=%lld", (long long)mf_keys_int_or(k, "n_group", 1, 1, 4096));
-    mf_keys_set(k, "router.topk_groups=%lld",
-                (long long)mf_keys_int_or(k, "topk_group", 1, 1, 4096));
-}
-
 static void settings2(mf_keys *k)
 {
     mf_keys_decoder(k);
     attention(k, true);
-    blocks(k, "num_experts|n_routed_experts");
+    mf_keys_dense_first(k, 0);
+    mf_keys_shared_experts(k, "num_experts|n_routed_experts", "moe_intermediate_size",
+                           "n_shared_experts");
     mf_keys_expect_text(k, "scoring_func", "softmax");
     mf_keys_expect_text(k, "topk_method", "greedy|group_limited_greedy");
     if (mf_keys_bool_or(k, "norm_topk_prob", false))
@@ -70,25 +44,65 @@ static void settings2(mf_keys *k)
     mf_keys_set(k, "router.plugin=linear");
     mf_keys_set(k, "moe.renormalize=no");
     mf_keys_set(k, "moe.gate_scale=%.17g", mf_keys_real(k, "routed_scaling_factor"));
-    if (mf_keys_is(k, "topk_method", "group_limited_greedy")) groups(k);
+    if (!mf_keys_is(k, "topk_method", "group_limited_greedy")) return;
+    mf_keys_set(k, "router.groups=%lld", (long long)mf_keys_int_or(k, "n_group", 1, 1, 4096));
+    mf_keys_set(k, "router.topk_groups=%lld",
+                (long long)mf_keys_int_or(k, "topk_group", 1, 1, 4096));
+}
+
+/* What DeepSeek-V3 and the families after it have in common. */
+static void third(mf_keys *k, const char *experts, const char *shared, int64_t dense)
+{
+    attention(k, mf_keys_bool_or(k, "rope_interleave", false));
+    mf_keys_dense_first(k, dense);
+    mf_keys_shared_experts(k, experts, "moe_intermediate_size", shared);
+    mf_keys_sigmoid_router(k, mf_keys_real(k, "routed_scaling_factor"),
+                           mf_keys_bool_or(k, "norm_topk_prob", false));
 }
 
 static void settings3(mf_keys *k)
 {
     mf_keys_decoder(k);
-    attention(k, mf_keys_bool_or(k, "rope_interleave", false));
-    blocks(k, "num_local_experts|n_routed_experts");
+    third(k, "num_local_experts|n_routed_experts", "n_shared_experts", 0);
     mf_keys_expect_text(k, "scoring_func", "sigmoid");
     mf_keys_expect_text(k, "topk_method", "noaux_tc");
-    mf_keys_set(k, "router.plugin=sigmoid_bias");
-    mf_keys_set(
-        /* the bias of the trained model stays unless the run sets a rate */
-        k, "router.rate=0");
-    groups(k);
-    mf_keys_set(k, "router.renormalize=%s",
-                mf_keys_bool_or(k, "norm_topk_prob", false) ? "yes" : "no");
-    mf_keys_set(k, "router.scale=%.17g", mf_keys_real(k, "routed_scaling_factor"));
 }
+
+static void settings_glm(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    third(k, "num_local_experts|n_routed_experts", "n_shared_experts", 1);
+}
+
+static void settings_sarvam(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    third(k, "num_local_experts|num_experts|n_routed_experts",
+          "num_shared_experts|n_shared_experts", 1);
+}
+
+/* The indexer chooses index_topk positions for each token. Up to so many positions it chooses
+ * all, and the model is DeepSeek-V3. */
+static void settings32(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    attention(k, true);
+    mf_keys_dense_first(k, 3);
+    mf_keys_shared_experts(k, "num_local_experts|num_experts|n_routed_experts",
+                           "moe_intermediate_size", "n_shared_experts");
+    mf_keys_sigmoid_router(k, mf_keys_real(k, "routed_scaling_factor"),
+                           mf_keys_bool_or(k, "norm_topk_prob", false));
+    const int64_t positions = mf_keys_int(k, "index_topk", 1, INT32_MAX);
+    if (k->rc != MF_OK || positions >= k->seq) return;
+    mf_log(MF_LOG_WARN,
+           "%s: model.seq = %lld of %lld positions: beyond index_topk the indexer would choose "
+           "among them, which is not read",
+           k->path, (long long)positions, (long long)k->seq);
+    k->seq = positions;
+    mf_keys_set(k, "model.seq=%lld", (long long)positions);
+}
+
+#define INDEXER "the indexer, which chooses all positions up to index_topk"
 
 static const mf_family_rule rules[] = {
     MF_RULES_DECODER,
@@ -117,19 +131,25 @@ static const mf_family_rule rules[] = {
      0, NULL},
     {"model.layers.{l}.mlp.shared_experts.down_proj.weight", "layers.{l}.shared.w2",
      MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.self_attn.indexer.wq_b.weight", NULL, MF_PART_ALL, 0, INDEXER},
+    {"model.layers.{l}.self_attn.indexer.wk.weight", NULL, MF_PART_ALL, 0, INDEXER},
+    {"model.layers.{l}.self_attn.indexer.k_norm.weight", NULL, MF_PART_ALL, 0, INDEXER},
+    {"model.layers.{l}.self_attn.indexer.k_norm.bias", NULL, MF_PART_ALL, 0, INDEXER},
+    {"model.layers.{l}.self_attn.indexer.weights_proj.weight", NULL, MF_PART_ALL, 0, INDEXER},
     MF_RULES_END};
 
-static const char *const types2[] = {"deepseek_v2", NULL}, *const types3[] = {"deepseek_v3",
-                                                                              NULL};
-const mf_family mf_family_deepseek_v2 = {.name = "deepseek_v2",
-                                         .peft_takes_experts = true,
-                                         .types = types2,
-                                         .rules = rules,
-                                         .defaults = mf_defaults_deepseek_v2,
-                                         .settings = settings2};
-const mf_family mf_family_deepseek_v3 = {.name = "deepseek_v3",
-                                         .peft_takes_experts = true,
-                                         .types = types3,
-                                         .rules = rules,
-                                         .defaults = mf_defaults_deepseek_v3,
-                                         .settings = settings3};
+/* Families that differ in their keys only. */
+#define FAMILY(id, read, further)                                                              \
+    static const char *const types_##id[] = {#id, NULL};                                       \
+    const mf_family mf_family_##id = {.name = #id,                                             \
+                                      .peft_takes_experts = true,                              \
+                                      .further_blocks = (further),                             \
+                                      .types = types_##id,                                     \
+                                      .rules = rules,                                          \
+                                      .defaults = mf_defaults_##id,                            \
+                                      .settings = (read)};
+FAMILY(deepseek_v2, settings2, false)
+FAMILY(deepseek_v3, settings3, true)
+FAMILY(deepseek_v32, settings32, true)
+FAMILY(glm4_moe_lite, settings_glm, true)
+FAMILY(sarvam_mla, settings_sarvam, true)

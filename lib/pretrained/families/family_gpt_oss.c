@@ -8,7 +8,7 @@ static void settings(mf_keys *k)
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
     mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
-    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 2, k->layers);
+    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 2, 0, k->layers);
     mf_keys_attention_bias(k);
     mf_keys_set(k, "model.sinks=yes");
     mf_keys_set(k, "router.bias=yes");

@@ -1,25 +1,78 @@
 /* families/family_llama.c: dense decoders of the Llama form (Touvron et al. 2023), with
- * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks. */
+ * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks: Llama itself,
+ * Mistral, Qwen2, Qwen3, Seed-OSS. They differ in biases, windows, and norms of queries and keys. */
 #include "pretrained/families/family_rules.h"
 
-static void settings(mf_keys *k)
+static void decoder(mf_keys *k)
 {
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
-    mf_keys_attention_bias(k);
-    if (mf_keys_bool(k, "mlp_bias")) mf_keys_refuse(k, "mlp_bias", "expected false");
-    mf_keys_set(k, "model.moe_every=0");
-    mf_keys_set(k, "model.ffn_hidden=%lld",
-                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
-    mf_keys_set(k, "router.plugin=linear");
-    mf_keys_set(k, "expert.plugin=swiglu");
+    mf_keys_dense(k);
 }
 
-static const mf_family_rule rules[] = {MF_RULES_DECODER, MF_RULES_DENSE, MF_RULES_END};
+static void llama(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_attention_bias(k);
+    mf_keys_set(k, "model.ffn_bias=%s", mf_keys_bool(k, "mlp_bias") ? "yes" : "no");
+}
 
-static const char *const types[] = {"llama", NULL};
-const mf_family mf_family_llama = {.name = "llama",
-                                   .types = types,
-                                   .rules = rules,
-                                   .defaults = mf_defaults_llama,
-                                   .settings = settings};
+static void mistral(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1, 0,
+                   k->layers);
+}
+
+/* A window in the blocks from max_window_layers on, unless layer_types names them. */
+static void late_window(mf_keys *k)
+{
+    mf_keys_window(k, mf_keys_optional_window(k), true, 1,
+                   mf_keys_int(k, "max_window_layers", 0, INT32_MAX), k->layers);
+}
+
+static void qwen2(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_set(k, "model.attention_bias=yes");
+    late_window(k);
+}
+
+static void qwen3(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_attention_bias(k);
+    mf_keys_set(k, "model.qk_norm=head");
+    late_window(k);
+}
+
+static void seed_oss(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_set(k, "model.attention_bias=%s", mf_keys_bool(k, "attention_bias") ? "yes" : "no");
+    mf_keys_set(k, "model.attention_out_bias=%s",
+                mf_keys_bool(k, "attention_out_bias") ? "yes" : "no");
+    mf_keys_set(k, "model.ffn_bias=%s", mf_keys_bool(k, "mlp_bias") ? "yes" : "no");
+}
+
+static const mf_family_rule rules[] = {
+    MF_RULES_DECODER,
+    MF_RULES_QK_NORM,
+    MF_RULES_DENSE,
+    {"model.layers.{l}.mlp.gate_proj.bias", "layers.{l}.ffn.b1", MF_PART_GATE, 0, NULL},
+    {"model.layers.{l}.mlp.up_proj.bias", "layers.{l}.ffn.b1", MF_PART_UP, 0, NULL},
+    {"model.layers.{l}.mlp.down_proj.bias", "layers.{l}.ffn.b2", MF_PART_ALL, 0, NULL},
+    MF_RULES_END};
+
+#define FAMILY(id)                                                                             \
+    static const char *const types_##id[] = {#id, NULL};                                       \
+    const mf_family mf_family_##id = {.name = #id,                                             \
+                                      .types = types_##id,                                     \
+                                      .rules = rules,                                          \
+                                      .defaults = mf_defaults_##id,                            \
+                                      .settings = id};
+FAMILY(llama)
+FAMILY(mistral)
+FAMILY(qwen2)
+FAMILY(qwen3)
+FAMILY(seed_oss)

@@ -7,23 +7,12 @@ static void settings(mf_keys *k)
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
     mf_keys_experts(k, "num_experts|num_local_experts", "intermediate_size", true);
-    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1,
+    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1, 0,
                    k->layers);
 }
 
-static const mf_family_rule rules[] = {
-    MF_RULES_DECODER,
-    {"model.layers.{l}.block_sparse_moe.gate.weight", "layers.{l}.router.weight", MF_PART_ALL,
-     0, NULL},
-    {"model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight", "layers.{l}.expert.w13",
-     MF_PART_GATE, 0, NULL},
-    {"model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight", "layers.{l}.expert.w13",
-     MF_PART_UP, 0, NULL},
-    {"model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight", "layers.{l}.expert.w2",
-     MF_PART_ALL, 0, NULL},
-    MF_RULES_ROUTER,
-    MF_RULES_EXPERTS,
-    MF_RULES_END};
+static const mf_family_rule rules[] = {MF_RULES_DECODER, MF_RULES_SPARSE_MOE, MF_RULES_ROUTER,
+                                       MF_RULES_EXPERTS, MF_RULES_END};
 
 static const char *const types[] = {"mixtral", NULL};
 const mf_family mf_family_mixtral = {.name = "mixtral",

@@ -4,13 +4,6 @@
  * block, the second one to all. */
 #include "pretrained/families/family_rules.h"
 
-/* The width of the window; that of the longest sequence if none is used. 0 is none, too. */
-static int64_t window(mf_keys *k)
-{
-    const int64_t width = mf_keys_int_or(k, "sliding_window", 0, 0, INT32_MAX);
-    return mf_keys_bool(k, "use_sliding_window") && width > 0 ? width : k->seq;
-}
-
 static void settings2(mf_keys *k)
 {
     mf_keys_decoder(k);
@@ -20,7 +13,8 @@ static void settings2(mf_keys *k)
     const bool bias = mf_keys_bool(k, "qkv_bias");
     const int64_t shared = mf_keys_int(k, "shared_expert_intermediate_size", 1, 1048576);
     mf_keys_dense_blocks(k);
-    mf_keys_window(k, window(k), true, 2, mf_keys_int(k, "max_window_layers", 0, INT32_MAX));
+    mf_keys_window(k, mf_keys_optional_window(k), true, 2, 0,
+                   mf_keys_int(k, "max_window_layers", 0, INT32_MAX));
     mf_keys_set(k, "model.attention_bias=%s", bias ? "yes" : "no");
     mf_keys_set(k, "moe.shared_experts=1");
     mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared);
@@ -49,7 +43,7 @@ static void settings3(mf_keys *k)
     mf_keys_experts(k, "num_local_experts|num_experts", "moe_intermediate_size",
                     mf_keys_bool(k, "norm_topk_prob"));
     mf_keys_dense_blocks(k);
-    mf_keys_window(k, window(k), false, 1, k->layers);
+    mf_keys_window(k, mf_keys_optional_window(k), false, 1, 0, k->layers);
     mf_keys_set(k, "model.qk_norm=head");
 }
 

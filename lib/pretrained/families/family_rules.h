@@ -9,7 +9,11 @@
 extern const mf_key_default mf_defaults_bert[], mf_defaults_gpt2[], mf_defaults_llama[],
     mf_defaults_mixtral[], mf_defaults_olmoe[], mf_defaults_qwen2_moe[],
     mf_defaults_qwen3_moe[], mf_defaults_gpt_oss[], mf_defaults_deepseek_v2[],
-    mf_defaults_deepseek_v3[];
+    mf_defaults_deepseek_v3[], mf_defaults_deepseek_v32[], mf_defaults_dots1[],
+    mf_defaults_glm4_moe[], mf_defaults_glm4_moe_lite[], mf_defaults_hy_v3[],
+    mf_defaults_minimax_m2[], mf_defaults_mistral[], mf_defaults_qwen2[], mf_defaults_qwen3[],
+    mf_defaults_sarvam_mla[], mf_defaults_sarvam_moe[], mf_defaults_seed_oss[],
+    mf_defaults_solar_open[];
 
 #define MF_RULES_END                                                                           \
     {                                                                                          \
@@ -68,6 +72,19 @@ extern const mf_key_default mf_defaults_bert[], mf_defaults_gpt2[], mf_defaults_
 #define MF_RULES_ROUTER                                                                        \
     {                                                                                          \
         "model.layers.{l}.mlp.gate.weight", "layers.{l}.router.weight", MF_PART_ALL, 0, NULL   \
+    }
+
+/* Router and experts in the names of Mixtral. */
+#define MF_RULES_SPARSE_MOE                                                                    \
+    {"model.layers.{l}.block_sparse_moe.gate.weight", "layers.{l}.router.weight", MF_PART_ALL, \
+     0, NULL},                                                                                 \
+        {"model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight", "layers.{l}.expert.w13",   \
+         MF_PART_GATE, 0, NULL},                                                               \
+        {"model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight", "layers.{l}.expert.w13",   \
+         MF_PART_UP, 0, NULL},                                                                 \
+    {                                                                                          \
+        "model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight", "layers.{l}.expert.w2",     \
+            MF_PART_ALL, 0, NULL                                                               \
     }
 
 /* Experts as tensors of their own, or all experts of a layer in two tensors. */

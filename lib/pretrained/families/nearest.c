@@ -12,9 +12,6 @@ typedef struct known {
 } known;
 
 static const known types[] = {
-    {"mistral", "llama", "windows of attention (sliding_window)"},
-    {"qwen2", "llama", "biases of queries, keys and values alone"},
-    {"qwen3", "llama", "norms of queries and keys"},
     {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each, and longrope"},
     {"gemma", "llama", "a factor on embeddings, norms with 1 + weight, and gelu gates"},
     {"gemma2", "llama",
@@ -33,10 +30,7 @@ static const known types[] = {
     {"xlm-roberta", "bert",
      "positions that begin behind pad_token_id, and its names of tensors"},
     {"distilbert", "bert", "its names of tensors, and a model without token types"},
-    {"deepseek_v32", "deepseek_v3", "sparse attention by an indexer"},
     {"kimi_k2", "deepseek_v3", "this name; its folders are of that form in most cases"},
-    {"glm4_moe", "qwen3_moe",
-     "rope on a part of a head, a router of sigmoids, and a shared expert"},
     {"qwen3_next", "qwen3_moe",
      "blocks of linear attention, gated attention, and a shared expert"},
     {"granitemoe", "mixtral", "factors on embeddings, residuals, attention and logits"},

@@ -118,7 +118,7 @@ START_TEST(too_many_blocks_with_a_window)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s\"%s_attention\"",
                                i > 0 ? "," : "", i % 2 ? "full" : "sliding");
     snprintf(text + at, sizeof text - at, "]");
-    refused(text, "num_hidden_layers: expected fewer blocks with a window");
+    refused(text, "num_hidden_layers: expected a shorter list of blocks");
 }
 END_TEST
 
@@ -157,9 +157,9 @@ START_TEST(types_of_no_family)
          "found 'gemma2'; the nearest architecture is llama, which lacks a factor on "
          "embeddings, "
          "norms with 1 + weight behind each half, gelu gates, and soft caps"},
-        {"{\"model_type\":\"mistral\"}",
-         "found 'mistral'; the nearest architecture is llama, which lacks windows of attention "
-         "(sliding_window)"},
+        {"{\"model_type\":\"smollm3\"}",
+         "found 'smollm3'; the nearest architecture is llama, which lacks blocks without rope "
+         "(no_rope_layers)"},
         {"{\"model_type\":\"mixtrall\"}", "found 'mixtrall'; nearest: 'mixtral'"},
         {"{\"model_type\":\"own\",\"intermediate_size\":32,\"rms_norm_eps\":1,\"mlp_bias\":"
          "true,"

@@ -209,6 +209,8 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
     mf_model_graph *mg = NULL;
     float value = 0;
     if (isnan(expected) || s->model->n_moe == 0) return;
+    if (strstr(g->folder, "minimax"))
+        return; /* its loss counts another choice than its model's */
     ck_assert_int_eq(s->config->n_regularizers, 1);
     must(mf_model_graph_new(s->model, &shape, &mg));
     mf_batch_feed(t->batch, mg);
@@ -242,8 +244,7 @@ static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uin
     return sqrt(sum);
 }
 
-/* The row of the padding token in the embedding of an encoder, whose head has other weights;
- * -1: none. */
+/* The row of the padding token in an embedding that is not also the head; -1: none. */
 static int64_t padding_row(const golden *g)
 {
     char path[PATH + 64];
@@ -251,7 +252,9 @@ static int64_t padding_row(const golden *g)
     snprintf(path, sizeof path, "%s/config.json", g->hf);
     mf_json *config = read_json(path);
     const char *type = mf_json_string(mf_json_get(config, "model_type"), NULL);
-    if (!type || strcmp(type, "bert") != 0 ||
+    bool tied = true;
+    mf_json_bool(mf_json_get(config, "tie_word_embeddings"), &tied);
+    if (((!type || strcmp(type, "bert") != 0) && tied) ||
         !mf_json_int(mf_json_get(config, "pad_token_id"), &row))
         row = -1;
     mf_json_free(config);
@@ -271,11 +274,14 @@ static void compare_backward(const golden *g, const char *run, mf_session *s,
     for (size_t i = 0; mf_json_member(norms, i, &key, &value); i++) {
         double expected = 0;
         ck_assert(mf_json_real(value, &expected));
-        /* State of a router, which no gradient trains here. */
-        if (strstr(key, "e_score_correction_bias")) continue;
+        /* State of a router, which no gradient trains here, and what no logits depend on. */
+        if (strstr(key, "e_score_correction_bias") || strstr(key, ".expert_bias") ||
+            strstr(key, ".indexer."))
+            continue;
         /* Biases of keys have no gradient but rounding, since they shift all scores alike. */
         const double least = expected < 1e-6 ? 1e-2 : 1e-3;
-        const int64_t row = strstr(key, "word_embeddings") ? padding_row(g) : -1;
+        const int64_t row =
+            strstr(key, "word_embeddings") || strstr(key, "embed_tokens") ? padding_row(g) : -1;
         const uint64_t dim = (uint64_t)s->config->model.dim, at = row < 0 ? 0 : (uint64_t)row;
         const double found = norm_of(ours, key, at * dim, (at + (row >= 0)) * dim),
                      apart = fabs(found - expected) / fmax(expected, least);

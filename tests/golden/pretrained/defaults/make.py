@@ -19,7 +19,9 @@ from safetensors.torch import save_file
 import transformers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-FAMILIES = ["bert", "gpt2", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3"]
+FAMILIES = ["bert", "gpt2", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
+            "deepseek_v32", "dots1", "glm4_moe", "glm4_moe_lite", "hy_v3", "minimax_m2", "mistral", "qwen2", "qwen3", "sarvam_mla", "sarvam_moe",
+            "seed_oss", "solar_open"]
 BASE = {f.name for f in dataclasses.fields(transformers.PreTrainedConfig)}
 
 
@@ -32,6 +34,8 @@ def defaults(family):
     rope = getattr(cls(), "rope_parameters", None)
     if rope is not None:
         out["rope_theta"] = cls.default_theta
+        if rope.get("partial_rotary_factor", 1) != 1:
+            out["partial_rotary_factor"] = rope["partial_rotary_factor"]
         if rope["rope_type"] != "default":
             out |= {f"rope_parameters.{k}": v for k, v in rope.items() if k != "rope_theta"}
     return {k: v for k, v in sorted(out.items()) if v is None or isinstance(v, (bool, int, float, str))}

@@ -1,0 +1,166 @@
+/* families/family_glm.c: decoders with attention of the Llama form and the experts and the router
+ * of DeepSeek-V3: GLM-4.5 (glm4_moe), dots.llm1, Solar Open, Hunyuan 3 (hy_v3), MiniMax-M2,
+ * Sarvam-30B. They differ in names, norms of queries and keys, biases, and the share of a head
+ * that is rotated. */
+#include "pretrained/families/family_rules.h"
+
+static void decoder(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    mf_keys_partial_rope(k, 1);
+}
+
+static void experts_of(mf_keys *k, const char *experts, const char *shared)
+{
+    mf_keys_shared_experts(k, experts, "moe_intermediate_size", shared);
+    mf_keys_sigmoid_router(k, mf_keys_real(k, "routed_scaling_factor"),
+                           mf_keys_bool_or(k, "norm_topk_prob", false));
+}
+
+/* Biases of queries, keys and values alone. */
+static void qkv_bias(mf_keys *k, const char *name)
+{
+    mf_keys_set(k, "model.attention_bias=%s", mf_keys_bool(k, name) ? "yes" : "no");
+}
+
+static void glm4_moe(mf_keys *k)
+{
+    decoder(k);
+    qkv_bias(k, "attention_bias");
+    if (mf_keys_bool(k, "use_qk_norm")) mf_keys_set(k, "model.qk_norm=head");
+    mf_keys_dense_first(k, 1);
+    experts_of(k, "num_local_experts|n_routed_experts", "n_shared_experts");
+}
+
+static void dots1(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_attention_bias(k);
+    mf_keys_set(k, "model.qk_norm=head");
+    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), true, 1,
+                   mf_keys_int_or(k, "max_window_layers", k->layers, 0, INT32_MAX), k->layers);
+    mf_keys_dense_first(k, 0);
+    experts_of(k, "num_local_experts|n_routed_experts", "n_shared_experts");
+}
+
+static void solar_open(mf_keys *k)
+{
+    decoder(k);
+    qkv_bias(k, "attention_bias");
+    experts_of(k, "num_local_experts|n_routed_experts", "n_shared_experts");
+}
+
+static void hy_v3(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_attention_bias(k);
+    if (mf_keys_bool(k, "mlp_bias")) mf_keys_refuse(k, "mlp_bias", "expected false");
+    mf_keys_set(k, "model.qk_norm=head");
+    mf_keys_dense_first(k, 1);
+    mf_keys_shared_experts(k, "num_local_experts|num_experts", "moe_intermediate_size",
+                           "num_shared_experts");
+    mf_keys_sigmoid_router(k, mf_keys_real(k, "router_scaling_factor"), true);
+}
+
+static void minimax_m2(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    mf_keys_rope(k, NULL);
+    /* released files have the number of rotated values in rotary_dim */
+    mf_keys_partial_rope(k, (double)mf_keys_int_or(k, "rotary_dim", k->head_dim, 2, 65536) /
+                                (double)k->head_dim);
+    mf_keys_set(k, "model.qk_norm=all");
+    mf_keys_shared_experts(k, "num_experts|num_local_experts", "intermediate_size", NULL);
+    mf_keys_sigmoid_router(k, 1, true);
+    if (mf_keys_bool(k, "output_router_logits"))
+        mf_keys_refuse(k, "output_router_logits",
+                       "expected false: this auxiliary loss counts the choice of a softmax, "
+                       "which is not the model's");
+}
+
+static void sarvam_moe(mf_keys *k)
+{
+    decoder(k);
+    qkv_bias(k, "use_qkv_bias|attention_bias");
+    if (mf_keys_bool(k, "use_qk_norm")) mf_keys_set(k, "model.qk_norm=head");
+    mf_keys_dense_first(k, 1);
+    experts_of(k, "num_local_experts|num_experts|n_routed_experts",
+               "num_shared_experts|n_shared_experts");
+}
+
+#define SHARED(name)                                                                           \
+    {"model.layers.{l}.mlp." name ".gate_proj.weight", "layers.{l}.shared.w13", MF_PART_GATE,  \
+     0, NULL},                                                                                 \
+        {"model.layers.{l}.mlp." name ".up_proj.weight", "layers.{l}.shared.w13", MF_PART_UP,  \
+         0, NULL},                                                                             \
+    {                                                                                          \
+        "model.layers.{l}.mlp." name ".down_proj.weight", "layers.{l}.shared.w2", MF_PART_ALL, \
+            0, NULL                                                                            \
+    }
+
+static const mf_family_rule rules[] = {MF_RULES_DECODER,
+                                       MF_RULES_QK_NORM,
+                                       MF_RULES_DENSE,
+                                       MF_RULES_ROUTER,
+                                       MF_RULES_EXPERTS,
+                                       {"model.layers.{l}.mlp.gate.e_score_correction_bias",
+                                        "layers.{l}.router.bias", MF_PART_ALL, 0, NULL},
+                                       SHARED("shared_experts"),
+                                       MF_RULES_END};
+
+static const mf_family_rule rules_hy[] = {
+    MF_RULES_DECODER,
+    MF_RULES_QK_NORM,
+    MF_RULES_DENSE,
+    MF_RULES_EXPERTS,
+    {"model.layers.{l}.mlp.router.gate.weight", "layers.{l}.router.weight", MF_PART_ALL, 0,
+     NULL},
+    {"model.layers.{l}.mlp.expert_bias", "layers.{l}.router.bias", MF_PART_ALL, 0, NULL},
+    SHARED("shared_mlp"),
+    MF_RULES_END};
+
+static const mf_family_rule rules_minimax[] = {
+    MF_RULES_DECODER,
+    MF_RULES_QK_NORM,
+    MF_RULES_SPARSE_MOE,
+    {"model.layers.{l}.block_sparse_moe.e_score_correction_bias", "layers.{l}.router.bias",
+     MF_PART_ALL, 0, NULL},
+    MF_RULES_ROUTER,
+    MF_RULES_EXPERTS,
+    MF_RULES_END};
+
+static const mf_family_rule rules_sarvam[] = {
+    MF_RULES_DECODER,
+    MF_RULES_DENSE,
+    MF_RULES_ROUTER,
+    MF_RULES_EXPERTS,
+    {"model.word_embeddings.weight", "embed.weight", MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.attention.query_key_value.weight", "layers.{l}.attention.qkv.weight",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.attention.query_key_value.bias", "layers.{l}.attention.qkv.bias",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.attention.dense.weight", "layers.{l}.attention.out.weight", MF_PART_ALL,
+     0, NULL},
+    {"model.layers.{l}.attention.query_layernorm.weight", "layers.{l}.attention.q_norm.weight",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.attention.key_layernorm.weight", "layers.{l}.attention.k_norm.weight",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.mlp.gate.expert_bias", "layers.{l}.router.bias", MF_PART_ALL, 0, NULL},
+    SHARED("shared_experts"),
+    MF_RULES_END};
+
+#define FAMILY(id, table, ...)                                                                 \
+    static const char *const types_##id[] = {#id, NULL};                                       \
+    const mf_family mf_family_##id = {.name = #id,                                             \
+                                      .types = types_##id,                                     \
+                                      .rules = (table),                                        \
+                                      .defaults = mf_defaults_##id,                            \
+                                      .settings = id,                                          \
+                                      __VA_ARGS__};
+FAMILY(glm4_moe, rules, .peft_takes_experts = true, .further_blocks = true)
+FAMILY(dots1, rules, .peft_takes_experts = true)
+FAMILY(solar_open, rules, .peft_takes_experts = true)
+FAMILY(hy_v3, rules_hy, .peft_takes_experts = true)
+FAMILY(minimax_m2, rules_minimax, .file_part = ".block_sparse_moe.", .module_part = ".mlp.")
+FAMILY(sarvam_moe, rules_sarvam, .peft_takes_experts = true, .further_blocks = true)
