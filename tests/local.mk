@@ -74,6 +74,7 @@ UNIT += tests/unit/pretrained/check_match
 UNIT += tests/unit/pretrained/check_peft
 UNIT += tests/unit/pretrained/check_pretrained
 UNIT += tests/unit/pretrained/check_pretrained_faults
+UNIT += tests/unit/pretrained/check_stored_types
 UNIT += tests/unit/run/check_pictures
 UNIT += tests/unit/base/check_paths
 UNIT += tests/unit/graph/check_plan

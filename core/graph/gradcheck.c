@@ -633,8 +633,8 @@ static int refuse(const checker *c)
     if (r->index >= 0) snprintf(where, sizeof where, "at element %" PRId64, r->index);
     if (isnan(r->numeric))
         return mf_fail(MF_EPLUGIN,
-                       "gradient of %s %s %s: expected a number, found NaN in the values that it "
-                       "is the gradient of",
+                       "gradient of %s %s %s: expected a number, found NaN in the values that "
+                       "it is the gradient of",
                        r->name ? r->name : "input",
                        mf_shape_text(c->in[r->tensor]->shape, shape), where);
     return mf_fail(MF_EPLUGIN,

@@ -100,7 +100,7 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
                         c->dim, inner);
     else if (d->rc == MF_OK)
         d->rc = mf_latent_declare(d->m, layer, inner);
-    if (c->attention_bias)
+    if (c->attention_bias && c->latent == 0)
         declare(d, layer_name(layer, "attention.qkv.bias").text, mf_shape1(qkv),
                 xavier ? zero : bias_init(c, c->dim));
     if (c->qk_norm != MF_QK_NONE) {

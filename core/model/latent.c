@@ -44,37 +44,46 @@ void mf_latent_sites(const mf_model_config *c, mf_linear_site ret[MF_LATENT_SITE
     memcpy(ret, all, sizeof all);
 }
 
-static const char *name_of(char out[96], int32_t layer, const char *what)
+/* part: "weight" or "bias" */
+static const char *name_of(char out[96], int32_t layer, const char *what, const char *part)
 {
-    snprintf(out, 96, "layers.%d.attention.%s.weight", (int)layer, what);
+    snprintf(out, 96, "layers.%d.attention.%s.%s", (int)layer, what, part);
     return out;
 }
 
 int mf_latent_declare(mf_model *m, int32_t layer, mf_init init)
 {
     const mf_model_config *c = &m->config->model;
-    const mf_init one = {MF_INIT_CONST, MF_PARAM_NO_DECAY, 1};
+    const mf_init one = {MF_INIT_CONST, MF_PARAM_NO_DECAY, 1},
+                  zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
+    const bool biases = c->attention_bias;
     const int64_t H = c->heads, hd = mf_model_head_dim(c), d = c->dim, p = c->latent_q;
     const struct {
         const char *name;
         int64_t rows, columns; /* columns 0: a vector */
-    } all[] = {{p ? "q_down" : "q", p ? p : H * hd, d},
-               {p ? "q_latent_norm" : NULL, p, 0},
-               {p ? "q_up" : NULL, H * hd, p},
-               {"kv_down", mf_latent_width(c), d},
-               {"kv_latent_norm", c->latent, 0},
-               {"k_up", H * (hd - c->rope_dims), c->latent},
-               {"v_up", H * mf_model_value_dim(c), c->latent}};
+        bool bias;
+    } all[] = {{p ? "q_down" : "q", p ? p : H * hd, d, false},
+               {p && biases ? "q_down" : NULL, p, 0, true},
+               {p ? "q_latent_norm" : NULL, p, 0, false},
+               {p ? "q_up" : NULL, H * hd, p, false},
+               {"kv_down", mf_latent_width(c), d, false},
+               {biases ? "kv_down" : NULL, mf_latent_width(c), 0, true},
+               {"kv_latent_norm", c->latent, 0, false},
+               {"k_up", H * (hd - c->rope_dims), c->latent, false},
+               {"v_up", H * mf_model_value_dim(c), c->latent, false}};
     int rc = MF_OK;
     for (size_t i = 0; rc == MF_OK && i < sizeof all / sizeof *all; i++) {
         char name[96];
         mf_param *p_;
-        const bool norm = all[i].columns == 0;
+        const bool vector = all[i].columns == 0;
         if (!all[i].name) continue;
-        rc = mf_store_declare(m->store, name_of(name, layer, all[i].name),
-                              norm ? mf_shape1(all[i].rows)
-                                   : mf_shape2(all[i].rows, all[i].columns),
-                              norm ? one : init, false, &p_);
+        rc = mf_store_declare(
+            m->store, name_of(name, layer, all[i].name, all[i].bias ? "bias" : "weight"),
+            vector ? mf_shape1(all[i].rows) : mf_shape2(all[i].rows, all[i].columns),
+            all[i].bias ? zero
+            : vector    ? one
+                        : init,
+            false, &p_);
     }
     return rc;
 }
@@ -82,12 +91,15 @@ int mf_latent_declare(mf_model *m, int32_t layer, mf_init init)
 static mf_tensor *use(const latent *x, const char *what)
 {
     char name[96];
-    return mf_graph_param(x->g, mf_store_find(x->m->store, name_of(name, x->from, what)));
+    return mf_graph_param(x->g,
+                          mf_store_find(x->m->store, name_of(name, x->from, what, "weight")));
 }
 
 static mf_tensor *linear(const latent *x, const char *what, mf_tensor *in)
 {
-    return mf_linear_as(x->g, in, use(x, what), NULL, MF_F32);
+    char name[96];
+    mf_param *p = mf_store_find(x->m->store, name_of(name, x->from, what, "bias"));
+    return mf_linear_as(x->g, in, use(x, what), p ? mf_graph_param(x->g, p) : NULL, MF_F32);
 }
 
 /* The same, with the adapters of a linear layer. */
@@ -149,23 +161,32 @@ static mf_tensor *compressed(const latent *x, mf_tensor *in)
     return mf_concat(x->g, 2, part, 1);
 }
 
-/* Attention with the keys and values of every head. Values are padded to the width of keys. */
+/* The rows of H heads of n numbers, with zeros behind each up to w. */
+static mf_tensor *padded(const latent *x, mf_tensor *t, int64_t n, int64_t w)
+{
+    if (n == w) return t;
+    t = mf_pad(x->g, mf_reshape(x->g, t, mf_shape3(x->tokens, x->heads, n)), 2, 0, w);
+    return mf_reshape(x->g, t, mf_shape2(x->tokens, x->heads * w));
+}
+
+/* Attention with the keys and values of every head. The narrower of the two are padded to the
+ * width of the others. */
 static mf_tensor *expanded(const latent *x, mf_attend_args args, mf_tensor *kept)
 {
     mf_graph *g = x->g;
-    const int64_t T = x->tokens, H = x->heads, hd = x->plain + x->rope;
+    const int64_t T = x->tokens, H = x->heads, hd = x->plain + x->rope,
+                  w = hd > x->value ? hd : x->value;
     mf_tensor *c = mf_slice(g, kept, 1, 0, x->latent), *part[2], *up[2];
     expand(x, c, T, up);
     part[0] = mf_reshape(g, up[0], mf_shape3(T, H, x->plain));
     part[1] = mf_reshape(g, mf_slice(g, kept, 1, x->latent, x->rope), mf_shape3(T, 1, x->rope));
     part[1] = mf_broadcast(g, part[1], mf_shape3(T, H, x->rope));
-    args.k = mf_reshape(g, mf_concat(g, 2, part, 2), mf_shape2(T, H * hd));
-    args.v = up[1];
+    args.q = padded(x, args.q, hd, w);
+    args.k = padded(x, mf_reshape(g, mf_concat(g, 2, part, 2), mf_shape2(T, H * hd)), hd, w);
+    args.v = padded(x, up[1], x->value, w);
     args.kv_heads = (int)H;
-    if (x->value == hd) return mf_attend(g, &args, NULL);
-    mf_tensor *v = mf_reshape(g, args.v, mf_shape3(T, H, x->value));
-    args.v = mf_reshape(g, mf_pad(g, v, 2, 0, hd), mf_shape2(T, H * hd));
-    mf_tensor *y = mf_reshape(g, mf_attend(g, &args, NULL), mf_shape3(T, H, hd));
+    if (x->value == w) return mf_attend(g, &args, NULL);
+    mf_tensor *y = mf_reshape(g, mf_attend(g, &args, NULL), mf_shape3(T, H, w));
     return mf_reshape(g, mf_slice(g, y, 2, 0, x->value), mf_shape2(T, H * x->value));
 }
 

@@ -7,6 +7,7 @@
  *     q_latent_norm.weight [p], q_up.weight [H (n + r), p]
  *     kv_down.weight [latent + r, d], kv_latent_norm.weight [latent]
  *     k_up.weight [H n, latent], v_up.weight [H v, latent]
+ *     with attention_bias: kv_down.bias [latent + r], q_down.bias [p]
  *
  * Without a cache keys and values of all heads are computed from the latent vectors; with one
  * the weights of keys go into the queries and those of values behind the sums, so a token reads

@@ -70,7 +70,8 @@ static const mf_option model_options[] = {
                     "rope: factor on rotated queries and keys; 0: 1, yarn: 0.1 ln(rope_factor) "
                     "+ 1"),
     MF_SECTION_BOOL(mf_model_config, attention_bias, "no",
-                    "biases on queries, keys and values"),
+                    "biases on queries, keys and values; with latent, on what gives the latent "
+                    "vectors"),
     MF_SECTION_BOOL(mf_model_config, attention_out_bias, "no", "bias on the attention output"),
     MF_OPTION_ENUM(mf_model_config, qk_norm, "none", qk_norms,
                    "norm of queries and keys before rope: each head by itself with the same "
@@ -382,7 +383,6 @@ static void judge_rope(mf_config_faults *j, const mf_model_config *m)
 static const char *not_latent(const mf_model_config *m)
 {
     if (m->kv_heads > 0 && m->kv_heads != m->heads) return "kv_heads";
-    if (m->attention_bias) return "attention_bias";
     if (m->qk_norm != MF_QK_NONE) return "qk_norm";
     if (m->clip_qkv > 0) return "clip_qkv";
     return m->sinks ? "sinks" : NULL;
@@ -407,10 +407,6 @@ static void judge_latent(mf_config_faults *j, const mf_model_config *m)
         mf_config_fault(j, "model", "latent", "model.rope_dims", NULL,
                         "expected latent + rope_dims <= %d, found %lld", MF_MAX_HEAD_DIM,
                         (long long)m->latent + r);
-    if (m->value_dim > hd)
-        mf_config_fault(j, "model", "value_dim", "model.head_dim", NULL,
-                        "expected at most head_dim (%lld), found %lld", hd,
-                        (long long)m->value_dim);
 }
 
 static void judge_model(mf_config_faults *j, const mf_model_config *m)

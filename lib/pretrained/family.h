@@ -49,7 +49,8 @@ typedef struct mf_family {
     const char *file_part, *module_part;
     /* PEFT takes linear layers named as those of experts for the experts. */
     bool peft_takes_experts;
-    /* Files may hold blocks behind the last one, which predict further tokens. They are skipped. */
+    /* Files may hold blocks behind the last one, which predict further tokens and are
+     * skipped here. */
     bool further_blocks;
     const mf_family_rule *rules;
     const mf_key_default *defaults; /* of keys that config.json lacks (families/defaults.c) */

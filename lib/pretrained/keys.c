@@ -261,8 +261,8 @@ void mf_keys_attention_bias(mf_keys *k)
     mf_keys_set(k, "model.attention_out_bias=%s", bias);
 }
 
-/* Blocks that the key names `yes`, where it has a text for each block, yes or no. key NULL: those
- * from begin to end - 1 whose number is a multiple of step. */
+/* Blocks that the key names `yes`, where it has a text for each block, yes or no. key NULL:
+ * those from begin to end - 1 whose number is a multiple of step. */
 typedef struct choice {
     const char *key, *yes, *no;
     int64_t step, begin, end;

@@ -95,12 +95,12 @@ void mf_keys_rope(mf_keys *k, double *ret_softmax);
  * of rope or beside it; usual: where the family has no default for it. */
 void mf_keys_partial_rope(mf_keys *k, double usual);
 /* The routed and the shared experts of DeepSeek-V3, in blocks of SwiGLU, whose shared experts
- * are one of their width in all. experts, shared (NULL: none), hidden: the keys of their numbers
- * and of their width. */
+ * are one of their width in all. experts, shared (NULL: none), hidden: the keys of their
+ * numbers and of their width. */
 void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
                             const char *shared);
-/* Its router: sigmoids, a choice by score and bias, within the best groups (n_group, topk_group).
- * The bias of the trained model stays unless the run sets a rate. */
+/* Its router: sigmoids, a choice by score and bias, within the best groups (n_group,
+ * topk_group). The bias of the trained model stays unless the run sets a rate. */
 void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model

@@ -26,8 +26,7 @@ static void attention(mf_keys *k, bool turns)
         mf_keys_set(k, "model.attention_scale=%.17g", softmax / sqrt((double)k->head_dim));
     if (k->kv_heads != k->heads)
         mf_keys_refuse(k, "num_key_value_heads", "expected num_attention_heads");
-    if (mf_keys_bool(k, "attention_bias"))
-        mf_keys_refuse(k, "attention_bias", "expected false");
+    mf_keys_attention_bias(k);
 }
 
 static void settings2(mf_keys *k)
@@ -114,6 +113,10 @@ static const mf_family_rule rules[] = {
     {"model.layers.{l}.self_attn.q_proj.weight", "layers.{l}.attention.q.weight", MF_PART_ALL,
      0, NULL},
     {"model.layers.{l}.self_attn.q_a_proj.weight", "layers.{l}.attention.q_down.weight",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.self_attn.q_a_proj.bias", "layers.{l}.attention.q_down.bias",
+     MF_PART_ALL, 0, NULL},
+    {"model.layers.{l}.self_attn.kv_a_proj_with_mqa.bias", "layers.{l}.attention.kv_down.bias",
      MF_PART_ALL, 0, NULL},
     {"model.layers.{l}.self_attn.q_a_layernorm.weight",
      "layers.{l}.attention.q_latent_norm.weight", MF_PART_ALL, 0, NULL},

@@ -1,7 +1,7 @@
-/* families/family_glm.c: decoders with attention of the Llama form and the experts and the router
- * of DeepSeek-V3: GLM-4.5 (glm4_moe), dots.llm1, Solar Open, Hunyuan 3 (hy_v3), MiniMax-M2,
- * Sarvam-30B. They differ in names, norms of queries and keys, biases, and the share of a head
- * that is rotated. */
+/* families/family_glm.c: decoders with attention of the Llama form and the experts and the
+ * router of DeepSeek-V3: GLM-4.5 (glm4_moe), dots.llm1, Solar Open, Hunyuan 3 (hy_v3),
+ * MiniMax-M2, Sarvam-30B. They differ in names, norms of queries and keys, biases, and the
+ * share of a head that is rotated. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)

@@ -1,6 +1,7 @@
 /* families/family_llama.c: dense decoders of the Llama form (Touvron et al. 2023), with
- * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks: Llama itself,
- * Mistral, Qwen2, Qwen3, Seed-OSS. They differ in biases, windows, and norms of queries and keys. */
+ * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks: Llama
+ * itself, Mistral, Qwen2, Qwen3, Seed-OSS. They differ in biases, windows, and norms of queries
+ * and keys. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)
