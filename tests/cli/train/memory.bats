@@ -10,13 +10,13 @@ small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set mod
     --set train.eval_every=3 --set train.eval_batches=2 --set train.eval_context=0
     --set train.dropout=0.1)
 
-# peak WORDS...: the most that a short run takes itself, in MiB, without pages of files, as it is foretold: the system decides
+# peak WORDS...: the most that a short run takes itself, in MiB, without pages of files (those on tmpfs are RssShmem), as it is foretold: the system decides
 # how many of program and libraries are in memory, and newer kernels map larger pieces.
 peak() {
     rm -rf run
     "$MOEFW" train -q --out run "$@" >/dev/null 3>&- &
     pid=$! most=0
-    while kib=$(awk '/^Rss(Anon|Shmem):/ { n += $2 } END { if (n) print n }' "/proc/$pid/status" 2>/dev/null) &&
+    while kib=$(awk '/^RssAnon:/ && $2 { print $2 }' "/proc/$pid/status" 2>/dev/null) &&
         [ -n "$kib" ]; do
         [ "$kib" -le "$most" ] || most=$kib
         sleep 0.01
@@ -31,7 +31,12 @@ foretold() {
     beside=0
     ! ldd "$MOEFW" | grep -q libomp || beside=1.5
     says=$("$MOEFW" config check --json "$@" | sed -E 's/.*"memory_mib":([0-9.]+).*/\1/')
-    is=$(peak "$@")
+    is=0
+    for _ in 1 2 3 4 5 6 7 8; do # on a busy machine a short peak is missed between two looks
+        now=$(peak "$@")
+        is=$(awk -v a="$is" -v b="$now" 'BEGIN { print (a > b) ? a : b }')
+        ! awk -v a="$says" -v b="$is" 'BEGIN { exit !(a < 1.1 * b) }' || break
+    done
     echo "$*: said $says MiB, took $is MiB"
     awk -v a="$says" -v b="$is" -v c="$beside" 'BEGIN { exit !(a > 0.9 * b - c && a < 1.1 * b) }'
 }
