@@ -135,7 +135,6 @@ LIB += lib/pretrained/checksums.h
 LIB += lib/pretrained/export.c
 LIB += lib/pretrained/export_run.c
 LIB += lib/pretrained/export_run.h
-LIB += lib/pretrained/families/defaults.c
 LIB += lib/pretrained/families/families.c
 LIB += lib/pretrained/families/family_bert.c
 LIB += lib/pretrained/families/family_deepseek.c

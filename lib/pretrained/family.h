@@ -53,7 +53,7 @@ typedef struct mf_family {
      * skipped here. */
     bool further_blocks;
     const mf_family_rule *rules;
-    const mf_key_default *defaults; /* of keys that config.json lacks (families/defaults.c) */
+    const mf_key_default *defaults; /* of keys that config.json lacks (family_rules.h) */
     /* Reads config.json: writes our settings and the numbers of mf_keys. */
     void (*settings)(mf_keys *k);
 } mf_family;

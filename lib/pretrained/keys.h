@@ -1,7 +1,7 @@
 /* pretrained/keys.h: reads the keys of a config.json and collects our settings.
  *
  * A key that is absent has the value of the family's table of defaults, which is that of
- * transformers (families/defaults.c). null is a value: functions with `_or` say what it
+ * transformers (the table in its file). null is a value: functions with `_or` say what it
  * means here, the others refuse it, as transformers does. A name may list spellings,
  * separated by '|': the first that is there is read, and the last is that of the table. A
  * reading keeps its first error in `rc`; after it, calls do nothing, so a family checks

@@ -116,10 +116,24 @@ static const mf_family_rule rules[] = {
     SKIP("cls.seq_relationship.bias", "a head of pretraining"),
     MF_RULES_END};
 
+static const mf_key_default defaults_bert[] = {
+    {"vocab_size", "30522"},
+    {"hidden_size", "768"},
+    {"num_hidden_layers", "12"},
+    {"num_attention_heads", "12"},
+    {"intermediate_size", "3072"},
+    {"hidden_act", "gelu"},
+    {"max_position_embeddings", "512"},
+    {"type_vocab_size", "2"},
+    {"layer_norm_eps", "1e-12"},
+    {"is_decoder", "false"},
+    {"position_embedding_type", "absolute"}, /* older files */
+    MF_DEFAULTS_END};
+
 static const char *const types[] = {"bert", NULL};
 const mf_family mf_family_bert = {.name = "bert",
                                   .types = types,
                                   .prefix = "bert.",
                                   .rules = rules,
-                                  .defaults = mf_defaults_bert,
+                                  .defaults = defaults_bert,
                                   .settings = settings};

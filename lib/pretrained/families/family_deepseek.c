@@ -141,6 +141,143 @@ static const mf_family_rule rules[] = {
     {"model.layers.{l}.self_attn.indexer.weights_proj.weight", NULL, MF_PART_ALL, 0, INDEXER},
     MF_RULES_END};
 
+static const mf_key_default defaults_deepseek_v2[] = {
+    {"vocab_size", "102400"},        {"hidden_size", "4096"},
+    {"intermediate_size", "11008"},  {"num_hidden_layers", "32"},
+    {"num_attention_heads", "32"},   {"num_key_value_heads", "null"},
+    {"hidden_act", "silu"},          {"max_position_embeddings", "2048"},
+    {"rms_norm_eps", "1e-06"},       {"tie_word_embeddings", "false"},
+    {"attention_bias", "false"},     {"first_k_dense_replace", "0"},
+    {"kv_lora_rank", "512"},         {"q_lora_rank", "1536"},
+    {"qk_nope_head_dim", "128"},     {"qk_rope_head_dim", "64"},
+    {"v_head_dim", "128"},           {"n_group", "null"},
+    {"topk_group", "null"},          {"topk_method", "greedy"},
+    {"norm_topk_prob", "false"},     {"routed_scaling_factor", "1.0"},
+    {"n_routed_experts", "64"},      {"n_shared_experts", "2"},
+    {"num_experts_per_tok", "null"}, {"moe_intermediate_size", "1407"},
+    {"scoring_func", "softmax"}, /* older files */
+    {"rope_theta", "10000.0"},       MF_DEFAULTS_END};
+
+static const mf_key_default defaults_deepseek_v3[] = {
+    {"vocab_size", "129280"},
+    {"hidden_size", "7168"},
+    {"intermediate_size", "18432"},
+    {"num_hidden_layers", "61"},
+    {"num_attention_heads", "128"},
+    {"num_key_value_heads", "128"},
+    {"hidden_act", "silu"},
+    {"max_position_embeddings", "4096"},
+    {"rms_norm_eps", "1e-06"},
+    {"tie_word_embeddings", "false"},
+    {"attention_bias", "false"},
+    {"first_k_dense_replace", "3"},
+    {"kv_lora_rank", "512"},
+    {"q_lora_rank", "1536"},
+    {"qk_nope_head_dim", "128"},
+    {"qk_rope_head_dim", "64"},
+    {"v_head_dim", "128"},
+    {"rope_interleave", "true"},
+    {"n_group", "8"},
+    {"topk_group", "4"},
+    {"norm_topk_prob", "true"},
+    {"routed_scaling_factor", "2.5"},
+    {"n_routed_experts", "256"},
+    {"n_shared_experts", "1"},
+    {"num_experts_per_tok", "8"},
+    {"moe_intermediate_size", "2048"},
+    {"scoring_func", "sigmoid"}, /* older files */
+    {"topk_method", "noaux_tc"}, /* older files */
+    {"rope_theta", "10000.0"},
+    MF_DEFAULTS_END};
+
+static const mf_key_default defaults_deepseek_v32[] = {{"vocab_size", "129280"},
+                                                       {"hidden_size", "7168"},
+                                                       {"intermediate_size", "18432"},
+                                                       {"num_hidden_layers", "61"},
+                                                       {"num_attention_heads", "128"},
+                                                       {"num_key_value_heads", "128"},
+                                                       {"hidden_act", "silu"},
+                                                       {"max_position_embeddings", "163840"},
+                                                       {"rms_norm_eps", "1e-06"},
+                                                       {"tie_word_embeddings", "false"},
+                                                       {"attention_bias", "false"},
+                                                       {"mlp_layer_types", "null"},
+                                                       {"first_k_dense_replace", "3"},
+                                                       {"kv_lora_rank", "512"},
+                                                       {"q_lora_rank", "1536"},
+                                                       {"qk_nope_head_dim", "128"},
+                                                       {"qk_rope_head_dim", "64"},
+                                                       {"v_head_dim", "128"},
+                                                       {"n_group", "8"},
+                                                       {"topk_group", "4"},
+                                                       {"norm_topk_prob", "true"},
+                                                       {"routed_scaling_factor", "2.5"},
+                                                       {"n_routed_experts", "256"},
+                                                       {"n_shared_experts", "1"},
+                                                       {"num_experts_per_tok", "8"},
+                                                       {"moe_intermediate_size", "2048"},
+                                                       {"index_topk", "2048"},
+                                                       {"rope_theta", "10000.0"},
+                                                       MF_DEFAULTS_END};
+
+static const mf_key_default defaults_glm4_moe_lite[] = {{"vocab_size", "154880"},
+                                                        {"hidden_size", "2048"},
+                                                        {"intermediate_size", "10240"},
+                                                        {"num_hidden_layers", "47"},
+                                                        {"num_attention_heads", "20"},
+                                                        {"num_key_value_heads", "20"},
+                                                        {"hidden_act", "silu"},
+                                                        {"max_position_embeddings", "202752"},
+                                                        {"rms_norm_eps", "1e-05"},
+                                                        {"tie_word_embeddings", "false"},
+                                                        {"attention_bias", "false"},
+                                                        {"mlp_layer_types", "null"},
+                                                        {"kv_lora_rank", "512"},
+                                                        {"q_lora_rank", "768"},
+                                                        {"qk_nope_head_dim", "192"},
+                                                        {"qk_rope_head_dim", "64"},
+                                                        {"v_head_dim", "256"},
+                                                        {"rope_interleave", "true"},
+                                                        {"n_group", "1"},
+                                                        {"topk_group", "1"},
+                                                        {"norm_topk_prob", "true"},
+                                                        {"routed_scaling_factor", "1.8"},
+                                                        {"n_routed_experts", "64"},
+                                                        {"n_shared_experts", "1"},
+                                                        {"num_experts_per_tok", "4"},
+                                                        {"moe_intermediate_size", "1536"},
+                                                        {"rope_theta", "10000.0"},
+                                                        MF_DEFAULTS_END};
+
+static const mf_key_default defaults_sarvam_mla[] = {{"vocab_size", "262144"},
+                                                     {"hidden_size", "4096"},
+                                                     {"intermediate_size", "16384"},
+                                                     {"num_hidden_layers", "32"},
+                                                     {"num_attention_heads", "64"},
+                                                     {"num_key_value_heads", "null"},
+                                                     {"hidden_act", "silu"},
+                                                     {"max_position_embeddings", "4096"},
+                                                     {"rms_norm_eps", "1e-06"},
+                                                     {"tie_word_embeddings", "false"},
+                                                     {"attention_bias", "false"},
+                                                     {"first_k_dense_replace", "1"},
+                                                     {"kv_lora_rank", "512"},
+                                                     {"q_lora_rank", "null"},
+                                                     {"qk_nope_head_dim", "128"},
+                                                     {"qk_rope_head_dim", "64"},
+                                                     {"v_head_dim", "128"},
+                                                     {"rope_interleave", "true"},
+                                                     {"n_group", "1"},
+                                                     {"topk_group", "1"},
+                                                     {"norm_topk_prob", "true"},
+                                                     {"routed_scaling_factor", "2.5"},
+                                                     {"n_routed_experts", "128"},
+                                                     {"n_shared_experts", "1"},
+                                                     {"num_experts_per_tok", "8"},
+                                                     {"moe_intermediate_size", "2048"},
+                                                     {"rope_theta", "10000.0"},
+                                                     MF_DEFAULTS_END};
+
 /* Families that differ in their keys only. */
 #define FAMILY(id, read, further)                                                              \
     static const char *const types_##id[] = {#id, NULL};                                       \
@@ -149,7 +286,7 @@ static const mf_family_rule rules[] = {
                                       .further_blocks = (further),                             \
                                       .types = types_##id,                                     \
                                       .rules = rules,                                          \
-                                      .defaults = mf_defaults_##id,                            \
+                                      .defaults = defaults_##id,                               \
                                       .settings = (read)};
 FAMILY(deepseek_v2, settings2, false)
 FAMILY(deepseek_v3, settings3, true)

@@ -65,10 +65,24 @@ static const mf_family_rule rules[] = {
     {"h.{l}.attn.masked_bias", NULL, MF_PART_ALL, 0, "the score of masked tokens"},
     MF_RULES_END};
 
+static const mf_key_default defaults_gpt2[] = {{"vocab_size", "50257"},
+                                               {"n_positions", "1024"},
+                                               {"n_embd", "768"},
+                                               {"n_layer", "12"},
+                                               {"n_head", "12"},
+                                               {"n_inner", "null"},
+                                               {"activation_function", "gelu_new"},
+                                               {"layer_norm_epsilon", "1e-05"},
+                                               {"scale_attn_weights", "true"},
+                                               {"scale_attn_by_inverse_layer_idx", "false"},
+                                               {"add_cross_attention", "false"},
+                                               {"tie_word_embeddings", "true"},
+                                               MF_DEFAULTS_END};
+
 static const char *const types[] = {"gpt2", NULL};
 const mf_family mf_family_gpt2 = {.name = "gpt2",
                                   .types = types,
                                   .prefix = "transformer.",
                                   .rules = rules,
-                                  .defaults = mf_defaults_gpt2,
+                                  .defaults = defaults_gpt2,
                                   .settings = settings};

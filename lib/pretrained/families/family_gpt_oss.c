@@ -33,9 +33,39 @@ static const mf_family_rule rules[] = {
      MF_RULE_FUSED, NULL},
     MF_RULES_END};
 
+static const mf_key_default defaults_gpt_oss[] = {
+    {"vocab_size", "201088"},
+    {"hidden_size", "2880"},
+    {"intermediate_size", "2880"},
+    {"num_hidden_layers", "36"},
+    {"num_attention_heads", "64"},
+    {"num_key_value_heads", "8"},
+    {"head_dim", "64"},
+    {"hidden_act", "silu"},
+    {"max_position_embeddings", "131072"},
+    {"rms_norm_eps", "1e-05"},
+    {"tie_word_embeddings", "false"},
+    {"attention_bias", "true"},
+    {"sliding_window", "128"},
+    {"layer_types", "null"},
+    {"num_experts_per_tok", "4"},
+    {"num_local_experts", "128"},
+    {"output_router_logits", "false"},
+    {"router_aux_loss_coef", "0.001"},
+    {"swiglu_alpha", "1.702"},
+    {"swiglu_limit", "7.0"},
+    {"rope_theta", "150000.0"},
+    {"rope_parameters.rope_type", "yarn"},
+    {"rope_parameters.factor", "32.0"},
+    {"rope_parameters.beta_fast", "32.0"},
+    {"rope_parameters.beta_slow", "1.0"},
+    {"rope_parameters.truncate", "false"},
+    {"rope_parameters.original_max_position_embeddings", "4096"},
+    MF_DEFAULTS_END};
+
 static const char *const types[] = {"gpt_oss", NULL};
 const mf_family mf_family_gpt_oss = {.name = "gpt_oss",
                                      .types = types,
                                      .rules = rules,
-                                     .defaults = mf_defaults_gpt_oss,
+                                     .defaults = defaults_gpt_oss,
                                      .settings = settings};

@@ -65,12 +65,89 @@ static const mf_family_rule rules[] = {
     {"model.layers.{l}.mlp.down_proj.bias", "layers.{l}.ffn.b2", MF_PART_ALL, 0, NULL},
     MF_RULES_END};
 
+static const mf_key_default defaults_llama[] = {{"vocab_size", "32000"},
+                                                {"hidden_size", "4096"},
+                                                {"intermediate_size", "11008"},
+                                                {"num_hidden_layers", "32"},
+                                                {"num_attention_heads", "32"},
+                                                {"num_key_value_heads", "null"},
+                                                {"head_dim", "null"},
+                                                {"hidden_act", "silu"},
+                                                {"max_position_embeddings", "2048"},
+                                                {"rms_norm_eps", "1e-06"},
+                                                {"tie_word_embeddings", "false"},
+                                                {"attention_bias", "false"},
+                                                {"mlp_bias", "false"},
+                                                {"rope_theta", "10000.0"},
+                                                MF_DEFAULTS_END};
+
+static const mf_key_default defaults_mistral[] = {{"vocab_size", "32000"},
+                                                  {"hidden_size", "4096"},
+                                                  {"intermediate_size", "14336"},
+                                                  {"num_hidden_layers", "32"},
+                                                  {"num_attention_heads", "32"},
+                                                  {"num_key_value_heads", "8"},
+                                                  {"head_dim", "null"},
+                                                  {"hidden_act", "silu"},
+                                                  {"max_position_embeddings", "131072"},
+                                                  {"rms_norm_eps", "1e-06"},
+                                                  {"tie_word_embeddings", "false"},
+                                                  {"sliding_window", "4096"},
+                                                  {"rope_theta", "10000.0"},
+                                                  MF_DEFAULTS_END};
+
+static const mf_key_default defaults_qwen2[] = {
+    {"vocab_size", "151936"},        {"hidden_size", "4096"},
+    {"intermediate_size", "22016"},  {"num_hidden_layers", "32"},
+    {"num_attention_heads", "32"},   {"num_key_value_heads", "32"},
+    {"hidden_act", "silu"},          {"max_position_embeddings", "32768"},
+    {"rms_norm_eps", "1e-06"},       {"tie_word_embeddings", "false"},
+    {"use_sliding_window", "false"}, {"sliding_window", "4096"},
+    {"max_window_layers", "28"},     {"layer_types", "null"},
+    {"rope_theta", "10000.0"},       MF_DEFAULTS_END};
+
+static const mf_key_default defaults_qwen3[] = {{"vocab_size", "151936"},
+                                                {"hidden_size", "4096"},
+                                                {"intermediate_size", "22016"},
+                                                {"num_hidden_layers", "32"},
+                                                {"num_attention_heads", "32"},
+                                                {"num_key_value_heads", "32"},
+                                                {"head_dim", "128"},
+                                                {"hidden_act", "silu"},
+                                                {"max_position_embeddings", "32768"},
+                                                {"rms_norm_eps", "1e-06"},
+                                                {"tie_word_embeddings", "false"},
+                                                {"attention_bias", "false"},
+                                                {"use_sliding_window", "false"},
+                                                {"sliding_window", "4096"},
+                                                {"max_window_layers", "28"},
+                                                {"layer_types", "null"},
+                                                {"rope_theta", "10000.0"},
+                                                MF_DEFAULTS_END};
+
+static const mf_key_default defaults_seed_oss[] = {{"vocab_size", "155136"},
+                                                   {"hidden_size", "4096"},
+                                                   {"intermediate_size", "27648"},
+                                                   {"num_hidden_layers", "64"},
+                                                   {"num_attention_heads", "80"},
+                                                   {"num_key_value_heads", "8"},
+                                                   {"head_dim", "128"},
+                                                   {"hidden_act", "silu"},
+                                                   {"max_position_embeddings", "524288"},
+                                                   {"rms_norm_eps", "1e-06"},
+                                                   {"tie_word_embeddings", "false"},
+                                                   {"attention_bias", "true"},
+                                                   {"attention_out_bias", "false"},
+                                                   {"mlp_bias", "false"},
+                                                   {"rope_theta", "10000.0"},
+                                                   MF_DEFAULTS_END};
+
 #define FAMILY(id)                                                                             \
     static const char *const types_##id[] = {#id, NULL};                                       \
     const mf_family mf_family_##id = {.name = #id,                                             \
                                       .types = types_##id,                                     \
                                       .rules = rules,                                          \
-                                      .defaults = mf_defaults_##id,                            \
+                                      .defaults = defaults_##id,                               \
                                       .settings = id};
 FAMILY(llama)
 FAMILY(mistral)

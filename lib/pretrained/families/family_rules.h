@@ -5,15 +5,16 @@
 
 #include "pretrained/family.h"
 
-/* The tables of defaults.c. */
-extern const mf_key_default mf_defaults_bert[], mf_defaults_gpt2[], mf_defaults_llama[],
-    mf_defaults_mixtral[], mf_defaults_olmoe[], mf_defaults_qwen2_moe[],
-    mf_defaults_qwen3_moe[], mf_defaults_gpt_oss[], mf_defaults_deepseek_v2[],
-    mf_defaults_deepseek_v3[], mf_defaults_deepseek_v32[], mf_defaults_dots1[],
-    mf_defaults_glm4_moe[], mf_defaults_glm4_moe_lite[], mf_defaults_hy_v3[],
-    mf_defaults_minimax_m2[], mf_defaults_mistral[], mf_defaults_qwen2[], mf_defaults_qwen3[],
-    mf_defaults_sarvam_mla[], mf_defaults_sarvam_moe[], mf_defaults_seed_oss[],
-    mf_defaults_solar_open[];
+/* The end of a table of defaults. Such a table has, of the keys that its family reads, what
+ * they mean where config.json lacks them, as in transformers 5.24.0: the defaults of the fields of
+ * its configuration class, the base of rope that it has, and the numbers of rope that a
+ * configuration without any gets. tests/golden/pretrained/defaults has the values that
+ * transformers gives. Keys whose comment says "older files" are of models' own programs;
+ * transformers does not read them, and computes what is listed. */
+#define MF_DEFAULTS_END                                                                        \
+    {                                                                                          \
+        NULL, NULL                                                                             \
+    }
 
 #define MF_RULES_END                                                                           \
     {                                                                                          \
