@@ -5,9 +5,9 @@
 
 #include "pretrained/family.h"
 
-/* The end of a table of defaults. Such a table has, of the keys that its family reads, what
- * they mean where config.json lacks them, as in transformers 5.24.0: the defaults of the fields of
- * its configuration class, the base of rope that it has, and the numbers of rope that a
+/* The end of a table of defaults. Of the keys that its family reads, such a table has what
+ * they mean where config.json lacks them, as in transformers 5.24.0: the defaults of the fields
+ * of its configuration class, the base of rope that it has, and the numbers of rope that a
  * configuration without any gets. tests/golden/pretrained/defaults has the values that
  * transformers gives. Keys whose comment says "older files" are of models' own programs;
  * transformers does not read them, and computes what is listed. */
