@@ -11,7 +11,7 @@
  * devices and lets each device assign its own; here the tokens of a micro-batch are assigned
  * together. Their number need not be a multiple of E. The sum of the scores is below the
  * largest one by at most a thousandth of their range for each token. Ties and the order of bids
- * depend on indices only; scores that are not finite count as the lowest. Parameters: E d. */
+ * depend on indices only; scores that are not finite count as the lowest. P of the record is softmax(s). Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -173,7 +173,7 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     const int64_t T = (int64_t)in->batch * in->seq;
     (void)self;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
-    out->prob = mf_sigmoid(g, out->logits);
+    out->prob = mf_softmax(g, out->logits); /* for losses and statistics */
     mf_tensor *args[2] = {mf_stop_gradient(g, out->logits), in->mask}, *e;
     if (mf->training(g))
         e = mf->custom(g, &op_assign, in->mask ? 2 : 1, args, NULL, 1, NULL);
@@ -181,8 +181,8 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
         e = mf_reshape(g, mf_topk(g, args[0], 1), mf_shape1(T));
     out->expert = e;
     out->own_top_k = 1;
-    mf_tensor *gate = mf_take(g, out->prob, mf_reshape(g, e, mf_shape2(T, 1)));
-    out->gate = mf_reshape(g, gate, mf_shape1(T));
+    mf_tensor *gate = mf_take(g, out->logits, mf_reshape(g, e, mf_shape2(T, 1)));
+    out->gate = mf_reshape(g, mf_sigmoid(g, gate), mf_shape1(T));
     out->renormalize = 0;
     return mf->status(g);
 }

@@ -1,6 +1,6 @@
-/* published.h: a plugin in the harness of `plugin check`, with inputs and parameters that a
- * test gives, for comparison with numbers that were computed from the published formula by other
- * means. A router's weight that is the identity gives the tokens as logits. */
+/* published.h: a plugin in the harness of `plugin check`, with inputs and parameters of a test,
+ * for comparison with numbers that were computed from the published formula by other means. A
+ * router's weight that is the identity gives the tokens as logits. */
 #ifndef MF_TESTS_PUBLISHED_H
 #define MF_TESTS_PUBLISHED_H
 
