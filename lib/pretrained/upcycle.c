@@ -1,7 +1,7 @@
 /* pretrained/upcycle.c: settings and weights of an upcycled model. The plugins swiglu and mlp
- * lay out the weights of one expert as a dense block does, so an expert is a plain copy. Experts
- * of low rank (lora_experts) have such weights once for all of a layer, and matrices of their own
- * named lora.*, which the dense model does not have and which begin as they are drawn. */
+ * lay out the weights of one expert as a dense block does, so an expert is a plain copy.
+ * Experts of low rank (lora_experts) have such weights once for all of a layer, and matrices
+ * of their own, lora.*, which the dense model does not have: these begin as they are drawn. */
 #include "pretrained/upcycle.h"
 
 #include <stdio.h>
@@ -62,9 +62,9 @@ static void freeze_dense(const mf_session *dense, mf_keys *k)
 int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
 {
     static const char *const activations[] = {
-        [MF_FFN_RELU] = "relu",
-        [MF_FFN_GELU] = "gelu",
-        [MF_FFN_GELU_TANH] = "gelu_tanh",
+        [MF_FFN_RELU] = "=relu",
+        [MF_FFN_GELU] = "=gelu",
+        [MF_FFN_GELU_TANH] = "=gelu_tanh",
     };
     const bool low_rank = strstr(text, "expert.plugin=lora_experts") != NULL;
     const mf_model_config *m = &dense->config->model;
@@ -80,7 +80,7 @@ int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
         if (!low_rank) mf_keys_set(k, "expert.plugin=swiglu");
     } else {
         if (!low_rank) mf_keys_set(k, "expert.plugin=mlp");
-        mf_keys_set(k, "expert.%s=%s", low_rank ? "form" : "activation",
+        mf_keys_set(k, "expert.%s%s", low_rank ? "form" : "activation",
                     activations[m->ffn_activation]);
     }
     if (low_rank) freeze_dense(dense, k);

@@ -14,8 +14,8 @@
  * SECTION.KEY=VALUE. MF_EUSAGE if the text has another form, or if the model has experts
  * already; MF_ENOMEM. */
 int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k);
-/* Copies all weights of the dense model; routers and low-rank changes keep their initial values. MF_EUSAGE if a
- * parameter has no counterpart, since a setting of the text asks for it. */
+/* Copies all weights of the dense model; routers and low-rank changes keep their initial
+ * values. MF_EUSAGE if a parameter has no counterpart: a setting of the text asks for it. */
 int mf_upcycle_fill(const mf_session *dense, mf_session *experts);
 
 #endif

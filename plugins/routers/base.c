@@ -11,7 +11,8 @@
  * devices and lets each device assign its own; here the tokens of a micro-batch are assigned
  * together. Their number need not be a multiple of E. The sum of the scores is below the
  * largest one by at most a thousandth of their range for each token. Ties and the order of bids
- * depend on indices only; scores that are not finite count as the lowest. P of the record is softmax(s). Parameters: E d. */
+ * depend on indices only; scores that are not finite count as the lowest. P of the record is
+ * softmax(s). Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 

@@ -1,4 +1,5 @@
-/* Reads groups of plugins. A list of names is short, so each question walks through it. */
+/* Reads groups of plugins, and the routers that are recommended. Lists of names stay texts:
+ * they are short, so each question walks through them. */
 #include "lab/plugin_groups.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* lab/plugin_groups.h: which plugins go together. The names are in share/plugin_groups.ini, because the
- * program names no plugin; without that file no plugin has a group. */
+/* lab/plugin_groups.h: which plugins go together. The names are in share/plugin_groups.ini,
+ * because the program names no plugin; without that file no plugin has a group. */
 #ifndef MF_LAB_PLUGIN_GROUPS_H
 #define MF_LAB_PLUGIN_GROUPS_H
 
