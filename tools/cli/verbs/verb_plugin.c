@@ -48,13 +48,13 @@ static void list_json(mf_jw *w, const entry *x, const mf_loaded *p, const char *
     const char *kind = mf_kind_name(f->kind);
     mf_jw_key(w, "kind");
     kind ? mf_jw_string(w, kind) : mf_jw_null(w);
-    mf_jw_key(w, "group");
-    x->group ? mf_jw_string(w, x->group) : mf_jw_null(w);
     mf_jw_key(w, "file");
     f->path ? mf_jw_string(w, f->path) : mf_jw_null(w);
     mf_jw_kv_bool(w, "own", f->own);
     mf_jw_key(w, "dropin");
     f->dropin ? mf_jw_string(w, f->dropin) : mf_jw_null(w);
+    mf_jw_key(w, "group");
+    x->group ? mf_jw_string(w, x->group) : mf_jw_null(w);
     if (p) {
         mf_jw_kv_string(w, "version", p->version);
         mf_jw_kv_int(w, "abi", p->abi);
