@@ -34,6 +34,10 @@ quickpresets_DATA += share/presets/quick/tagat-specialised-as-run-quick.ini
 quickpresets_DATA += share/presets/quick/vanilla-quick.ini
 quickpresets_DATA += share/presets/quick/vanilla-as-run-quick.ini
 
+# Groups of plugins, for the list and for comparisons.
+plugingroups_DATA =
+plugingroups_DATA += share/plugin_groups.ini
+
 # Scripts that repeat published results, one command each.
 repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md

@@ -2,6 +2,7 @@
 # list them.
 pluginsddir = $(pkgsysconfdir)/plugins.d
 presetsdir = $(pkgdatadir)/presets
+plugingroupsdir = $(pkgdatadir)
 quickpresetsdir = $(presetsdir)/quick
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
@@ -11,7 +12,7 @@ examplescidir = $(examplesdir)/ci
 # For kernels of plugins: the headers that they include, and the emulator, on which authors test them.
 cudafilesdir = $(pkgdatadir)/cuda
 cudafiles_DATA = kernels/cuda/device.cuh $(EMULATOR) $(EMULATOR_INC)
-EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
+EXTRA_DIST += $(SETTINGS) $(plugingroups_DATA) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
 EXTRA_DIST += $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA) $(examplesci_DATA)
 EXTRA_DIST += $(clusterfiles_DATA) $(clusterfiles_SCRIPTS)
 

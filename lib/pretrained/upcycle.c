@@ -1,5 +1,7 @@
 /* pretrained/upcycle.c: settings and weights of an upcycled model. The plugins swiglu and mlp
- * lay out the weights of one expert as a dense block does, so an expert is a plain copy. */
+ * lay out the weights of one expert as a dense block does, so an expert is a plain copy.
+ * Experts of low rank (lora_experts) have such weights once for all of a layer, and matrices
+ * of their own, lora.*, which the dense model does not have: these begin as they are drawn. */
 #include "pretrained/upcycle.h"
 
 #include <stdio.h>
@@ -28,13 +30,43 @@ static int set_word(mf_keys *k, char *word, int *given)
     return mf_fail(MF_EUSAGE, "--upcycle: '%.64s': too long for a setting", word);
 }
 
+/* Appends a pattern to a list, unless it is there. */
+static const char *with_pattern(mf_arena *arena, const char *list, const char *pattern)
+{
+    const size_t n = strlen(pattern);
+    for (const char *at = list; at && (at = strstr(at, pattern)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0')) return list;
+    if (!list) return NULL;
+    return mf_arena_strf(arena, "%s%s%s", list, *list != '\0' ? ", " : "", pattern);
+}
+
+/* train.freeze of all that the dense model has, under the names of the new one. */
+static void freeze_dense(const mf_session *dense, mf_keys *k)
+{
+    const char *list = "";
+    for (int i = 0; i < mf_store_count(dense->model->store); i++) {
+        const char *name = mf_store_at(dense->model->store, i)->name, *part = name;
+        if (strncmp(name, "layers.", 7) == 0) part = strchr(name + 7, '.') + 1;
+        const int n = (int)strcspn(part, ".");
+        const char *pattern = strncmp(part, "ffn.", 4) == 0
+                                  ? mf_arena_strf(k->arena, "expert.%c*", part[4])
+                                  : mf_arena_strf(k->arena, "%.*s.*", n, part);
+        list = pattern ? with_pattern(k->arena, list, pattern) : NULL;
+    }
+    if (list)
+        mf_keys_set(k, "train.freeze=%s", list);
+    else
+        k->rc = MF_ENOMEM;
+}
+
 int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
 {
     static const char *const activations[] = {
-        [MF_FFN_RELU] = "expert.activation=relu",
-        [MF_FFN_GELU] = "expert.activation=gelu",
-        [MF_FFN_GELU_TANH] = "expert.activation=gelu_tanh",
+        [MF_FFN_RELU] = "=relu",
+        [MF_FFN_GELU] = "=gelu",
+        [MF_FFN_GELU_TANH] = "=gelu_tanh",
     };
+    const bool low_rank = strstr(text, "expert.plugin=lora_experts") != NULL;
     const mf_model_config *m = &dense->config->model;
     char *words = mf_arena_strdup(k->arena, text), *rest = NULL;
     int given = 0, rc = words ? MF_OK : MF_ENOMEM;
@@ -45,11 +77,13 @@ int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
     mf_keys_set(k, "moe.capacity_factor=0");
     mf_keys_set(k, "router.plugin=linear");
     if (m->ffn_activation == MF_FFN_SWIGLU) {
-        mf_keys_set(k, "expert.plugin=swiglu");
+        if (!low_rank) mf_keys_set(k, "expert.plugin=swiglu");
     } else {
-        mf_keys_set(k, "expert.plugin=mlp");
-        mf_keys_set(k, "%s", activations[m->ffn_activation]);
+        if (!low_rank) mf_keys_set(k, "expert.plugin=mlp");
+        mf_keys_set(k, "expert.%s%s", low_rank ? "form" : "activation",
+                    activations[m->ffn_activation]);
     }
+    if (low_rank) freeze_dense(dense, k);
     mf_keys_set(k, "expert.hidden=%lld", (long long)m->ffn_hidden);
     if (rc == MF_OK) rc = k->rc;
     for (char *w = words ? strtok_r(words, ",", &rest) : NULL; rc == MF_OK && w;
@@ -58,7 +92,8 @@ int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
     return rc == MF_OK && given != 3 ? bad_word(text) : rc;
 }
 
-/* The parameter of the dense model whose values p gets; NULL: none. */
+/* The parameter of the dense model whose values p gets, *ret_times one after another;
+ * NULL: none. */
 static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64_t *ret_times)
 {
     const char *at = strstr(p->name, ".expert.");
@@ -68,8 +103,9 @@ static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64
     const char *part = at + strlen(".expert.");
     snprintf(name, sizeof name, "%.*s.ffn.%s", (int)(at - p->name), p->name,
              strcmp(part, "w13") == 0 ? "w1" : part);
-    *ret_times = p->shape.dim[0];
-    return mf_store_find(dense, name);
+    const mf_param *from = mf_store_find(dense, name);
+    *ret_times = from && from->count == p->count ? 1 : p->shape.dim[0];
+    return from;
 }
 
 int mf_upcycle_fill(const mf_session *dense, mf_session *experts)
@@ -79,7 +115,7 @@ int mf_upcycle_fill(const mf_session *dense, mf_session *experts)
     for (int i = 0; rc == MF_OK && i < mf_store_count(to); i++) {
         mf_param *p = mf_store_at(to, i);
         int64_t times;
-        if (strstr(p->name, ".router.")) continue;
+        if (strstr(p->name, ".router.") || strstr(p->name, ".expert.lora.")) continue;
         const mf_param *from = source_of(dense->model->store, p, &times);
         if (!from && p->buffer) continue;
         if (!from || from->count * times != p->count)

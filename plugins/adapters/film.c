@@ -1,22 +1,28 @@
 /* film: scale and shift of an expert's output, computed from the token (FiLM: Perez et al.
  * 2018, eq. 2; on experts: TAGAT).
  *
- *     [gamma - a, beta] = W x + b        x: the expert's input, W [2d,d], b [2d]
+ *     [gamma - a, beta] = W c + b        W [2d,d], b [2d]
  *     y' = gamma * y + beta
  *
+ * condition = input: c is the expert's input. condition = embedding: c is what enters the first
+ * block at the token's position, its embedding: a condition from outside of the layer, as
+ * TAGAT's shared modulator takes one (Listing 5).
+ *
  * around = one: a = 1, so weights near zero change y little; around = zero: a = 0, as printed,
- * so gamma begins near 0. There is one W and b for each expert, or one for all.
- * Parameters: (d + 1) 2d each. */
+ * so gamma begins near 0. There is one W and b for each expert, or one for all. Parameters: (d
+ * + 1) 2d each. */
 #include <moefw/moefw.h>
 #include <math.h>
 
 enum { PER_EXPERT, SHARED };
 enum { ONE, ZERO };
+enum { INPUT, EMBEDDING };
 static const char *const modes[] = {"per_expert", "shared", NULL};
 static const char *const arounds[] = {"one", "zero", NULL};
+static const char *const conditions[] = {"input", "embedding", NULL};
 
 typedef struct {
-    int64_t mode, around;
+    int64_t mode, around, condition;
 } conf;
 typedef struct {
     conf conf;
@@ -38,6 +44,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
         mf->param(ctx, "weight", shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d), weight);
     if (rc == MF_OK)
         rc = mf->param(ctx, "bias", shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d), bias);
+    if (rc == MF_OK && s->conf.condition == EMBEDDING) rc = mf->tap(ctx, 0, MF_AT_BLOCK_IN);
     return rc;
 }
 
@@ -46,8 +53,10 @@ static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
 {
     const state *s = self;
     mf_tensor *w = mf->use(ctx, g, "weight"), *b = mf->use(ctx, g, "bias");
-    mf_tensor *both = s->conf.mode == SHARED ? mf_linear(g, in->x, w, b)
-                                             : mf_grouped_linear(g, in->x, w, in->offset, b);
+    mf_tensor *c =
+        s->conf.condition == INPUT ? in->x : mf_gather_rows(g, in->tap[0], in->token);
+    mf_tensor *both = s->conf.mode == SHARED ? mf_linear(g, c, w, b)
+                                             : mf_grouped_linear(g, c, w, in->offset, b);
     const int64_t d = mf->shape(in->y).dim[1];
     mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, s->conf.around == ONE),
               *beta = mf_slice(g, both, 1, d, d);
@@ -58,6 +67,7 @@ static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
 static const mf_option options[] = {
     MF_OPTION_ENUM(conf, mode, "per_expert", modes,
                    "weights of its own for each expert, or one for all"),
+    MF_OPTION_ENUM(conf, condition, "input", conditions, "what scale and shift are made from"),
     MF_OPTION_ENUM(conf, around, "one", arounds,
                    "what is added to the scales that the weights make: 1, so that they begin "
                    "near it, or 0"),
@@ -72,5 +82,5 @@ static const mf_adapter vtable = {.size = sizeof(mf_adapter),
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT(MF_ADAPTER, mf_adapter, "film", "1.0", "MIT",
-                   "scale and shift of what experts put out, made from the token", options,
+                   "scale and shift of what experts put out, made from a condition", options,
                    conf, state, &vtable);

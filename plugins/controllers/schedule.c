@@ -6,6 +6,10 @@
  *     exponential  from (to / from)^u          (from and to of the same sign, not 0)
  *     step         from before end, to at end
  *
+ * whole = yes rounds the value to the nearest whole number, as moe.top_k needs it: from = 8, to
+ * = 2 makes dense routing sparse while the run goes on (Nie et al. 2021, EvoMoE); graphs are
+ * built again at each change.
+ *
  * target is the option's INI name: "router.temperature", "regularizer.balance.weight",
  * "train.lr". end = 0 means the planned last step. The value is a function of the step alone,
  * so a resumed run continues on the same curve. */
@@ -18,7 +22,7 @@ static const char *const shapes[] = {"linear", "cosine", "exponential", "step", 
 typedef struct {
     const char *target;
     double from, to;
-    int64_t start, end, shape;
+    int64_t start, end, shape, whole;
 } conf;
 
 typedef struct {
@@ -61,7 +65,7 @@ static double value_at(const controller *self, int64_t step)
 static int on_step(void *self, mf_ctx *ctx, const mf_step *step)
 {
     const controller *s = self;
-    const double value = value_at(s, step->step);
+    const double at = value_at(s, step->step), value = s->c->whole ? round(at) : at;
     double now = 0;
     int rc = mf->get_live(ctx, s->c->target, &now);
     if (rc != MF_OK) return rc;
@@ -76,6 +80,7 @@ static const mf_option options[] = {
     MF_OPTION_INT(conf, end, "0", 0, 9e15, 0,
                   "last step of the curve; 0: the planned last step"),
     MF_OPTION_ENUM(conf, shape, "linear", shapes, "form of the curve"),
+    MF_OPTION_BOOL(conf, whole, "no", 0, "round the value to a whole number"),
     MF_END_OPTIONS,
 };
 

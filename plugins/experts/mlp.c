@@ -2,12 +2,14 @@
  *
  *     y = W2 act(W1 x + b1) + b2      per expert; W1 [h,d], W2 [d,h]
  *
+ * relu2 is max(0, x)^2 (So et al. 2021, Primer).
+ *
  * Parameters per expert: 2 d h (+ h + d with bias). */
 #include <moefw/moefw.h>
 #include <math.h>
 
-enum { RELU, GELU, GELU_TANH, SILU };
-static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", NULL};
+enum { RELU, GELU, GELU_TANH, SILU, RELU2 };
+static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", "relu2", NULL};
 
 enum { NORMAL, UNIFORM };
 static const char *const inits[] = {"normal", "uniform", NULL};
@@ -67,6 +69,9 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
     case GELU_TANH:
         h = mf_gelu_tanh(g, h);
         break;
+    case RELU2:
+        h = mf_square(g, mf_relu(g, h));
+        break;
     default:
         h = mf_silu(g, h);
         break;
@@ -92,5 +97,5 @@ static const mf_option options[] = {
 static const mf_expert vtable = {sizeof(mf_expert), 0, init, NULL, forward, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "mlp", "1.0", "MIT",
-                                  "two linear layers with ReLU, GELU or SiLU between", options,
+                                  "two linear layers with a nonlinearity between", options,
                                   conf, expert, &vtable);

@@ -2,6 +2,8 @@
  *
  *     form = offdiag    loss = sum over i != j of (W W^T)_ij^2      (Switch extension SimBal)
  *     form = identity   loss = sum over i, j of |W W^T - I|_ij       (Omi et al. 2025, SimBal)
+ *     form = cosine     loss = sum over i, j of (N N^T - I)_ij^2     N: rows W_i / |W_i|
+ *                       (ERNIE 4.5, Baidu 2025: orthogonal router)
  *
  * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has
  * no such matrix do not count. The loss is summed over layers; a router that layers share
@@ -10,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OFFDIAG, IDENTITY };
-static const char *const forms[] = {"offdiag", "identity", NULL};
+enum { OFFDIAG, IDENTITY, COSINE };
+static const char *const forms[] = {"offdiag", "identity", "cosine", NULL};
 
 typedef struct {
     int64_t form;
@@ -32,7 +34,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 
 #define MAX_EXPERTS 512
 
-/* W W^T with a zero diagonal, or W W^T - I. */
+/* W W^T with a zero diagonal, W W^T - I, or N N^T - I. */
 static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
 {
     const int64_t E = mf->shape(w).dim[0];
@@ -46,11 +48,12 @@ static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
         return NULL;
     }
     for (int64_t i = 0; i < E * E; i++)
-        mask[i] = (i % (E + 1) == 0) == (c->form == IDENTITY) ? 1.0f : 0.0f;
+        mask[i] = (i % (E + 1) == 0) == (c->form != OFFDIAG) ? 1.0f : 0.0f;
     mf_tensor *m = mf->constant(g, MF_F32, mf_shape2(E, E), mask);
     free(mask);
+    if (c->form == COSINE) w = mf_l2_normalize(g, w, 1e-12);
     mf_tensor *similar = mf_matmul(g, w, false, w, true, 1);
-    return c->form == IDENTITY ? mf_sub(g, similar, m) : mf_mul(g, similar, m);
+    return c->form == OFFDIAG ? mf_mul(g, similar, m) : mf_sub(g, similar, m);
 }
 
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
@@ -76,8 +79,9 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 }
 
 static const mf_option options[] = {
-    MF_OPTION_ENUM(conf, form, "offdiag", forms,
-                   "squares off the diagonal, or distance from I"),
+    MF_OPTION_ENUM(
+        conf, form, "offdiag", forms,
+        "squares off the diagonal, distance from I, or squared distance of cosines from I"),
     MF_OPTION_STR(conf, param, "weight", "name of the router's matrix [E,d]"),
     MF_END_OPTIONS,
 };

@@ -7,24 +7,41 @@
  * splitmix64 (Steele et al. 2014). table = balanced assigns the ids, in an order drawn from the
  * seed, to the experts in turn: the numbers of ids of two experts differ by at most one. It
  * needs source = token_id. With hashes = n each token goes to n different experts. P is the
- * mean of the one-hot vectors of these experts; with one hash its entropy is 0. */
+ * mean of the one-hot vectors of these experts; with one hash its entropy is 0.
+ *
+ * table = file reads the experts of each token id from the text file `path`: line i has those
+ * of id i, `hashes` whole numbers from 0 to E - 1 with blanks between them (DeepSeek-V4 2026,
+ * tid2eid). The file is read whenever the model is made; a run does not keep a copy.
+ *
+ * gate = sqrt_softplus, sigmoid or softmax learns the gates: s = sqrt(ln(1 + e^z)), sigmoid(z)
+ * or softmax(z) of z = W x, gate = scale s / (sum of the chosen s), with softmax scale s, and P
+ * is s divided by its sum over all experts. DeepSeek-V4's first layers have sqrt_softplus and
+ * scale 1.5. Parameters: none, or E d. */
 #include <moefw/moefw.h>
+#include <ctype.h>
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TOKEN_ID, SIGN_BITS, QUANTISED };
 static const char *const sources[] = {"token_id", "sign_bits", "quantised", NULL};
-enum { RANDOM, BALANCED };
-static const char *const tables[] = {"random", "balanced", NULL};
+enum { RANDOM, BALANCED, FROM_FILE };
+static const char *const tables[] = {"random", "balanced", "file", NULL};
+enum { EQUAL, SQRT_SOFTPLUS, SIGMOID, SOFTMAX };
+static const char *const gates[] = {"equal", "sqrt_softplus", "sigmoid", "softmax", NULL};
 
 typedef struct {
-    int64_t source, table, hashes, seed;
-    double quantum;
+    int64_t source, table, hashes, seed, gate;
+    double quantum, scale, init_std;
+    const char *path;
 } conf;
 
 typedef struct {
     const conf *c;
     int32_t experts, vocab;
+    float *table; /* [vocab,hashes] of table = file, else NULL */
 } router;
 
 static uint64_t mix(uint64_t z)
@@ -240,37 +257,142 @@ static const mf_op_example examples[] = {
     EXAMPLE(MF_F32, ROWS(7), 4, 4, 1, QUANTISED, RANDOM, 100),
 };
 
+/* ---- the table of a file ---- */
+
+/* The experts of one line; at the first fault MF_EINPUT. */
+static int read_line(mf_ctx *ctx, const router *self, char *text, int32_t line, float *row)
+{
+    const int64_t n = self->c->hashes;
+    int64_t found = 0;
+    for (char *at = text, *end; *at != '\0'; at = end) {
+        if (isspace((unsigned char)*at)) {
+            end = at + 1;
+            continue;
+        }
+        const long e = strtol(at, &end, 10);
+        if (end == at || e < 0 || e >= self->experts)
+            return mf->fail(ctx, MF_EINPUT,
+                            "%s:%d: expected whole numbers from 0 to %d, found '%.20s'",
+                            self->c->path, (int)line, (int)self->experts - 1, at);
+        for (int64_t i = 0; i < found && i < n; i++)
+            if (row[i] == (float)e)
+                return mf->fail(ctx, MF_EINPUT, "%s:%d: expert %ld occurs twice", self->c->path,
+                                (int)line, e);
+        if (found < n) row[found] = (float)e;
+        found++;
+    }
+    if (found == n) return MF_OK;
+    return mf->fail(ctx, MF_EINPUT, "%s:%d: expected %d experts (hashes), found %d",
+                    self->c->path, (int)line, (int)n, (int)found);
+}
+
+static int read_table(mf_ctx *ctx, router *self)
+{
+    const char *path = self->c->path;
+    const int64_t n = self->c->hashes;
+    char text[1024]; /* 64 numbers of 4 digits, and more */
+    int32_t lines = 0;
+    int rc = MF_OK;
+    FILE *f = fopen(path, "re");
+    if (!f) return mf->fail(ctx, MF_EINPUT, "cannot read '%s': %s", path, strerror(errno));
+    self->table = malloc((size_t)(self->vocab * n) * sizeof *self->table);
+    if (!self->table) rc = mf->fail(ctx, MF_ENOMEM, "no memory for the table of %s", path);
+    while (rc == MF_OK && fgets(text, sizeof text, f)) {
+        if (!strchr(text, '\n') && strlen(text) == sizeof text - 1)
+            rc = mf->fail(ctx, MF_EINPUT, "%s:%d: the line is too long", path, (int)lines + 1);
+        else if (lines < self->vocab)
+            rc = read_line(ctx, self, text, lines + 1, self->table + lines * n);
+        lines++;
+    }
+    if (rc == MF_OK && ferror(f)) rc = mf->fail(ctx, MF_EINPUT, "cannot read '%s'", path);
+    if (rc == MF_OK && lines != self->vocab)
+        rc = mf->fail(ctx, MF_EINPUT, "%s: expected %d lines, one for each token id, found %d",
+                      path, (int)self->vocab, (int)lines);
+    fclose(f);
+    return rc;
+}
+
+/* ---- the router ---- */
+
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     router *self = self_;
-    self->c = conf_;
+    const conf *c = self->c = conf_;
     self->experts = dims->experts;
     self->vocab = dims->vocab;
-    if (self->c->hashes > dims->experts)
+    if (c->hashes > dims->experts)
         return mf->fail(ctx, MF_ECONFIG, "hashes = %d, but there are only %d experts",
-                        (int)self->c->hashes, (int)dims->experts);
-    if (self->c->table == BALANCED && self->c->source != TOKEN_ID)
-        return mf->fail(ctx, MF_ECONFIG, "table = balanced needs source = token_id");
-    return MF_OK;
+                        (int)c->hashes, (int)dims->experts);
+    if (c->table != RANDOM && c->source != TOKEN_ID)
+        return mf->fail(ctx, MF_ECONFIG, "table = %s needs source = token_id",
+                        tables[c->table]);
+    if ((c->table == FROM_FILE) != (c->path[0] != '\0'))
+        return mf->fail(ctx, MF_ECONFIG, "path and table = file need one another");
+    int rc = c->table == FROM_FILE ? read_table(ctx, self) : MF_OK;
+    if (rc == MF_OK && c->gate != EQUAL)
+        rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                       MF_NORMAL(c->init_std));
+    return rc;
 }
 
-static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static void fini(void *self)
 {
-    const router *self = self_;
-    (void)ctx;
-    const int64_t hashes = self->c->hashes;
+    free(((router *)self)->table);
+}
+
+/* [T hashes] i32 */
+static mf_tensor *hashed(const router *self, mf_graph *g, const mf_router_in *in)
+{
     mf_attr a = mf_attr0();
     a.i[0] = self->experts;
-    a.i[1] = hashes;
+    a.i[1] = self->c->hashes;
     a.i[2] = self->c->seed;
     a.i[3] = self->c->source;
     a.i[4] = self->c->table;
     a.i[5] = self->vocab;
     a.f[0] = self->c->quantum;
     mf_tensor *key = self->c->source == TOKEN_ID ? in->token_ids : mf_stop_gradient(g, in->x);
-    out->expert = mf->custom(g, &hash_op, 1, &key, &a, 1, NULL);
-    out->own_top_k = (int32_t)hashes;
+    return mf->custom(g, &hash_op, 1, &key, &a, 1, NULL);
+}
 
+/* The same from the file's table. A float has each expert's number exactly. */
+static mf_tensor *looked_up(const router *self, mf_graph *g, const mf_router_in *in)
+{
+    const int64_t n = self->c->hashes, T = (int64_t)in->batch * in->seq;
+    mf_tensor *table = mf->constant(g, MF_F32, mf_shape2(self->vocab, n), self->table);
+    mf_tensor *rows = mf_cast(g, mf_embedding(g, table, in->token_ids), MF_I32);
+    return mf_reshape(g, rows, mf_shape1(T * n));
+}
+
+/* Gates from scores, and P. */
+static void score(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                  mf_routing *out)
+{
+    const conf *c = self->c;
+    const int64_t T = (int64_t)in->batch * in->seq;
+    mf_tensor *z = out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
+    mf_tensor *s = c->gate == SOFTMAX ? mf_softmax(g, z)
+                   : c->gate == SIGMOID
+                       ? mf_sigmoid(g, z)
+                       : mf_sqrt(g, mf_clamp(g, mf_softplus(g, z), 1e-30, 1e30));
+    mf_tensor *gate = mf_take(g, s, mf_reshape(g, out->expert, mf_shape2(T, c->hashes)));
+    if (c->gate != SOFTMAX)
+        gate = mf_div(g, gate, mf_clamp(g, mf_sum(g, gate, 2u, true), 1e-30, 1e30));
+    out->gate = mf_reshape(g, mf_scale(g, gate, c->scale), mf_shape1(T * c->hashes));
+    out->prob =
+        c->gate == SOFTMAX ? s : mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
+}
+
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const router *self = self_;
+    const int64_t hashes = self->c->hashes;
+    out->expert = self->c->table == FROM_FILE ? looked_up(self, g, in) : hashed(self, g, in);
+    out->own_top_k = (int32_t)hashes;
+    if (self->c->gate != EQUAL) {
+        score(self, ctx, g, in, out);
+        return mf->status(g);
+    }
     const int64_t tokens = (int64_t)in->batch * in->seq;
     out->prob = mf_one_hot(g, out->expert, self->experts); /* [T hashes,E] */
     if (hashes > 1) {
@@ -284,15 +406,19 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 static const mf_option options[] = {
     MF_OPTION_ENUM(conf, source, "token_id", sources, "what is hashed"),
     MF_OPTION_ENUM(conf, table, "random", tables, "how token ids are spread over experts"),
-    MF_OPTION_INT(conf, hashes, "1", 1, 64, 0, "experts per token, each with gate 1 / hashes"),
+    MF_OPTION_STR(conf, path, "", "the file of table = file"),
+    MF_OPTION_INT(conf, hashes, "1", 1, 64, 0, "experts per token"),
+    MF_OPTION_ENUM(conf, gate, "equal", gates, "gates: 1 / hashes, or learned scores"),
+    MF_OPTION_REAL(conf, scale, "1", 1e-3, 1e3, 0, "multiplies learned gates"),
     MF_OPTION_INT(conf, seed, "0", 0, 9007199254740992.0, 0, "chooses the hash function"),
     MF_OPTION_REAL(conf, quantum, "0.5", 1e-6, 1e6, 0, "rounding step of source = quantised"),
+    MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "start weights of learned gates"),
     MF_END_OPTIONS,
 };
 
-static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
+static const mf_router vtable = {sizeof(mf_router), 0, init, fini, route, NULL};
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT_OPS(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
-                       "fixed choice by a hash of the token; no parameters", options, conf,
-                       router, &vtable, examples, sizeof examples / sizeof *examples);
+                       "fixed choice by a hash of the token, or a table", options, conf, router,
+                       &vtable, examples, sizeof examples / sizeof *examples);

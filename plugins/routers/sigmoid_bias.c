@@ -2,26 +2,31 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
+ * score = sqrt_softplus: s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5). A logit
+ * below -69 counts as s = 1e-15, without a gradient, where f32 has no smaller root.
+ *
  * With renormalize = no, and with auto if k = 1 (where s / s would always be 1), gate is
  * s * scale.
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is the sum of its two largest s + b, and experts are chosen only from the
- * topk_groups best groups. moe.renormalize has no effect. seq_aux_weight adds the small
- * loss within each sequence, averaged over the sequences with tokens (eq. 17-20; the paper uses
+ * topk_groups best groups. moe.renormalize has no effect. seq_aux_weight adds the small loss
+ * within each sequence, averaged over the sequences with tokens (eq. 17-20; the paper uses
  * 1e-4). What it counts are the k largest s of each token (eq. 18), or, with seq_aux_count =
  * chosen, the experts that the token has, those with the largest s + b of the best groups.
  * Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
+enum { SIGMOID, SQRT_SOFTPLUS };
+static const char *const scores[] = {"sigmoid", "sqrt_softplus", NULL};
 enum { NO, YES, AUTO };
 static const char *const sums[] = {"no", "yes", "auto", NULL};
 enum { SCORES, CHOSEN };
 static const char *const counts[] = {"scores", "chosen", NULL};
 
 typedef struct {
-    int64_t groups, topk_groups, renormalize, seq_aux_count;
+    int64_t groups, topk_groups, renormalize, seq_aux_count, score;
     double rate, scale, seq_aux_weight, init_std;
 } conf;
 
@@ -101,7 +106,9 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const conf *c = self->c;
     const int64_t T = (int64_t)in->batch * in->seq;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
-    mf_tensor *s = mf_sigmoid(g, out->logits);
+    mf_tensor *s = c->score == SIGMOID
+                       ? mf_sigmoid(g, out->logits)
+                       : mf_sqrt(g, mf_clamp(g, mf_softplus(g, out->logits), 1e-30, 1e30));
     /* Divided by the sum over all experts, s is a distribution. The gates of the chosen experts
      * stay the same, because they are renormalised. */
     mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
@@ -141,6 +148,7 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 static const mf_option options[] = {
     MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
     MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
+    MF_OPTION_ENUM(conf, score, "sigmoid", scores, "s: DeepSeek-V3's, or DeepSeek-V4's"),
     MF_OPTION_ENUM(conf, renormalize, "auto", sums,
                    "gates of a token sum to scale; auto: if it has several experts"),
     MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE,
@@ -157,5 +165,5 @@ static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_STATS, init, NULL,
                                  after_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "sigmoid_bias", "1.0", "MIT",
-                                  "sigmoid scores, balanced by a bias (DeepSeek-V3)", options,
-                                  conf, router, &vtable);
+                                  "independent scores, balanced by a bias (DeepSeek-V3, V4)",
+                                  options, conf, router, &vtable);

@@ -327,9 +327,11 @@ record() {
                 --set controller.lr.plugin=schedule --set controller.lr.target=train.lr \
                 --set controller.lr.from=0.001 --set controller.lr.to=0.003 --set controller.lr.end=10
             ;;
-        # every router, some steps each
+        # routers, some steps each
         routers)
-            compared default $thin --routers all --seeds 1 --steps 4 --set data.path='builtin:topics?bytes=8000' \
+            list=attention,cosine,hadamard,hash,hybrid,linear,mlp,mlp_hadamard,noisy_topk,oracle,random
+            list=$list,relu,self_supervised,sigmoid_bias,sinkhorn,tia_r
+            compared default $thin --routers $list --seeds 1 --steps 4 --set data.path='builtin:topics?bytes=8000' \
                 --set train.eval_batches=2 --set train.eval_context=0 --set train.log_every=1
             for run in compared/*/seed-1; do
                 echo "router $(basename "$(dirname "$run")")"

@@ -87,11 +87,10 @@ setup() {
     done
 }
 
-@test "third-party plugins on 4 ranks: a router, experts" {
-    built low_rank_cosine
-    equal "4" default --plugin "$PWD/p/low_rank_cosine.so"
-    built lora_experts
-    equal "4" default --plugin "$PWD/p/lora_experts.so"
+@test "a third-party router, and experts with a common part, on 4 ranks" {
+    built conv
+    equal "4" default --plugin "$PWD/p/conv.so"
+    equal "4" default --set expert.plugin=lora_experts
 }
 
 @test "gradients in bf16: the same files on 1, 2, 3 and 4 ranks" {

@@ -147,10 +147,9 @@ merged() {
         ranks $n train many --resume -q -t 1
         same one many
     done
-    built low_rank_cosine
-    shared "4" default --plugin "$PWD/p/low_rank_cosine.so"
-    built lora_experts
-    thin x default --plugin "$PWD/p/lora_experts.so" --set parallel.expert=2
+    built conv
+    shared "4" default --plugin "$PWD/p/conv.so"
+    thin x default --set expert.plugin=lora_experts --set parallel.expert=2
     run ranks 2 "${words[@]}"
     refused 2 "parallel.expert with 2 ranks: layers.0.expert.* does not say that each expert has its own part"
 }

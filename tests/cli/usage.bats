@@ -426,6 +426,39 @@ END
     [ "$(grep -cE '^  [a-z]' list)" -gt 30 ]
 }
 
+# names SECTION: the plugins that plugin_groups.ini names there
+names() {
+    sed -n "/^\[$1\]/,/^\[/s/^[a-zA-Z-]* = //p" "$srcdir/share/plugin_groups.ini" | tr -d ' ' | tr , '\n' | sort
+}
+
+@test "the list of plugins has groups: every plugin of the program is in one, and in no other" {
+    "$MOEFW" plugin list >list
+    for kind in routers experts regularizers controllers; do
+        ls "$srcdir/plugins/$kind" | sed -n 's/\.c$//p' | sort | diff - <(names $kind)
+        grep -q "^$kind: " list
+        run ! grep -q "^$kind: others" list
+    done
+    [ "$(grep -A1 '^routers: fixed' list | tail -1 | awk '{ print $1 }')" = hash ]
+    "$MOEFW" plugin list --json | grep -q '"name":"hash","kind":"router",[^{]*"group":"fixed",'
+    # a plugin that no group names comes behind the others of its kind
+    mkdir -p more/routers
+    cp "$builddir/plugins/routers/linear.so" more/routers/another.so
+    MOEFW_PLUGIN_PATH=$PWD/more "$MOEFW" plugin list | grep -A1 '^routers: others' | grep -q '^  another '
+}
+
+@test "--routers recommended is a part of all, in the order of the file" {
+    "$MOEFW" bench routers --routers recommended --dim 16 --batch 1 --seq 8 --seeds 1 --repetitions 1 -t 1 -q \
+        --no-layer >bench
+    awk '$2 == "params" { on = 1; next } $1 == "router" { exit } on { print $1 }' bench | sort | diff - <(names compare)
+    [ "$(names compare | comm -23 - <(names routers) | wc -l)" -eq 0 ]
+    "$MOEFW" compare default --routers recommended --seeds 1 --steps 1 --out few -q -t 1 --json --set model.dim=16 \
+        --set model.layers=1 --set model.seq=16 --set train.batch=2 --set train.eval_batches=1 \
+        --set train.eval_context=0 --set data.path='builtin:topics?bytes=8000' >few.json
+    [ "$(grep -o '"router":' few.json | wc -l)" -eq "$(names compare | wc -l)" ]
+    grep -q '"baseline":"linear"' few.json
+    grep -q '"skipped":\[\]' few.json
+}
+
 @test "help of train names every section of the configuration" {
     help=$("$MOEFW" train --help | tr '\n' ' ' | sed 's/.*The sections are \([^.]*\)\..*/\1/; s/ and /, /')
     sections=$("$MOEFW" config show --template | sed -n 's/^;*\[\([a-z]*\).*\].*/\1/p' | sort -u)

@@ -16,6 +16,9 @@ core/train/train_config.c:linear a schedule of the learning rate
 core/model/model_config.c:relu   an activation of dense blocks
 core/model/model_config.c:swiglu an activation of dense blocks
 core/model/model_config.c:linear a scaling of rope
+core/model/model_config.c:residual what dropped assignments add, a form of a skip
+lib/generate/generation.c:top_p   a way to draw tokens
+tools/cli/verbs/verb_generate.c:top_p the same
 lib/pretrained/keys_rope.c:linear    a scaling of rope
 lib/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
 tools/cli/verbs/verb_export.c:linear the only router that files of other tools can hold

@@ -28,7 +28,7 @@ allowed='
 . (inner|dot|outer|scalar|hadamard|element-?wise|matrix)[ -]products?: the word of mathematics
 ^plugins/routers/mlp_hadamard.c|^tests/unit/model/check_router_formulas.c|^core/local.mk|^man/moefw-routers.7|^tests/lint/names.sh|^bench/ product: a value of the option mode
 ^bench/ dot_product: a function of PyTorch
-^tests/plugins/third_party/product_keys.c|^tests/local.mk product[ _]keys: the name of a published layer
+^plugins/|^man/|^README.md|^NEWS|^share/|^tests/ product[ _]keys: the name of a published layer
 \.py$ \.strip\(: a function of Python
 ^lib/data/tokenizer/pretrained/|^man/moefw-pretrained.7|^tests/fuzz/fuzz_tokenizer_json.c "?[lr]?strip(_accents|_left|_right)?[\\", :]: a name in tokenizer.json
 '

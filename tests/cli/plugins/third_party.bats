@@ -15,7 +15,7 @@ setup_file() {
     export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
     export PLUGINS="$XDG_DATA_HOME/moefw/plugins"
     local source kind
-    for source in "$srcdir"/tests/plugins/third_party/{ahead,base,by_id,conv,earlier,fewer,mixed,quantized,residual,soft,top_p}.c; do
+    for source in "$srcdir"/tests/plugins/third_party/{ahead,by_id,conv,earlier,quantized}.c; do
         kind=$(sed -n 's/.*MF_PLUGIN_INIT[A-Z_]*(MF_\([A-Z]*\),.*/\1s/p' "$source" | tr '[:upper:]' '[:lower:]')
         mkdir -p "$PLUGINS/$kind"
         # shellcheck disable=SC2046
@@ -92,16 +92,6 @@ spoiled() {
         "writes to input 0"
 }
 
-@test "the record of the layer before: its logits, taken as they are" {
-    with router residual 'copy = yes'
-    small small.ini --out run
-    for step in 1 2 3; do
-        a=$(sed -n ${step}p run/metrics.jsonl | grep -o '"entropy":[-0-9.e]*' | sed 's/.*://')
-        [ "$(wc -l <<<"$a")" -eq 2 ]
-        [ "$(sort -u <<<"$a" | wc -l)" -eq 1 ] || { echo "$a"; false; }
-    done
-}
-
 @test "token ids in the record: the loss of even probabilities is ln E" {
     with regularizer.ids by_id 'weight = 1'
     small small.ini --out run --set router.init_std=0
@@ -110,7 +100,7 @@ spoiled() {
 }
 
 @test "another number of experts a token while the run goes on, and after a restart" {
-    with controller.fewer fewer 'at = 3' 'k = 1'
+    with controller.fewer schedule 'target = moe.top_k' 'from = 2' 'to = 1' 'shape = step' 'end = 3'
     small small.ini --out run --set train.steps=6 --set train.save_every=4
     [ "$(assigned run 3)" -eq 64 ]
     [ "$(assigned run 4)" -eq 32 ]
@@ -126,7 +116,7 @@ spoiled() {
     [ "$(wc -l <run.txt)" -eq 2 ]
     diff run.txt half.txt
     for k in 2.5 0 5; do
-        with controller.fewer fewer 'at = 1' "k = $k"
+        with controller.fewer schedule 'target = moe.top_k' 'from = 2' "to = $k" 'shape = step' 'end = 1'
         run small small.ini --out "bad$k"
         [ "$status" -eq 4 ] || [ "$status" -eq 2 ] || { echo "$status $output"; false; }
         [[ "$output" == *"live option 'moe.top_k': expected a"* ]]
@@ -180,9 +170,9 @@ spoiled() {
 }
 
 @test "experts of own widths and of zero cost, and experts up to a share of the probability" {
-    with expert mixed
+    with expert mixed 'constants = 2' 'copies = 1' 'zeros = 1'
     small small.ini --out run --set moe.experts=7 --set moe.top_k=3
-    with router top_p 'p = 0.6'
+    with router top_p 'p = 0.45'
     small small.ini --out other
     [ "$(assigned other 1)" -gt 32 ]
     [ "$(assigned other 1)" -lt 128 ]

@@ -202,6 +202,22 @@ tenfold() {
     [[ "$output" == *"has experts already" ]]
 }
 
+@test "import --upcycle with experts of low rank: only their changes and the router learn" {
+    hf=$srcdir/tests/golden/pretrained/gpt2/hf
+    "$MOEFW" import "$hf" -o plain -q -t 1
+    "$MOEFW" import "$hf" --upcycle experts=4,top_k=2,expert.plugin=lora_experts,expert.rank=2 -o low -q -t 1
+    for run in plain low; do
+        "$MOEFW" generate $run --prompt All -n 30 --temp 0 -q -t 1 >$run.text
+    done
+    cmp plain.text low.text
+    "$MOEFW" train low/config.ini -q -t 1 --steps 2 --out tuned --set train.batch=1 --set model.seq=32 \
+        --set data.path='builtin:topics?bytes=20000' --set train.eval_every=0 --set train.eval_context=0
+    run "$MOEFW" ckpt diff low tuned
+    grep -q 'expert\.lora\.w1\.b: other values' <<<"$output"
+    grep -q 'router\.weight: other values' <<<"$output"
+    run ! grep -vE '\.expert\.lora\.|\.router\.|differ in' <<<"$output"
+}
+
 # refused STATUS TEXT ARGUMENT...: the swap fails, and leaves no run
 refused() {
     want=$1 text=$2

@@ -116,18 +116,25 @@ static void print_row(const mf_router_bench *r, bool headings, int parts)
     fflush(stdout);
 }
 
+/* The width of a loss's column: of its name, or of a number such as -0.00000. */
+static int loss_width(const char *name)
+{
+    const int n = (int)strlen(name);
+    return n > 8 ? n : 8;
+}
+
 /* The auxiliary losses from number `from` on that fit a line; returns the next one. */
 static int some_losses(const mf_router_bench *all, int n, int from)
 {
     int end = from, used = NAME_COLUMNS;
     for (; end < all->n_losses; end++) {
-        used += (int)strlen(all->losses[end].name) + 2;
+        used += loss_width(all->losses[end].name) + 2;
         if (used >= room() && end > from) break;
     }
     for (int r = -1; r < n; r++, putchar('\n')) { /* row -1: the headings */
         printf("%-*s", NAME_COLUMNS, r < 0 ? "router" : all[r].router);
         for (int i = from, width; i < end; i++) {
-            width = (int)strlen(all->losses[i].name) + 1;
+            width = loss_width(all->losses[i].name) + 1;
             if (r < 0)
                 printf(" %*s", width, all->losses[i].name);
             else

@@ -39,7 +39,7 @@ static const mf_cli_option options[] = {
     {.name = "routers",
      .of = "routers layer",
      .kind = MF_CLI_TEXT,
-     .arg = "A,B|all",
+     .arg = "A,B|all|recommended",
      .code = MF_CLI_NAMES_CODE,
      .help = "which; options of one: mlp:input_norm=none+hidden=64"},
     {.name = "dim",

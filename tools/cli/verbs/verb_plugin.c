@@ -8,6 +8,7 @@
 #include "base/text/wrap.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
+#include "lab/plugin_groups.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "lab/scaffold.h"
@@ -24,8 +25,25 @@
 
 /* ---- list ---- */
 
-static void list_json(mf_jw *w, const mf_found *f, const mf_loaded *p, const char *error)
+/* One line of the list: a plugin, its group, and the place of that in the order of groups. */
+typedef struct entry {
+    const mf_found *found;
+    const char *group; /* NULL: none */
+    int place;
+} entry;
+
+/* By kind, group and name. */
+static int in_order(const void *a_, const void *b_)
 {
+    const entry *a = a_, *b = b_;
+    if (a->found->kind != b->found->kind) return (int)a->found->kind - (int)b->found->kind;
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
+    return strcmp(a->found->name, b->found->name);
+}
+
+static void list_json(mf_jw *w, const entry *x, const mf_loaded *p, const char *error)
+{
+    const mf_found *f = x->found;
     mf_jw_object(w);
     mf_jw_kv_string(w, "name", f->name);
     const char *kind = mf_kind_name(f->kind);
@@ -36,6 +54,8 @@ static void list_json(mf_jw *w, const mf_found *f, const mf_loaded *p, const cha
     mf_jw_kv_bool(w, "own", f->own);
     mf_jw_key(w, "dropin");
     f->dropin ? mf_jw_string(w, f->dropin) : mf_jw_null(w);
+    mf_jw_key(w, "group");
+    x->group ? mf_jw_string(w, x->group) : mf_jw_null(w);
     if (p) {
         mf_jw_kv_string(w, "version", p->version);
         mf_jw_kv_int(w, "abi", p->abi);
@@ -47,11 +67,20 @@ static void list_json(mf_jw *w, const mf_found *f, const mf_loaded *p, const cha
     mf_jw_end(w);
 }
 
-static void list_row(const mf_found *f, const mf_loaded *p, const char *error, mf_kind *last)
+/* The heading of a group, or of a kind that has none: before the first of its plugins. */
+static void list_heading(const entry *x, const entry *before)
 {
-    const char *folder = mf_kind_folder(f->kind);
-    if (f->kind != *last) printf("%s%s\n", *last != 0 ? "\n" : "", folder ? folder : "?");
-    *last = f->kind;
+    const char *folder = mf_kind_folder(x->found->kind);
+    const bool same = before && before->found->kind == x->found->kind;
+    if (same && before->place == x->place) return;
+    printf("%s%s", before ? "\n" : "", folder ? folder : "?");
+    if (x->group || same) printf(": %s", x->group ? x->group : "others");
+    printf("\n");
+}
+
+static void list_row(const entry *x, const mf_loaded *p, const char *error)
+{
+    const mf_found *f = x->found;
     if (!p)
         printf("  %-20s REFUSED  %s\n", mf_shown(f->name), mf_shown(error));
     else if (!f->own)
@@ -63,28 +92,49 @@ static void list_row(const mf_found *f, const mf_loaded *p, const char *error, m
     }
 }
 
+/* All plugins, in the order of the list. */
+static int all_entries(mf_arena *arena, entry **ret, int *ret_n)
+{
+    mf_plugin_groups *groups = NULL;
+    mf_found *found = NULL;
+    int rc = arena ? mf_find_all(arena, 0, &found, ret_n) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_plugin_groups_read(arena, &groups);
+    entry *list =
+        rc == MF_OK ? mf_arena_alloc(arena, ((size_t)*ret_n + 1) * sizeof *list) : NULL;
+    if (rc == MF_OK && !list) rc = MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < *ret_n; i++) {
+        list[i].found = &found[i];
+        list[i].group =
+            mf_plugin_group_of(groups, found[i].kind, found[i].name, &list[i].place);
+    }
+    if (rc == MF_OK) qsort(list, (size_t)*ret_n, sizeof *list, in_order);
+    *ret = list;
+    return rc;
+}
+
 static int list(const mf_cli *cli)
 {
     mf_arena *arena = mf_arena_new();
-    mf_found *found = NULL;
+    entry *all = NULL;
     int n = 0;
-    int rc = arena ? mf_find_all(arena, 0, &found, &n) : MF_ENOMEM;
+    int rc = all_entries(arena, &all, &n);
     mf_jw *w = mf_cli_json(cli) && rc == MF_OK ? mf_jw_new() : NULL;
-    mf_kind last = 0;
     if (w) {
         mf_jw_object(w);
         mf_jw_key(w, "plugins");
         mf_jw_array(w);
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        const mf_found *f = all[i].found;
         const mf_loaded *p = NULL;
-        const char *error = found[i].fault;
-        if (!error && mf_plugin_load_found(&found[i], NULL, 0, &p) != MF_OK)
-            error = mf_error_message();
-        if (w)
-            list_json(w, &found[i], p, error);
-        else
-            list_row(&found[i], p, error, &last);
+        const char *error = f->fault;
+        if (!error && mf_plugin_load_found(f, NULL, 0, &p) != MF_OK) error = mf_error_message();
+        if (w) {
+            list_json(w, &all[i], p, error);
+        } else {
+            list_heading(&all[i], i > 0 ? &all[i - 1] : NULL);
+            list_row(&all[i], p, error);
+        }
     }
     if (w) {
         mf_jw_end(w);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/plugin_groups.h"
 #include "plugin/load/open.h"
 
 /* Length of an option: up to a '+' or ',' before a letter, or up to the end of the text. */
@@ -87,13 +88,25 @@ static int list_named(mf_arena *arena, const char *text, mf_router_entry **ret, 
     return rc;
 }
 
+static bool is_recommended(const char *text)
+{
+    return text && strcmp(text, "recommended") == 0;
+}
+
+bool mf_router_list_general(const char *text)
+{
+    return !text || strcmp(text, "all") == 0 || is_recommended(text);
+}
+
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n)
 {
+    int rc = is_recommended(text) ? mf_recommended_routers(arena, &text) : MF_OK;
     *ret_n = 0;
-    int rc = !text || strcmp(text, "all") == 0 ? list_all(arena, ret, ret_n)
-                                               : list_named(arena, text, ret, ret_n);
+    if (rc == MF_OK)
+        rc = mf_router_list_general(text) ? list_all(arena, ret, ret_n)
+                                          : list_named(arena, text, ret, ret_n);
     if (rc == MF_OK && *ret_n == 0)
-        rc = mf_fail(MF_EUSAGE, "routers: expected names or all, found no router");
+        rc = mf_fail(MF_EUSAGE, "routers: expected names, all or recommended, found no router");
     return rc;
 }
 

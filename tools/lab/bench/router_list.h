@@ -10,6 +10,8 @@
 
 #include "base/mem.h"
 
+#include <stdbool.h>
+
 typedef struct mf_router_entry {
     const char *label; /* the entry as given */
     const char *plugin;
@@ -19,9 +21,13 @@ typedef struct mf_router_entry {
 
 /* Parses one entry. The result is in the arena. MF_EUSAGE for a wrong entry, MF_ENOMEM. */
 int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret);
-/* Parses a list; NULL or "all": every installed router, in order of names. The result is in the
- * arena. Fails with MF_EUSAGE if the list is empty, or if an entry is wrong or occurs twice. */
+/* Parses a list; NULL or "all": every installed router, in order of names; "recommended":
+ * those of lab/plugin_groups.h. The result is in the arena. Fails with MF_EUSAGE if the list is
+ * empty, or if an entry is wrong or occurs twice. */
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n);
+/* Whether the list is one of these two words or NULL, so that nobody has named its routers one
+ * by one: those that do not fit are skipped. */
+bool mf_router_list_general(const char *text);
 /* *ret: which of list[0 .. n) is this: the entry with this label, else the first without
  * options that is the same plugin file, by whatever name or path; -1: none. Two files with
  * plugins of one name are two routers. Fails only if the machine does, since that says nothing

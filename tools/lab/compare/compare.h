@@ -212,8 +212,8 @@ void mf_compare_table_free(mf_compare_table *t);
 const char *mf_verdict_name(mf_verdict v);
 /* The number of routers that the comparison lacks: those that were requested by name, or whose
  * plugin was refused or diverged, and are skipped, and those of which every run failed. A
- * router of "all" that does not fit the model is none. *ret_first: the first of them, of those
- * that are skipped if there are any; or NULL. */
+ * router of "all" or "recommended" that does not fit the model is none. *ret_first: the first
+ * of them, of those that are skipped if there are any; or NULL. */
 int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 
 /* Writes comparison.json as one object. */

@@ -27,7 +27,7 @@ static bool all_failed(const mf_compare *c, const mf_compare_router *r)
 
 int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first)
 {
-    const bool named = c->spec->routers && strcmp(c->spec->routers, "all") != 0;
+    const bool named = !mf_router_list_general(c->spec->routers);
     int n = 0;
     *ret_first = NULL;
     for (int i = 0; i < c->n_routers; i++) {

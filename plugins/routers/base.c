@@ -1,11 +1,18 @@
-/* base: balanced assignment of tokens to experts (Lewis et al. 2021, BASE Layers).
+/* base: balanced assignment in training (Lewis et al. 2021, BASE Layers, eq. 1-3).
  *
  *     s = x W^T [T,E];  training:   maximize sum_t s[t,e(t)], each expert with at most
  *                                   ceil(n / E) of the n real tokens (auction, Bertsekas 1992)
  *                       evaluation: e(t) = argmax_e s[t,e], which depends on token t only
  *     gate = sigmoid(s[t,e(t)])
  *
- * One expert a token. Ties and the order of bids depend on indices only. */
+ * One expert a token, whatever top_k says. The released code (fairseq, base_layer.py) mixes an
+ * expert that has a residual branch of its own with its input, a (x + f(x)) + (1 - a) x, which
+ * is x + a f(x): what a gate in a block with a residual branch gives. It shuffles tokens over
+ * devices and lets each device assign its own; here the tokens of a micro-batch are assigned
+ * together. Their number need not be a multiple of E. The sum of the scores is below the
+ * largest one by at most a thousandth of their range for each token. Ties and the order of bids
+ * depend on indices only; scores that are not finite count as the lowest. P of the record is
+ * softmax(s). Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -151,10 +158,15 @@ static const mf_opdef op_assign = {.size = sizeof(mf_opdef),
 
 /* ---- the router ---- */
 
-static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
+typedef struct {
+    double init_std;
+} conf;
+
+static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
 {
-    (void)self, (void)conf;
-    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.3));
+    (void)self;
+    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                     MF_NORMAL(((const conf *)c)->init_std));
 }
 
 static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -162,7 +174,7 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     const int64_t T = (int64_t)in->batch * in->seq;
     (void)self;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
-    out->prob = mf_sigmoid(g, out->logits);
+    out->prob = mf_softmax(g, out->logits); /* for losses and statistics */
     mf_tensor *args[2] = {mf_stop_gradient(g, out->logits), in->mask}, *e;
     if (mf->training(g))
         e = mf->custom(g, &op_assign, in->mask ? 2 : 1, args, NULL, 1, NULL);
@@ -170,16 +182,30 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
         e = mf_reshape(g, mf_topk(g, args[0], 1), mf_shape1(T));
     out->expert = e;
     out->own_top_k = 1;
-    mf_tensor *gate = mf_take(g, out->prob, mf_reshape(g, e, mf_shape2(T, 1)));
-    out->gate = mf_reshape(g, gate, mf_shape1(T));
+    mf_tensor *gate = mf_take(g, out->logits, mf_reshape(g, e, mf_shape2(T, 1)));
+    out->gate = mf_reshape(g, mf_sigmoid(g, gate), mf_shape1(T));
     out->renormalize = 0;
     return mf->status(g);
 }
 
-static const mf_option options[] = {MF_END_OPTIONS};
-static const mf_router vtable = {
-    .size = sizeof(mf_router), .flags = MF_ROUTER_TRAIN_BATCH, .init = init, .route = route};
+static const mf_option options[] = {
+    MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
+    MF_END_OPTIONS,
+};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "base", "1.0", "MIT",
-                                  "balanced assignment in training by an auction", options,
-                                  char, char, &vtable);
+static const mf_router vtable = {
+    sizeof(mf_router), MF_ROUTER_TRAIN_BATCH, init, NULL, route, NULL};
+
+/* For `plugin check`: with padding and without, tokens that E does not divide. */
+static const mf_op_example examples[] = {
+    {.size = sizeof(mf_op_example), .n_in = 1, .op = &op_assign, .shape = {{2, 0, {37, 5}}}},
+    {.size = sizeof(mf_op_example),
+     .n_in = 2,
+     .op = &op_assign,
+     .shape = {{2, 0, {64, 8}}, {1, 0, {64}}},
+     .lo = {0, 0},
+     .hi = {0, 1}}};
+
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT_OPS(MF_ROUTER, mf_router, "base", "1.0", "MIT",
+                                      "balanced assignment in training by an auction (BASE)",
+                                      options, conf, char, &vtable, examples, 2);
