@@ -281,6 +281,33 @@ static inline size_t mf_count_work(int64_t rows, int64_t bins)
 {
     return (size_t)(mf_count_tiles(rows) * bins) * sizeof(double);
 }
+/* score_bins: the range of the bins. */
+typedef struct mf_bin_range {
+    double lo, width;
+} mf_bin_range;
+MF_ON_DEVICE static inline mf_bin_range mf_bin_range_of(int64_t experts, int64_t bins,
+                                                        double lo, double hi, const float *bias)
+{
+    float least = bias ? bias[0] : 0, most = least;
+    for (int64_t e = 1; bias && e < experts; e++) {
+        if (bias[e] < least) least = bias[e];
+        if (bias[e] > most) most = bias[e];
+    }
+    mf_bin_range r;
+    r.lo = lo + (double)least;
+    r.width = (hi + (double)most - r.lo) / (double)bins;
+    return r;
+}
+/* Numbers below the range, and NaN, are in bin 0, those above it in the last. */
+MF_ON_DEVICE static inline int64_t mf_bin_of(float value, mf_bin_range r, int64_t bins)
+{
+    const double at = floor(((double)value - r.lo) / r.width);
+    return !(at > 0) ? 0 : at < (double)bins ? (int64_t)at : bins - 1;
+}
+static inline size_t mf_score_bins_work(int64_t experts, int64_t bins)
+{
+    return sizeof(mf_bin_range) + (size_t)(experts * bins) * sizeof(int32_t);
+}
 static inline size_t mf_capacity_work(int64_t rows, int64_t experts)
 {
     return (size_t)(rows + experts + 1) * sizeof(int32_t);

@@ -103,6 +103,7 @@ TOOLS += tools/lab/check/check_process.c
 TOOLS += tools/lab/check/check_reads.c
 TOOLS += tools/lab/check/check_same.c
 TOOLS += tools/lab/check/check_state.c
+TOOLS += tools/lab/check/check_sums.c
 TOOLS += tools/lab/check/checks.h
 TOOLS += tools/lab/compare/compare.c
 TOOLS += tools/lab/compare/compare.h

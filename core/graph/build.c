@@ -260,6 +260,15 @@ void mf_graph_keep(mf_tensor *t)
     if (t) t->keep = true;
 }
 
+mf_tensor *mf_graph_keep_sent(mf_tensor *t)
+{
+    const mf_attr same = {.f = {1, 0}};
+    if (t && mf_owner(t)->kind != MF_TENSOR_VALUE)
+        t = mf_graph_op_named(t->graph, "affine", 1, &t, &same, 1, NULL);
+    if (t) t->keep = t->sent = true;
+    return t;
+}
+
 void mf_graph_still(mf_tensor *input)
 {
     if (input) input->still = true;

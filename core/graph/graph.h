@@ -52,6 +52,7 @@ struct mf_tensor {
     mf_shape shape;
     bool needs_grad; /* a gradient may have to flow through it */
     bool keep;       /* readable after the run */
+    bool sent;       /* kept, and in the block that mf_graph_fetch copies, whatever its size */
     /* owner of the memory that it shares (reshape, in place); NULL: it has its own */
     mf_tensor *alias;
     /* number of MF_OP_STATE ops so far that write this memory (counted at the owner) */
@@ -211,6 +212,10 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
 mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                              const mf_attr *attr, int n_out, mf_tensor **ret_out);
 void mf_graph_keep(mf_tensor *t); /* makes t readable after the run; NULL is allowed */
+/* Keeps a value of any size so that mf_tensor_collected gives it for each slot. Returns t, or a
+ * copy if t is not computed by the graph (a leaf, or another view of its memory). NULL if t is
+ * NULL or the graph has failed. */
+mf_tensor *mf_graph_keep_sent(mf_tensor *t);
 /* Marks an input that seldom changes, before mf_graph_finish: it stays on the device, and its
  * values are sent only in the first run after a call of mf_tensor_input. */
 void mf_graph_still(mf_tensor *input);
@@ -274,10 +279,10 @@ int mf_graph_blame(const mf_graph *g, int node, int code, const char *text);
 int mf_graph_wait(mf_graph *g);
 
 /* ---- results of queued runs ----
- * Small kept values (at most MF_GRAPH_SMALL bytes) are in one block, after the caller's
- * payload. mf_graph_fetch queues one copy of this block to the host, into a slot.
- * mf_graph_collect waits until the slot is filled, and fails if a kernel recorded a fault; then
- * the two functions below read the slot. */
+ * Kept values that are small (at most MF_GRAPH_SMALL bytes), or that mf_graph_keep_sent has
+ * marked, are in one block, after the caller's payload. mf_graph_fetch queues one copy of this
+ * block to the host, into a slot. mf_graph_collect waits until the slot is filled, and fails if
+ * a kernel recorded a fault; then the two functions below read the slot. */
 #define MF_GRAPH_SMALL 4096
 int mf_graph_fetch(mf_graph *g, int slot);
 int mf_graph_collect(mf_graph *g, int slot);

@@ -90,6 +90,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .env = m->env,
                                       .ranks = &m->expert_ranks,
+                                      .plugins = m->plugins,
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->dims.labels,

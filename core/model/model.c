@@ -262,6 +262,8 @@ static int assemble(mf_model *m)
     if (rc == MF_OK) rc = mf_tasks_register(m);
     if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
+    for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++)
+        rc = mf_moe_scores_declare(m->plugins, m->moe[i].layer, (int32_t)c->moe.experts);
     return rc;
 }
 
@@ -293,6 +295,7 @@ int mf_model_share_experts(mf_model *m, int rank, int ranks)
         return mf_fail(MF_ECONFIG, "parallel.expert with %d ranks: expected %s", ranks, why);
     m->expert_ranks =
         (mf_expert_ranks){.rank = rank, .ranks = ranks, .merged = m->options.merge_rows};
+    if (ranks > 1) mf_plughost_share_experts(m->plugins);
     for (int i = 0; i < mf_store_count(m->store); i++) {
         mf_param *p = mf_store_at(m->store, i);
         if (!mf_model_of_experts(p)) continue;

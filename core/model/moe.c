@@ -75,6 +75,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     if (r->dispatch) return mf_soft_choose(g, r);
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
+        mf_moe_scores_count(layer, s->plugins, g, in, r, NULL);
         r->top_k = r->own_top_k;
         r->rows = (int32_t)mf_shape_count(r->expert->shape);
         mf_tensor *expert = mf_reshape(g, r->expert, mf_shape1(r->rows));
@@ -84,6 +85,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     if (!r->prob) return NULL; /* no memory for the softmax: a router sets one of the three */
     r->rows = r->tokens * r->top_k;
     mf_tensor *score = selection_score(layer, g, r);
+    mf_moe_scores_count(layer, s->plugins, g, in, r, score);
     if (r->score || layer->select_bias) out->score = score;
     r->chosen = mf_route_select(g, score, in->mask, r->top_k);
     return gates_of(s, g, out, NULL, r->top_k);

@@ -43,6 +43,7 @@ typedef struct mf_moe_settings {
     int32_t labels;               /* number of distinct labels, 0: none */
     mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
     const mf_expert_ranks *ranks; /* the ranks that share the experts */
+    mf_plughost *plugins;         /* whose requests for counts of scores are met; NULL: none */
     bool keep;                    /* keep prob, chosen, admitted and gate */
     bool attention;               /* keep the inputs of the experts' attention */
     /* keep all that `keep` keeps, and x, logits, score and the router's own choice */
@@ -156,6 +157,15 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *re
 /* Normalised mutual information of a table of counts [n,m], 2 I / (H_rows + H_columns); NaN for
  * an empty table; 0 if either side is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
+
+/* Counts of scores that plugins have requested (mf_host.count_scores).
+ * mf_moe_scores_declare declares the tallies of a layer with so many experts: MF_ECONFIG,
+ * MF_ENOMEM; MF_EPLUGIN if another tally has the name. mf_moe_scores_count adds the counts to a
+ * graph that trains, after the router's choice. selects: [T,E] what selects, with the layer's
+ * select_bias; NULL: the router has selected by itself. */
+int mf_moe_scores_declare(mf_plughost *h, int32_t layer, int32_t experts);
+void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
+                         const mf_router_in *in, const mf_routing *r, mf_tensor *selects);
 
 /* As mf_instance_expert, on the rows of all ranks that share the experts; each has a part of
  * them (model/moe_ranks.c). One rank's rows after the other's, so that each gemm has the rows

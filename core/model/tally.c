@@ -1,9 +1,14 @@
 /* model/tally.c: sums measurements of one MoE layer over runs, and computes the reported values
- * from them. Padding is not counted. */
+ * from them; counts its scores for tallies. Padding is not counted, and nothing has
+ * a gradient. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include "base/error.h"
 #include "base/mem.h"
 #include "model/moe.h"
+#include "ops/ops.h"
+#include "plugin/tallies.h"
 
 int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
                      mf_moe_tally **ret)
@@ -182,4 +187,62 @@ double mf_nmi(const double *counts, int32_t n, int32_t m)
     if (rows <= 0 || columns <= 0) return 0;
     const double information = rows + columns - joint;
     return information > 0 ? 2 * information / (rows + columns) : 0;
+}
+
+/* ---- scores that plugins have requested to be counted ---- */
+
+static void full_name(int32_t layer, const char *name, char ret[128])
+{
+    snprintf(ret, 128, "layers.%d.moe.%s", (int)layer, name);
+}
+
+int mf_moe_scores_declare(mf_plughost *h, int32_t layer, int32_t experts)
+{
+    const mf_score_count *what;
+    const char *name;
+    char full[128];
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && (what = mf_tallies_scores(h, i, &name)) != NULL; i++) {
+        full_name(layer, name, full);
+        rc = mf_tallies_declare(h, full, mf_shape2(experts, what->bins), MF_TALLY_WHOLE);
+    }
+    return rc;
+}
+
+/* The bias with which the expert would be among the token's k, less the token's score: NULL if
+ * all experts are chosen. */
+static mf_tensor *required(mf_graph *g, const mf_routing *r, mf_tensor *selects)
+{
+    const int k = r->top_k;
+    if (k >= r->experts) return NULL;
+    mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
+    mf_tensor *most = mf_take(g, selects, mf_topk(g, selects, k + 1));
+    return mf_sub(g, mf_slice(g, most, 1, k, 1), score);
+}
+
+static mf_tensor *value_of(mf_graph *g, int32_t of, const mf_routing *r, mf_tensor *selects)
+{
+    if (of == MF_SCORE_LOGIT) return r->logits ? mf_stop_gradient(g, r->logits) : NULL;
+    if (of == MF_SCORE_PROB) return r->prob ? mf_stop_gradient(g, r->prob) : NULL;
+    if (of == MF_SCORE_SELECT) return selects;
+    return selects ? required(g, r, selects) : NULL;
+}
+
+void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
+                         const mf_router_in *in, const mf_routing *r, mf_tensor *selects)
+{
+    const mf_score_count *what;
+    const char *name;
+    char full[128];
+    if (!h || !mf_graph_training(g)) return;
+    for (int i = 0; (what = mf_tallies_scores(h, i, &name)) != NULL; i++) {
+        mf_tensor *value = value_of(g, what->of, r, selects), *bias = NULL;
+        if (!value) continue;
+        if (what->with_bias && layer->select_bias) bias = mf_graph_param(g, layer->select_bias);
+        full_name(layer->layer, name, full);
+        mf_tensor *bins =
+            mf_score_bins(g, value, in->mask, bias, what->bins, what->lo, what->hi);
+        const int rc = bins ? mf_tallies_count(h, full, bins) : MF_OK;
+        if (rc != MF_OK) mf_graph_fail(g, rc, "tally /%s: %s", full, mf_error_message());
+    }
 }

@@ -7,6 +7,7 @@
  *   topk          indices of the k largest of each row
  *   one_hot       y[..,j] = 1 where index = j
  *   bincount      y[v] = sum of weight over index = v            dweight = gather(dy)
+ *   score_bins    y[e,i] = how many x[.,e] lie in bin i
  *
  * An index that is too large ends the run with MF_EPLUGIN, before it is used to read or write;
  * one_hot instead gives a row of zeros for it. */
@@ -277,3 +278,38 @@ const mf_opdef mf_op_bincount = {.size = sizeof(mf_opdef),
                                  .forward = forward_bincount,
                                  .grad = grad_bincount,
                                  .diff_in = 2};
+
+/* ---- score_bins: x, mask, bias; attributes: number of bins, lo, hi ---- */
+
+static int infer_score_bins(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_maybe(in, 1, "mask", MF_F32, mf_shape1(in->in[0].shape.dim[0])) ||
+        mf_infer_maybe(in, 2, "bias", MF_F32, mf_shape1(in->in[0].shape.dim[1])) ||
+        mf_infer_attr(in, 0, "bins", 1, 8192))
+        return MF_ESHAPE;
+    if (!(in->attr->f[0] < in->attr->f[1]))
+        return in->fail(in, "expected lo < hi, found %g and %g", in->attr->f[0],
+                        in->attr->f[1]);
+    const int64_t experts = in->in[0].shape.dim[1], bins = in->attr->i[0];
+    in->work_bytes = mf_score_bins_work(experts, bins);
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(experts, bins));
+}
+
+static int forward_score_bins(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_shape s = call->in[0].shape;
+    mf_call_kernels(call)->score_bins(&x, s.dim[0], s.dim[1], call->attr->i[0],
+                                      call->attr->f[0], call->attr->f[1], mf_call_f32(call, 0),
+                                      mf_call_f32(call, 1), mf_call_f32(call, 2),
+                                      mf_call_out(call, 0), call->work);
+    return MF_OK;
+}
+
+const mf_opdef mf_op_score_bins = {.size = sizeof(mf_opdef),
+                                   .flags = MF_OP_NO_GRAD,
+                                   .name = "score_bins",
+                                   .formula = "y[e,i] = number of x[.,e] in bin i",
+                                   .infer = infer_score_bins,
+                                   .forward = forward_score_bins};

@@ -15,6 +15,8 @@
 #include "plugin/load/device_code.h"
 #include "plugin/missing.h"
 #include "plugin/print.h"
+#include "plugin/rules.h"
+#include "plugin/tallies.h"
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 #define SANE_BYTES         4096u /* no struct is larger, in any version */
@@ -44,63 +46,7 @@ static void host_log(mf_ctx *ctx, int level, const char *fmt, ...)
     mf_log(to, "%s (plugin %s): %s", ctx->path, ctx->plugin->name, text);
 }
 
-/* Records a broken rule: the instance's call then fails even if the plugin ignores
- * the result. */
-MF_PRINTF(2, 3)
-static int broken(mf_ctx *ctx, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    mf_vfail(MF_EPLUGIN, fmt, args);
-    va_end(args);
-    mf_fail_context(MF_EPLUGIN, "%s (plugin %s, in %s)", ctx->path, ctx->plugin->name,
-                    ctx->running ? ctx->running : "no call");
-    if (ctx->fault == MF_OK) ctx->fault = MF_EPLUGIN;
-    return MF_EPLUGIN;
-}
-
-static const char *phase_text(mf_phase phase)
-{
-    switch (phase) {
-    case MF_PHASE_DECLARE:
-        return "while the instance is set up (init)";
-    case MF_PHASE_BUILD:
-        return "while a graph is built (route, forward, loss)";
-    case MF_PHASE_STEP:
-        return "between steps (on_step, after_step)";
-    case MF_PHASE_NONE:
-        break;
-    }
-    return "outside of any call";
-}
-
-static int demand(mf_ctx *ctx, mf_phase phase, const char *function)
-{
-    if (ctx->phase == phase) return MF_OK;
-    return broken(ctx, "%s: expected to be called %s, found %s", function, phase_text(phase),
-                  phase_text(ctx->phase));
-}
-
-/* As demand, for functions that build graphs: the graph must also be the one that the plugin
- * was given. */
-static int demand_graph(mf_ctx *ctx, const mf_graph *g, const char *function)
-{
-    int rc = demand(ctx, MF_PHASE_BUILD, function);
-    if (rc == MF_OK && g != ctx->graph)
-        rc = broken(ctx, "%s: expected the graph that was handed to %s, found another",
-                    function, ctx->running);
-    return rc;
-}
-
 /* ---- parameters and buffers ---- */
-
-static bool good_name(const char *name)
-{
-    size_t n = name ? strlen(name) : 0;
-    return n > 0 && n <= 64 && name[0] != '.' && name[n - 1] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
-               n;
-}
 
 /* All flags that mf_init.flags may have. */
 #define PARAM_FLAGS                                                                            \
@@ -110,43 +56,34 @@ static bool good_name(const char *name)
 static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape shape,
                    mf_init init, bool buffer)
 {
-    int rc = demand(ctx, MF_PHASE_DECLARE, function);
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, function);
     if (rc != MF_OK) return rc;
-    if (!good_name(name))
-        return broken(ctx,
-                      "%s: expected a name of 1 to 64 letters, digits, '_' and '.', found '%s'",
-                      function, name ? name : "NULL");
-    if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
-        return broken(ctx, "%s '%s': expected a rank from 0 to %d, found %d", function, name,
-                      MF_MAX_RANK, (int)shape.rank);
-    if (shape.reserved != 0)
-        return broken(ctx, "%s '%s': reserved of its shape: expected 0, found %d", function,
-                      name, (int)shape.reserved);
-    for (int32_t i = 0; i < shape.rank; i++)
-        if (shape.dim[i] < 1 || shape.dim[i] > INT32_MAX)
-            return broken(ctx,
-                          "%s '%s': expected dimensions of at least 1, found %lld as number %d",
-                          function, name, (long long)shape.dim[i], (int)i);
+    rc = mf_rule_name(ctx, function, name);
+    if (rc == MF_OK) rc = mf_rule_shape(ctx, function, name, shape);
+    if (rc != MF_OK) return rc;
     if ((init.flags & ~PARAM_FLAGS) != 0)
-        return broken(ctx, "%s '%s': expected flags of MF_PARAM_* (0x%x), found 0x%x", function,
-                      name, PARAM_FLAGS, (unsigned)init.flags);
+        return mf_rule_broken(ctx, "%s '%s': expected flags of MF_PARAM_* (0x%x), found 0x%x",
+                              function, name, PARAM_FLAGS, (unsigned)init.flags);
     if (init.kind > MF_INIT_EYE)
-        return broken(ctx, "%s '%s': unknown start kind %u", function, name,
-                      (unsigned)init.kind);
-    char full[256];
-    if (snprintf(full, sizeof full, "%s.%s", ctx->path, name) >= (int)sizeof full)
-        return broken(ctx, "%s '%s': its full name is too long", function, name);
+        return mf_rule_broken(ctx, "%s '%s': unknown start kind %u", function, name,
+                              (unsigned)init.kind);
+    char full[MF_FULL_NAME];
+    rc = mf_rule_full_name(ctx, function, name, full);
+    if (rc != MF_OK) return rc;
+    if (mf_tallies_has(ctx->host, full))
+        return mf_rule_broken(ctx, "%s '%s': a tally of this instance has the name", function,
+                              name);
     mf_param *param;
     if ((init.flags & MF_PARAM_BY_HEAD) != 0 && (shape.rank < 1 || ctx->notes.layer < 0))
-        return broken(ctx,
-                      "%s '%s': MF_PARAM_BY_HEAD is for parameters of a layer with a "
-                      "dimension 0",
-                      function, name);
+        return mf_rule_broken(ctx,
+                              "%s '%s': MF_PARAM_BY_HEAD is for parameters of a layer with a "
+                              "dimension 0",
+                              function, name);
     if ((init.flags & MF_PARAM_HALVES) != 0 &&
         (shape.rank < 2 || shape.dim[shape.rank - 2] % 2 != 0))
-        return broken(ctx,
-                      "%s '%s': MF_PARAM_HALVES is for matrices with an even number of rows",
-                      function, name);
+        return mf_rule_broken(
+            ctx, "%s '%s': MF_PARAM_HALVES is for matrices with an even number of rows",
+            function, name);
     rc = mf_store_declare(ctx->host->store, full, shape, init, buffer, &param);
     if (rc == MF_OK && !buffer && ctx->lr != 1) param->lr_scale = ctx->lr;
     if (rc == MF_OK && (init.flags & MF_PARAM_BY_HEAD) != 0)
@@ -198,7 +135,7 @@ static void nearest_param(mf_ctx *ctx, const char *name, char *out, size_t size)
 static mf_tensor *host_use(mf_ctx *ctx, mf_graph *g, const char *name)
 {
     char hint[256];
-    if (demand_graph(ctx, g, "use") != MF_OK) return NULL;
+    if (mf_rule_graph(ctx, g, "use") != MF_OK) return NULL;
     mf_param *p = lookup(ctx, name);
     if (p) return mf_graph_param(g, p);
     nearest_param(ctx, name ? name : "", hint, sizeof hint);
@@ -212,7 +149,7 @@ static mf_tensor *host_use(mf_ctx *ctx, mf_graph *g, const char *name)
 static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
 {
     if (ret_count) *ret_count = 0;
-    if (demand(ctx, MF_PHASE_STEP, "data") != MF_OK) return NULL;
+    if (mf_rule_phase(ctx, MF_PHASE_STEP, "data") != MF_OK) return NULL;
     mf_param *p = lookup(ctx, name);
     if (!p) return NULL;
     if (ret_count) *ret_count = p->count;
@@ -232,7 +169,7 @@ static const char *host_find(mf_ctx *ctx, const char *pattern, int32_t i)
 static mf_tensor *host_live(mf_ctx *ctx, mf_graph *g, const char *option)
 {
     char hint[256];
-    if (demand_graph(ctx, g, "live") != MF_OK) return NULL;
+    if (mf_rule_graph(ctx, g, "live") != MF_OK) return NULL;
     const mf_schema *s = &ctx->plugin->schema;
     const mf_option *o = option ? mf_schema_find(s, option) : NULL;
     if (!o) {
@@ -251,7 +188,7 @@ static mf_tensor *host_live(mf_ctx *ctx, mf_graph *g, const char *option)
 
 static int host_set_live(mf_ctx *ctx, const char *option, double value, const char *reason)
 {
-    int rc = demand(ctx, MF_PHASE_STEP, "set_live");
+    int rc = mf_rule_phase(ctx, MF_PHASE_STEP, "set_live");
     if (rc != MF_OK) return rc;
     rc = mf_live_set(ctx->host, option ? option : "", value, ctx->path, reason);
     return rc == MF_OK ? rc
@@ -260,13 +197,13 @@ static int host_set_live(mf_ctx *ctx, const char *option, double value, const ch
 
 static int host_want_live(mf_ctx *ctx, const char *option)
 {
-    int rc = demand(ctx, MF_PHASE_DECLARE, "want_live");
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, "want_live");
     return rc == MF_OK ? mf_live_want(ctx->host, option ? option : "", ctx->path) : rc;
 }
 
 static int host_get_live(mf_ctx *ctx, const char *option, double *ret_value)
 {
-    int rc = demand(ctx, MF_PHASE_STEP, "get_live");
+    int rc = mf_rule_phase(ctx, MF_PHASE_STEP, "get_live");
     if (rc != MF_OK) return rc;
     rc = mf_live_get(ctx->host, option ? option : "", ret_value);
     return rc == MF_OK ? rc
@@ -393,13 +330,8 @@ static bool host_training(const mf_graph *g)
 /* Keeps the mean of the value, in nodes that run only in steps that write metrics. */
 static void host_metric(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t)
 {
-    if (demand_graph(ctx, g, "metric") != MF_OK || !t) return;
-    if (!good_name(name)) {
-        broken(ctx,
-               "metric: expected a name of 1 to 64 letters, digits, '_' and '.', found '%s'",
-               name ? name : "NULL");
-        return;
-    }
+    if (mf_rule_graph(ctx, g, "metric") != MF_OK || !t) return;
+    if (mf_rule_name(ctx, "metric", name) != MF_OK) return;
     mf_attr all = {.i = {15, 0}};
     mf_graph_metrics(g, true);
     mf_tensor *in = t->dtype == MF_F32 ? t : NULL;
@@ -416,7 +348,7 @@ static void host_metric(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t
 
 static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char *reason)
 {
-    int rc = demand(ctx, MF_PHASE_STEP, "freeze");
+    int rc = mf_rule_phase(ctx, MF_PHASE_STEP, "freeze");
     if (rc != MF_OK) return rc;
     mf_param *p;
     const char *full = pattern ? pattern + (pattern[0] == '/') : "";
@@ -435,14 +367,14 @@ static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char
 
 static int host_rebuild(mf_ctx *ctx, const char *reason)
 {
-    int rc = demand(ctx, MF_PHASE_STEP, "rebuild");
+    int rc = mf_rule_phase(ctx, MF_PHASE_STEP, "rebuild");
     if (rc == MF_OK) mf_plughost_ask_rebuild(ctx, reason);
     return rc;
 }
 
 static int32_t host_history(mf_ctx *ctx, const char *metric, int32_t n, double *out)
 {
-    if (demand(ctx, MF_PHASE_STEP, "history") != MF_OK) return 0;
+    if (mf_rule_phase(ctx, MF_PHASE_STEP, "history") != MF_OK) return 0;
     const mf_plughost *h = ctx->host;
     if (!h->history || !metric || n <= 0 || !out) return 0;
     return h->history(h->history_arg, metric, n, out);
@@ -456,7 +388,7 @@ static const void *host_extension(const char *id)
 
 static int32_t host_head_importance(mf_ctx *ctx, int32_t n, float *out)
 {
-    if (demand(ctx, MF_PHASE_STEP, "head_importance") != MF_OK) return 0;
+    if (mf_rule_phase(ctx, MF_PHASE_STEP, "head_importance") != MF_OK) return 0;
     const mf_plughost *h = ctx->host;
     if (!h->importance || n <= 0 || !out) return 0;
     int32_t found = 0;
@@ -469,10 +401,11 @@ static int32_t host_head_importance(mf_ctx *ctx, int32_t n, float *out)
 
 static int host_want(mf_ctx *ctx, uint32_t what)
 {
-    int rc = demand(ctx, MF_PHASE_DECLARE, "want");
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, "want");
     if (rc != MF_OK) return rc;
     if ((what & ~(MF_ADAPTER_HEADS | MF_ADAPTER_SEQUENCE)) != 0)
-        return broken(ctx, "want: expected bits MF_ADAPTER_*, found 0x%x", (unsigned)what);
+        return mf_rule_broken(ctx, "want: expected bits MF_ADAPTER_*, found 0x%x",
+                              (unsigned)what);
     ctx->notes.wants |= what;
     return MF_OK;
 }
@@ -480,15 +413,16 @@ static int host_want(mf_ctx *ctx, uint32_t what)
 static int host_tap(mf_ctx *ctx, int32_t layer, int32_t point)
 {
     mf_adapter_notes *n = &ctx->notes;
-    int rc = demand(ctx, MF_PHASE_DECLARE, "tap");
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, "tap");
     if (rc != MF_OK) return rc;
     if (layer < 0 || layer > n->layer || point < MF_AT_BLOCK_IN || point > MF_AT_FFN)
-        return broken(ctx,
-                      "tap: expected block_in to ffn of block 0 to %d, found point %d of "
-                      "block %d",
-                      (int)n->layer, (int)point, (int)layer);
+        return mf_rule_broken(
+            ctx,
+            "tap: expected block_in to ffn of block 0 to %d, found point %d of "
+            "block %d",
+            (int)n->layer, (int)point, (int)layer);
     if (n->n_taps == MF_ADAPTER_TAPS)
-        return broken(ctx, "tap: expected at most %d of them", MF_ADAPTER_TAPS);
+        return mf_rule_broken(ctx, "tap: expected at most %d of them", MF_ADAPTER_TAPS);
     n->tap[n->n_taps].layer = layer;
     n->tap[n->n_taps++].point = point;
     return MF_OK;
@@ -501,17 +435,18 @@ static const mf_linear_site *host_site(mf_ctx *ctx, int32_t i)
 
 static int host_head_gates(mf_ctx *ctx, const char *param, int32_t form)
 {
-    int rc = demand(ctx, MF_PHASE_DECLARE, "head_gates");
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, "head_gates");
     if (rc != MF_OK) return rc;
     mf_param *p = lookup(ctx, param);
     if (!p || p->buffer || p->shape.rank != 1)
-        return broken(ctx,
-                      "head_gates: expected a parameter [heads] of this instance, found "
-                      "'%s'",
-                      param ? param : "NULL");
+        return mf_rule_broken(
+            ctx,
+            "head_gates: expected a parameter [heads] of this instance, found "
+            "'%s'",
+            param ? param : "NULL");
     if (form != MF_GATE_SIGMOID && form != MF_GATE_RAW)
-        return broken(ctx, "head_gates: expected MF_GATE_SIGMOID or MF_GATE_RAW, found %d",
-                      (int)form);
+        return mf_rule_broken(
+            ctx, "head_gates: expected MF_GATE_SIGMOID or MF_GATE_RAW, found %d", (int)form);
     ctx->notes.gates = p;
     ctx->notes.gate_form = form;
     return MF_OK;
@@ -568,6 +503,10 @@ static const mf_host table = {
     .at = host_at,
     .print = host_print,
     .want_live = host_want_live,
+    .tally = mf_host_tally,
+    .count = mf_host_count,
+    .sum = mf_host_sum,
+    .count_scores = mf_host_count_scores,
 };
 
 /* The table that plugins get: the table, and behind it functions that report that they

@@ -13,6 +13,7 @@
 #include "plugin/guard.h"
 #include "plugin/instance_internal.h"
 #include "plugin/output.h"
+#include "plugin/tallies.h"
 
 /* ---- shared by the instances of one model ---- */
 
@@ -22,8 +23,9 @@ mf_plughost *mf_plughost_new(mf_store *store)
     if (!h) return NULL;
     h->store = store;
     h->arena = mf_arena_new();
-    if (!h->arena) {
-        mf_free(h);
+    h->tallies = mf_tallies_new();
+    if (!h->arena || !h->tallies) {
+        mf_plughost_free(h);
         return NULL;
     }
     return h;
@@ -38,6 +40,7 @@ void mf_plughost_free(mf_plughost *h)
     mf_free(h->turn_list);
     mf_free(h->metrics);
     mf_free(h->copied);
+    mf_tallies_free(h->tallies);
     mf_arena_free(h->arena);
     mf_free(h);
 }
@@ -45,6 +48,11 @@ void mf_plughost_free(mf_plughost *h)
 void mf_plughost_set_step(mf_plughost *h, int64_t step)
 {
     h->step = step;
+}
+
+void mf_plughost_share_experts(mf_plughost *h)
+{
+    h->experts_shared = true;
 }
 
 void mf_plughost_set_history(mf_plughost *h, void *arg,
@@ -134,6 +142,7 @@ void mf_plughost_forget(mf_plughost *h, const mf_graph *g)
     for (int m = 0; m < h->n_metrics; m++)
         if (h->metrics[m].graph != g) h->metrics[kept++] = h->metrics[m];
     h->n_metrics = kept;
+    mf_tallies_forget(h, g);
 }
 
 /* ---- calls ---- */

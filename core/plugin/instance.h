@@ -28,6 +28,8 @@ void mf_plughost_set_history(mf_plughost *h, void *arg,
 void mf_plughost_set_importance(mf_plughost *h, void *arg,
                                 int (*importance)(void *arg, int32_t n, float *out,
                                                   int32_t *ret_n));
+/* Several ranks share the experts, so an expert computes rows of other ranks' micro-batches. */
+void mf_plughost_share_experts(mf_plughost *h);
 /* The reason if, since the last call, a controller requested a rebuild or froze parameters, or
  * a live option changed so that graphs differ; else NULL. */
 const char *mf_plughost_rebuild(mf_plughost *h);

@@ -53,6 +53,8 @@ typedef struct mf_copied {
 struct mf_plughost {
     mf_store *store;
     mf_arena *arena;
+    struct mf_tallies *tallies; /* plugin/tallies.h */
+    bool experts_shared;        /* several ranks share the experts (parallel.expert) */
     mf_live_slot *live;
     int n_live, room_live;
     mf_live_alias_of alias[MF_LIVE_ALIASES];

@@ -14,11 +14,11 @@
  *  after_batch and measure of a process' last micro-batch are called when the optimizer step is
  *  done, so that the device need not be waited for twice; with several ranks, before they meet.
  *
- * A step is a sum over micro-batches that does not know who ran them: gradients are summed in a
- * tree (train/parallel/tree.h), and what else is measured of a micro-batch is a list of numbers
- * (numbers, measure, fold), added in the order of the micro-batches. The loss is a mean over
- * the tokens of the step, so the mean of a micro-batch is multiplied by its share of them
- * (train/parallel/shares.h). */
+ * A step is a sum over micro-batches that does not know who ran them: gradients and tallies of
+ * plugins (train/parallel/tally_sum.h) are summed in a tree (train/parallel/tree.h), and what
+ * else is measured of a micro-batch is a list of numbers (numbers, measure, fold), added in the
+ * order of the micro-batches. The loss is a mean over the tokens of the step, so the mean of a
+ * micro-batch is multiplied by its share of them (train/parallel/shares.h). */
 #ifndef MF_TRAIN_OBSERVER_H
 #define MF_TRAIN_OBSERVER_H
 

@@ -9,6 +9,7 @@
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
 #include "train/parallel/shares.h"
+#include "train/parallel/tally_sum.h"
 #include "train/trainer.h"
 
 /* The message of a rank to the others, once in each step. */
@@ -54,6 +55,7 @@ struct mf_trainer {
     /* ranks share the experts: this one has no micro-batch of its own while the others run
      * their last one */
     bool runs_on;
+    mf_tally_sum *tallies;             /* of plugins; NULL: they have none */
     mf_gradient_sum *sum, *expert_sum; /* expert_sum: of shared experts; else NULL */
     struct mf_recorder *recorder; /* of the launches of micro-batches; NULL: they are queued */
     mf_partition partition;       /* with several ranks: what each of them owns */
@@ -66,7 +68,7 @@ struct mf_trainer {
     bool exchanging;
     mf_mark *marks;        /* [ranks] */
     mf_mark asked;         /* the requests to any rank in this step */
-    mf_comm_piece *pieces; /* [4 ranks] */
+    mf_comm_piece *pieces; /* [6 ranks] */
     double *numbers;       /* [accumulate][n_numbers] what is measured of the micro-batches */
     int64_t n_numbers, numbers_room;
     double speed; /* set by finish */

@@ -1,7 +1,7 @@
 /* train/trainer_ranks.c: the messages that the ranks of a run exchange in a step. Once a step
- * they meet: each sends its status, the signals that it got, and the measurements of its
- * micro-batches. So all ranks know the same of the step, take the same decisions, and stop or
- * save together. */
+ * they meet: each sends its status, the signals that it got, and the measurements and tallies
+ * of its micro-batches. So all ranks know the same of the step, take the same decisions, and
+ * stop or save together. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -78,10 +78,12 @@ int mf_trainer_ranks_new(mf_trainer *t)
         .stride = 1,
     };
     t->marks = mf_alloc((size_t)ranks, sizeof *t->marks);
-    t->pieces = mf_alloc(4 * (size_t)ranks, sizeof *t->pieces);
+    t->pieces = mf_alloc(6 * (size_t)ranks, sizeof *t->pieces);
     int rc = t->marks && t->pieces ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_experts_shared(&s->model->expert_ranks))
         rc = take_turns(t, rank, ranks, &plan);
+    const mf_tally_plan tallies = {leaves, rank, ranks, t->stride > 1};
+    if (rc == MF_OK) rc = mf_tally_sum_new(s->model->plugins, &tallies, &t->tallies);
     if (rc == MF_OK) rc = mf_gradient_sum_new(s->model->store, &plan, &t->sum);
     return rc == MF_OK && ranks > 1 ? new_exchange(t) : rc;
 }
@@ -91,6 +93,7 @@ void mf_trainer_ranks_free(mf_trainer *t)
     mf_gradient_norm_free(t->norm);
     mf_gradient_exchange_free(t->exchange);
     mf_gradient_exchange_free(t->expert_exchange);
+    mf_tally_sum_free(t->tallies);
     mf_partition_free(&t->partition);
     mf_partition_free(&t->expert_partition);
     mf_free(t->marks);
@@ -120,7 +123,7 @@ int mf_trainer_meet(mf_trainer *t, int rc)
 {
     mf_world *w = t->world;
     const int rank = mf_world_rank(w), ranks = mf_world_ranks(w);
-    mf_comm_piece *send = t->pieces, *recv = t->pieces + 2 * ranks;
+    mf_comm_piece *send = t->pieces, *recv = t->pieces + 3 * ranks;
     char what[64];
     int n = 0;
     t->marks[rank] = own_mark(t, rc);
@@ -130,6 +133,9 @@ int mf_trainer_meet(mf_trainer *t, int rc)
         recv[n++] = (mf_comm_piece){r, &t->marks[r], sizeof *t->marks};
         send[n] = numbers_of(t, r, rank);
         recv[n++] = numbers_of(t, r, r);
+        if (!t->tallies) continue;
+        send[n] = mf_tally_sum_of(t->tallies, r, rank);
+        recv[n++] = mf_tally_sum_of(t->tallies, r, r);
     }
     snprintf(what, sizeof what, "the results of step %lld", (long long)t->step + 1);
     const int met = mf_world_exchange(w, what, n, send, n, recv);

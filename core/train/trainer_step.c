@@ -233,11 +233,12 @@ static double scalar(const mf_tensor *x, int64_t slot)
     return v ? (double)*v : 0;
 }
 
-/* Waits for this process' micro-batches, and reads their losses. */
+/* Waits for this process' micro-batches, and reads their losses and tallies. */
 static int collect(mf_trainer *t)
 {
     mf_step_result *r = &t->now;
     int rc = t->runs_on ? MF_OK : mf_graph_fetch(r->graph->g, (int)t->share.end - 1);
+    mf_tally_sum_begin(t->tallies);
     for (int64_t j = t->share.first; rc == MF_OK && j < t->share.end; j += t->stride) {
         const mf_model_graph *mg = t->graphs[j];
         double *out = numbers_of(t, j);
@@ -247,6 +248,7 @@ static int collect(mf_trainer *t)
         out[TASK_LOSS] = scalar(mg->task_loss, j);
         for (int i = 0; i < r->n_regularizers; i++)
             out[FIRST + i] = scalar(mg->regularizers[i], j);
+        mf_tally_sum_add(t->tallies, mg->g, j);
     }
     return rc == MF_OK && !t->runs_on ? tell_batch(t, t->share.end - 1) : rc;
 }
@@ -268,6 +270,7 @@ static int fold(mf_trainer *t)
                 in[FIRST + i] * mf_shares_of_tokens(t->shares, j) / (double)micro;
         rc = tell_numbers(t, j, true);
     }
+    mf_tally_sum_fold(t->tallies);
     return rc;
 }
 
@@ -380,6 +383,14 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
     return rc == MF_OK ? mf_recorder_end(t->recorder) : rc;
 }
 
+/* Plugins read only sums that are finite. All ranks have the same ones. */
+static int judge_tallies(mf_trainer *t)
+{
+    const int rc = mf_tallies_judge(t->job.model->plugins);
+    if (rc == MF_OK) return rc;
+    return mf_world_agree(t->world, mf_fail_context(rc, "step %lld", (long long)t->step + 1));
+}
+
 /* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
  * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
  * of the search for the value, as of memory or of the device, always ends the run. */
@@ -398,9 +409,10 @@ int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
     if (rc != MF_OK) return rc;
     if (isfinite(t->now.loss) && isfinite(t->now.grad_norm)) {
         t->skipped = 0;
-        return MF_OK;
+        return judge_tallies(t);
     }
     t->now.skipped = true;
+    mf_tallies_clear(t->job.model->plugins);
     rc = trace_nonfinite(t, own);
     if (rc != MF_ENONFINITE || c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
     mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),

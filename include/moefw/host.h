@@ -131,14 +131,39 @@ typedef struct mf_host {
      * option of this name is refused before any of its files is written. core copies the
      * name. Options of plugins that are set up later, and those of training, may be named. */
     int (*want_live)(mf_ctx *ctx, const char *option);
+
+    /* ---- since 0.3: sums over a step ---- */
+    /* Declares a tally of the instance [init]: numbers that core sums over all micro-batches,
+     * ranks and devices of a training step. name: as of param, and no parameter or buffer of
+     * the instance. flags: MF_TALLY_*. A tally is not saved: it is 0 when a step begins. All
+     * tallies of a model have at most 2^24 numbers. */
+    int (*tally)(mf_ctx *ctx, const char *name, mf_shape shape, uint32_t flags);
+    /* Adds `part` (f32, with the shape of the tally) to it in each run of this graph [build].
+     * No gradient flows into the part. In graphs that do not train this does nothing. It may be
+     * called several times for a tally; instances that share a path share it. */
+    void (*count)(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *part);
+    /* The sums of the step that was just taken [step], *ret_count of them, which are the same
+     * on every rank; 0 if the step was skipped (mf_step.skipped). name: one of the instance's
+     * own; or, with a leading '/', any full name. NULL: there is no such tally. Valid until the
+     * call of the plugin's function returns. */
+    const double *(*sum)(mf_ctx *ctx, const char *name, int64_t *ret_count);
+    /* Requests a tally of core in each MoE layer [init]: /layers.N.moe.NAME, [E,bins]
+     * (mf_score_count). Controllers may request it, too, although they build no graph. */
+    int (*count_scores)(mf_ctx *ctx, const char *name, const mf_score_count *what);
 } mf_host;
+
+/* All parts of the tally are whole numbers of magnitude below 2^24. Then the sum is exact, in
+ * any order and for any number of micro-batches. At a part that is not so, core ends the run
+ * (MF_EPLUGIN), unless the step is skipped. */
+#define MF_TALLY_WHOLE 1u
 
 /* The functions in their order. Plugins carry this text, so that a moefw that is older than the
  * headers of a plugin can name a function that it does not have. */
 #define MF_HOST_NAMES                                                                          \
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \
-    "head_importance want tap site head_gates at print want_live"
+    "head_importance want tap site head_gates at print want_live tally count sum "             \
+    "count_scores"
 
 #ifdef __cplusplus
 }

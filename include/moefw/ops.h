@@ -444,6 +444,19 @@ static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *w
     t.i[0] = n;
     return mf_op2(g, "bincount", index, weight, &t);
 }
+/* Since 0.3: how many elements of each column of x [T,E] lie in each of `bins` bins (1 .. 8192)
+ * between lo and hi -> f32 [E,bins] of whole numbers; the bins are those of mf_score_count.
+ * Rows whose mask (f32 [T] or NULL) is 0 are not counted. bias (f32 [E] or NULL): its smallest
+ * element is added to lo, its largest to hi. [no gradient] */
+static inline mf_tensor *mf_score_bins(mf_graph *g, mf_tensor *x, mf_tensor *mask,
+                                       mf_tensor *bias, int64_t bins, double lo, double hi)
+{
+    mf_attr t = mf_attr0();
+    t.i[0] = bins;
+    t.f[0] = lo;
+    t.f[1] = hi;
+    return mf_op3(g, "score_bins", x, mask, bias, &t);
+}
 
 /* ------------------------------------------------------------------ randomness, loss */
 
@@ -580,6 +593,7 @@ static inline mf_graph *mf_at(mf_graph *g, const char *file, int32_t line)
 #define mf_arange(g, ...) mf_arange(MF_HERE(g), __VA_ARGS__)
 #define mf_one_hot(g, ...) mf_one_hot(MF_HERE(g), __VA_ARGS__)
 #define mf_bincount(g, ...) mf_bincount(MF_HERE(g), __VA_ARGS__)
+#define mf_score_bins(g, ...) mf_score_bins(MF_HERE(g), __VA_ARGS__)
 #define mf_random(g, ...) mf_random(MF_HERE(g), __VA_ARGS__)
 #define mf_uniform(g, ...) mf_uniform(MF_HERE(g), __VA_ARGS__)
 #define mf_gaussian(g, ...) mf_gaussian(MF_HERE(g), __VA_ARGS__)

@@ -166,8 +166,8 @@ typedef struct mf_step {
     int32_t n_layers;        /* number of MoE layers */
     int64_t step, max_steps; /* optimizer steps done; steps planned */
     double loss, task_loss, lr, grad_norm;
-    double val_loss;              /* loss of the last evaluation, NaN before the first */
-    int64_t tokens;               /* tokens that were trained on so far */
+    double val_loss; /* loss of the last evaluation, NaN before the first */
+    int64_t tokens;  /* tokens that were trained on so far */
     /* [n_layers], each of size layers[0].size. Measured in this step if this is a call of
      * on_step without MF_CONTROLLER_BLIND, or if routers declare MF_ROUTER_STATS; otherwise the
      * numbers may be older */
@@ -175,7 +175,49 @@ typedef struct mf_step {
     const mf_head_stats *heads; /* [n_head_layers], each of size heads[0].size; as layers */
     int32_t n_head_layers;      /* 0: heads cannot be switched off (MF_ADAPTER_HEADS) */
     int32_t reserved;
+    /* ---- since 0.3 ---- */
+    /* 1: the optimizer step was not taken, because a value was not finite */
+    int32_t skipped;
+    int32_t accumulate;  /* micro-batches of the step, over all ranks */
+    int64_t step_tokens; /* real tokens of the step */
 } mf_step;
+
+/* ---- counts of scores, since 0.3 (mf_host.count_scores) ---- */
+
+typedef enum mf_score_of {
+    MF_SCORE_LOGIT = 1,  /* logits */
+    MF_SCORE_PROB = 2,   /* prob */
+    MF_SCORE_SELECT = 3, /* what selects: score, or prob, plus moe.select_bias */
+    /* a - s, where s is what selects without moe.select_bias, and a the (k+1)-th largest of
+     * s + moe.select_bias: with a bias of more than this the expert would have been among the
+     * token's k. Nothing is counted if k = E */
+    MF_SCORE_REQUIRED = 4
+} mf_score_of;
+
+/* What count_scores counts of the real tokens of training steps: [E,bins] whole numbers. Bin i
+ * has the numbers v with lo + i w <= v < lo + (i+1) w, w = (hi - lo) / bins; smaller ones, and
+ * NaN, are in bin 0, larger ones in the last. */
+typedef struct mf_score_count {
+    uint32_t size;
+    int32_t of;        /* mf_score_of; a layer whose router does not set it counts nothing */
+    int32_t bins;      /* 2 .. 8192 */
+    int32_t with_bias; /* 1: lo is added to the smallest, hi to the largest moe.select_bias */
+    double lo, hi;     /* lo < hi */
+} mf_score_count;
+
+/* The number below which the share q (0 .. 1) of what was counted in `bins` bins lies, even
+ * within a bin; lo if nothing was counted. */
+static inline double mf_bins_quantile(const double *count, int32_t bins, double lo, double hi,
+                                      double q)
+{
+    double all = 0, below = 0;
+    int32_t i = 0;
+    for (int32_t j = 0; j < bins; j++)
+        all += count[j];
+    while (i < bins - 1 && below + count[i] < q * all)
+        below += count[i++];
+    return lo + (hi - lo) / bins * (i + (count[i] > 0 ? (q * all - below) / count[i] : 0));
+}
 
 #ifdef __cplusplus
 }

@@ -198,3 +198,37 @@ void mf_cpu_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *inde
         out[v] = (float)sum;
     }
 }
+
+/* ---- bins of scores: a tile has some columns, whose counts no other tile has ---- */
+
+enum { BIN_COLUMNS = 16 };
+
+typedef struct binning {
+    int64_t tokens, experts, bins;
+    mf_bin_range range;
+    const float *in, *mask;
+    float *out;
+} binning;
+
+static void bin_tile(void *arg, int64_t tile)
+{
+    const binning *p = arg;
+    const int64_t from = tile * BIN_COLUMNS, to = tile_end(p->experts, from, BIN_COLUMNS);
+    memset(p->out + from * p->bins, 0, (size_t)((to - from) * p->bins) * sizeof *p->out);
+    for (int64_t t = 0; t < p->tokens; t++) {
+        if (p->mask && p->mask[t] == 0) continue;
+        for (int64_t e = from; e < to; e++)
+            p->out[e * p->bins + mf_bin_of(p->in[t * p->experts + e], p->range, p->bins)]++;
+    }
+}
+
+void mf_cpu_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t bins,
+                       double lo, double hi, const float *in, const float *mask,
+                       const float *bias, float *out, void *work)
+{
+    if (mf_kctx_failed(x)) return;
+    binning p = {tokens, experts, bins, mf_bin_range_of(experts, bins, lo, hi, bias),
+                 in,     mask,    out};
+    (void)work;
+    x->parallel((experts + BIN_COLUMNS - 1) / BIN_COLUMNS, bin_tile, &p);
+}

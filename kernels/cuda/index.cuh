@@ -416,6 +416,24 @@ __global__ void __launch_bounds__(MF_THREADS)
     out[v] = (float)sum;
 }
 
+__global__ void mf_cu_bin_range(const mf_fault *fault, int64_t experts, int64_t bins, double lo,
+                                double hi, const float *bias, mf_bin_range *range)
+{
+    if (mf_thread() == 0 && !mf_failed(fault))
+        *range = mf_bin_range_of(experts, bins, lo, hi, bias);
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_score_bins(const mf_fault *fault, int64_t n, int64_t experts, int64_t bins,
+                     const float *in, const float *mask, const mf_bin_range *range,
+                     int32_t *count)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t i = mf_thread(); i < n; i += mf_threads())
+        if (!mask || mask[i / experts] != 0)
+            atomicAdd(&count[i % experts * bins + mf_bin_of(in[i], *range, bins)], 1);
+}
+
 /* ---- launches ---- */
 
 #define MF_EACH_OF(n)  mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0
@@ -538,4 +556,20 @@ extern "C" void mf_cuda_bincount(const mf_kctx *x, int64_t m, int64_t n, const i
     mf_cuda_index_lists(x, m, n, index, offset, offset + n + 1);
     MF_LAUNCH(mf_cu_bincount, MF_WARPS_OF(n), x, x->fault, n, (const int32_t *)offset,
               (const int32_t *)offset + n + 1, weight, out);
+}
+
+extern "C" void mf_cuda_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts,
+                                   int64_t bins, double lo, double hi, const float *in,
+                                   const float *mask, const float *bias, float *out, void *work)
+{
+    const int64_t n = experts * bins, rows = tokens * experts;
+    mf_bin_range *range = (mf_bin_range *)work;
+    int32_t *count = (int32_t *)(range + 1);
+    if (n <= 0) return;
+    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n), x, x->fault, n, 0, count);
+    MF_LAUNCH(mf_cu_bin_range, MF_ONE_BLOCK, x, x->fault, experts, bins, lo, hi, bias, range);
+    if (rows > 0)
+        MF_LAUNCH(mf_cu_score_bins, MF_EACH_OF(rows), x, x->fault, rows, experts, bins, in,
+                  mask, (const mf_bin_range *)range, count);
+    MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, out);
 }

@@ -150,3 +150,17 @@ void mf_ref_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *inde
     for (int64_t v = 0; v < n; v++)
         out[v] = (float)sum[v];
 }
+
+void mf_ref_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t bins,
+                       double lo, double hi, const float *in, const float *mask,
+                       const float *bias, float *out, void *work)
+{
+    if (mf_kctx_failed(x)) return;
+    const mf_bin_range r = mf_bin_range_of(experts, bins, lo, hi, bias);
+    (void)work;
+    for (int64_t i = 0; i < experts * bins; i++)
+        out[i] = 0;
+    for (int64_t i = 0; i < tokens * experts; i++)
+        if (!mask || mask[i / experts] != 0)
+            out[i % experts * bins + mf_bin_of(in[i], r, bins)]++;
+}

@@ -600,8 +600,9 @@ END
 }
 
 @test "a plugin that is not the same everywhere is named at the next save" {
-    built kmeans
-    thin x default --plugin "$PWD/p/kmeans.so"
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" -o last.so \
+        "$srcdir/tests/badplugins/rules/rule_last_batch.c" -lm
+    thin x default --plugin "$PWD/last.so"
     run ranks 2 "${words[@]}"
     echo "$output"
     [ "$status" -eq 4 ]

@@ -77,7 +77,7 @@ spread() {
 
 @test "routing and dispatch" {
     spread 6 mask_rows route_gates route_gates_grad joint_count capacity_of group_rows
-    spread 6 topk bincount capacity reassign routing_stats sum_rows combine_grad
+    spread 6 topk bincount score_bins capacity reassign routing_stats sum_rows combine_grad
 }
 
 @test "attention" {

@@ -14,6 +14,7 @@
 #include "lab/bench/stub.h"
 #include "ops/ops.h"
 #include "plugin/crash.h"
+#include "plugin/tallies.h"
 
 enum { SEED = 20240607 };
 
@@ -220,6 +221,8 @@ static int make_instances(mf_harness *harness)
         rc = place(harness, p, "regularizer.check", -1, &harness->regularizer);
     if (rc == MF_OK && p->kind == MF_CONTROLLER)
         rc = place(harness, p, "controller.check", -1, &harness->controller);
+    for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK; l++)
+        rc = mf_moe_scores_declare(harness->host, l, harness->spec.experts);
     return rc == MF_OK && harness->spec.beside ? declare_beside(harness) : rc;
 }
 
@@ -327,6 +330,7 @@ static int build(mf_harness *harness)
     const mf_moe_settings settings = {.config = &harness->config,
                                       .capacity_factor = &harness->config.capacity_factor,
                                       .labels = labels_of(s),
+                                      .plugins = harness->host,
                                       .keep = true,
                                       .history = s->places > 0 ? &harness->history : NULL};
     mf_tensor *x = harness->x;
@@ -469,17 +473,32 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
+void mf_harness_count(mf_harness *harness)
+{
+    const mf_harness_spec *s = &harness->spec;
+    const mf_tally_sums sums = mf_tallies_sums(harness->host);
+    const float *mask = harness->in.mask ? mf_tensor_host(harness->in.mask) : NULL;
+    if (harness->micro++ == 0) {
+        harness->tokens = 0;
+        mf_tallies_clear(harness->host);
+        for (int32_t l = 0; l < s->layers; l++)
+            mf_moe_tally_reset(harness->tally[l]);
+    }
+    for (int32_t l = 0; l < s->layers; l++)
+        mf_moe_tally_add(harness->tally[l], &harness->out[l]);
+    mf_tallies_read(harness->host, harness->g, 0, sums.whole, sums.real);
+    for (int32_t t = 0; t < s->batch * s->seq; t++)
+        harness->tokens += !mask || mask[t] > 0;
+}
+
 /* Fills stats [MF_HARNESS_LAYERS] and returns the measurements that a trainer passes after
  * a step. */
 static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
 {
     const int64_t E = harness->spec.experts;
-    for (int32_t l = 0; l < harness->spec.layers; l++) {
-        float *shares = harness->shares + MF_MOE_SHARES * E * l;
-        mf_moe_tally_reset(harness->tally[l]);
-        mf_moe_tally_add(harness->tally[l], &harness->out[l]);
-        mf_moe_tally_stats(harness->tally[l], shares, &stats[l]);
-    }
+    for (int32_t l = 0; l < harness->spec.layers; l++)
+        mf_moe_tally_stats(harness->tally[l], harness->shares + MF_MOE_SHARES * E * l,
+                           &stats[l]);
     return (mf_step){.size = sizeof(mf_step),
                      .n_layers = harness->spec.layers,
                      .step = harness->step,
@@ -490,7 +509,10 @@ static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
                      .grad_norm = 1,
                      .val_loss = (double)NAN,
                      .tokens = harness->step * harness->spec.batch * harness->spec.seq,
-                     .layers = stats};
+                     .layers = stats,
+                     .skipped = !isfinite(scalar(harness->loss)),
+                     .accumulate = (int32_t)harness->micro,
+                     .step_tokens = harness->tokens};
 }
 
 /* Replaces measurements by other possible numbers. */
@@ -522,8 +544,12 @@ int mf_harness_after(mf_harness *harness)
 {
     mf_layer_stats stats[MF_HARNESS_LAYERS];
     mf_harness_heads heads;
-    int rc = MF_OK;
+    if (harness->micro == 0) mf_harness_count(harness);
     mf_step step = measurements(harness, stats);
+    harness->micro = 0;
+    if (step.skipped) mf_tallies_clear(harness->host);
+    int rc = mf_tallies_judge(harness->host);
+    if (rc != MF_OK) return rc;
     if (harness->odd_stats) make_odd(harness, stats);
     if (harness->controller) {
         mf_harness_heads_measure(harness, &heads);

@@ -78,6 +78,7 @@ typedef struct mf_harness {
     mf_tensor *penalty;                    /* of the regularizer, kept after the run; or NULL */
     mf_moe_tally *tally[MF_HARNESS_LAYERS];
     int64_t step;
+    int64_t micro, tokens; /* micro-batches of the step so far, and their real tokens */
     float *shares; /* of the last step's statistics */
     /* statistics of layers and heads are artificial numbers, not measured ones */
     bool odd_stats;
@@ -123,8 +124,12 @@ int mf_harness_run(mf_harness *harness, const struct mf_kernels *kernels);
 /* Makes a training step: a run, a small change of the parameters against their gradients, then
  * mf_harness_after. The harness must have gradients. */
 int mf_harness_step(mf_harness *harness);
-/* Calls on_step and after_step with the statistics of the last run. Then forgets changes of
- * live options and requests for a rebuild. */
+/* Takes the last run as one more micro-batch of the step: its statistics and tallies. */
+void mf_harness_count(mf_harness *harness);
+/* Calls on_step and after_step with the statistics and tallies of the step; if no run was
+ * counted, of the last run. A step whose loss is not finite is a skipped one. Then forgets
+ * changes of live options and requests for a rebuild. The tallies stay until a run of the next
+ * step is counted. */
 int mf_harness_after(mf_harness *harness);
 /* Copies parameters, buffers, live options and the step from a harness with an equal spec. */
 void mf_harness_copy_state(mf_harness *to, const mf_harness *from);

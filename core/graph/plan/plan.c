@@ -181,15 +181,18 @@ static bool planned(const planner *p, const mf_tensor *t)
     return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
 }
 
-/* Finds small kept values and reserves room for them in the block that one copy brings to the
- * host (exchange.c). */
+/* Finds kept values that are small, or marked to be sent, and reserves room for them in the
+ * block that one copy brings to the host (exchange.c). */
 static void find_small(planner *p)
 {
     mf_graph *g = p->g;
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->sent) mf_owner(g->tensors[i])->sent = true;
     for (int i = 0; i < g->n_tensors; i++) {
         mf_tensor *t = g->tensors[i];
         const size_t bytes = mf_shape_bytes(t->shape, t->dtype);
-        if (planned(p, t) && p->lives[i].last >= g->n_nodes && bytes <= MF_GRAPH_SMALL)
+        if (planned(p, t) && p->lives[i].last >= g->n_nodes &&
+            (bytes <= MF_GRAPH_SMALL || t->sent))
             t->at = mf_exchange_reserve(g, bytes);
     }
 }

@@ -194,7 +194,10 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .tokens = mf_trainer_tokens(t),
                        .layers = r->layers,
                        .heads = r->heads ? r->heads->stats : NULL,
-                       .n_head_layers = r->heads ? r->heads->layers : 0};
+                       .n_head_layers = r->heads ? r->heads->layers : 0,
+                       .skipped = r->skipped,
+                       .accumulate = (int32_t)mf_trainer_job(t)->train->accumulate,
+                       .step_tokens = r->tokens};
     mf_plughost_set_step(m->plugins, r->step);
     int rc = call_plugins(o->session, &s, r->shared);
     /* If a plugin does not find something, it is no file of the run. */

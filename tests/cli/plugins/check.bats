@@ -53,7 +53,7 @@ leaking() {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [ -z "$stderr" ]
-    [ "${#lines[@]}" -eq 28 ]
+    [ "${#lines[@]}" -eq 29 ]
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -145,6 +145,7 @@ TXT
     leaking rule_instance "instances that came and went keep"
     broken rule_live determinism "no live option 'router.temprature'; did you mean 'router.temperature'?"
     only rule_memory "save and restore" "after the restart"
+    only rule_last_batch "sums over a step" "layers.0.router.sum holds only the last micro-batch" "a tally"
 }
 
 @test "adapters: a wrong gradient, other sequences, a wrong shape, heads by their place" {

@@ -1,10 +1,8 @@
 /* kmeans: experts are centroids; each is a moving average of the tokens that are nearest to it
  * (van den Oord et al. 2017, appendix A.1). Up to a number that is the same for all experts,
- * the logits are -|x - c|^2 / temperature; nothing is learned by gradient. An op of the graph
- * writes sums and counts of the tokens to a buffer, from which after_step updates the
- * centroids, another buffer. */
+ * the logits are -|x - c|^2 / temperature; nothing is learned by gradient. Sums and counts of
+ * the tokens are a tally, from which after_step updates the centroids, a buffer. */
 #include <moefw/moefw.h>
-#include <string.h>
 
 typedef struct {
     double decay, temperature;
@@ -21,34 +19,11 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     *self = (router){conf_, dims->experts, dims->dim};
     int rc = mf->buffer(ctx, "centroid", mf_shape2(dims->experts, dims->dim), MF_NORMAL(1));
     if (rc == MF_OK)
-        rc = mf->buffer(ctx, "sum", mf_shape2(dims->experts, dims->dim + 1), MF_ZEROS);
+        rc = mf->tally(ctx, "sum", mf_shape2(dims->experts, dims->dim + 1), 0);
     return rc;
 }
 
-/* ---- an op that writes a buffer ---- */
-
-static int keep_infer(mf_infer *in)
-{
-    in->n_out = 1;
-    in->out[0] = in->in[0];
-    return MF_OK;
-}
-
-static int keep(const mf_call *c)
-{
-    memcpy(c->out[0].data, c->in[1].data,
-           (size_t)mf_shape_count(c->in[1].shape) * sizeof(float));
-    return MF_OK;
-}
-
-static const mf_opdef keep_op = {.size = sizeof(mf_opdef),
-                                 .flags = MF_OP_STATE | MF_OP_NO_GRAD,
-                                 .name = "keep",
-                                 .formula = "in[0] = in[1]",
-                                 .infer = keep_infer,
-                                 .forward = keep};
-
-/* Keeps the sums of the tokens that are nearest to each centroid, and their counts: [E,d+1]. */
+/* Counts the sums of the tokens nearest to each centroid, and their number: [E,d+1]. */
 static void gather(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                    mf_tensor *logits)
 {
@@ -60,9 +35,8 @@ static void gather(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router
     mf_tensor *ones = mf_broadcast(g, mf->constant(g, MF_F32, mf_shape2(1, 1), &one),
                                    mf_shape2(T, 1));
     mf_tensor *both[2] = {mf_stop_gradient(g, in->x), ones};
-    mf_tensor *sum = mf_matmul(g, nearest, true, mf_concat(g, 2, both, 1), false, 1);
-    mf_tensor *write[2] = {mf->use(ctx, g, "sum"), sum};
-    mf->custom(g, &keep_op, 2, write, NULL, 1, NULL);
+    mf->count(ctx, g, "sum",
+              mf_matmul(g, nearest, true, mf_concat(g, 2, both, 1), false, 1));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -81,12 +55,11 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 {
     const router *self = self_;
     const double decay = self->c->decay;
-    int64_t n;
-    float *c = mf->data(ctx, "centroid", &n);
-    const float *sum = mf->data(ctx, "sum", &n);
+    float *c = mf->data(ctx, "centroid", NULL);
+    const double *sum = mf->sum(ctx, "sum", NULL);
     (void)step;
     for (int64_t e = 0; e < self->experts; e++) {
-        const float *s = sum + e * (self->dim + 1);
+        const double *s = sum + e * (self->dim + 1);
         const double count = s[self->dim];
         for (int64_t i = 0; i < self->dim && count > 0; i++) {
             float *at = c + e * self->dim + i;

@@ -202,6 +202,20 @@ static void run_bincount(mf_kt *t)
     t->k->bincount(t->x, m, n, index, weight, out, kt_work(t, mf_count_work(m, n)));
 }
 
+static void run_score_bins(mf_kt *t)
+{
+    static const int64_t m_of[] = {1, 300, 2000, 0}, n_of[] = {1, 9, 64, 3};
+    const int64_t m = m_of[t->variant % 4], n = n_of[t->variant % 4], bins = 20 + m;
+    float *in = kt_f32(t, m * n), *mask = t->variant < 4 ? kt_f32(t, m) : NULL,
+          *bias = t->variant < 4 ? NULL : kt_f32(t, n);
+    for (int64_t i = 0; mask && i < m; i++)
+        mask[i] = i % 4 != 1;
+    for (int64_t i = 7; i < m * n; i += 50)
+        in[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+    t->k->score_bins(t->x, m, n, bins, -0.9, 1.1, in, mask, bias, kt_result(t, n * bins),
+                     kt_work(t, mf_score_bins_work(n, bins)));
+}
+
 /* ---- routing ---- */
 
 static float *half_mask(mf_kt *t, int64_t n)
@@ -366,6 +380,7 @@ const mf_kernel_row mf_kernel_cases_routing[] = {
     {"topk", run_topk, 12, true, 0},
     {"one_hot", run_one_hot, SIZES, true, 0},
     {"bincount", run_bincount, 8, true, 1e-6},
+    {"score_bins", run_score_bins, 8, true, 0},
     {"mask_rows", run_mask_rows, 2 * SIZES, true, 0},
     {"route_gates", run_route_gates, 4 * SIZES, true, 1e-6},
     {"route_gates_grad", run_route_gates_grad, 4 * SIZES, true, 1e-6},

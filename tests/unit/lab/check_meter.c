@@ -66,6 +66,8 @@ START_TEST(counts)
     added("bincount", 3, 4 * (10 + 3 * 7));
     k->bincount(&x, 0, 7, NULL, NULL, NULL, NULL);
     added("bincount", 2, 4 * 3 * 7);
+    k->score_bins(&x, 10, 7, 5, 0, 1, NULL, NULL, NULL, NULL, NULL);
+    added("score_bins", 4, 4 * (10 * 7 + 3 * 7 * 5));
     k->index_lists(&x, 10, 7, NULL, NULL, NULL);
     const int launches = (int)m.row[0].launches;
     const double bytes = m.row[0].bytes;

@@ -105,6 +105,34 @@ static void right_bincount(ot_run *r)
             r->out[0].want[r->in[0].i[i]] += r->in[1].f ? (double)r->in[1].f[i] : 1;
 }
 
+/* Bins by their bounds, without a quotient. */
+static void right_score_bins(ot_run *r)
+{
+    const int64_t E = r->in[0].shape.dim[1], bins = r->attr->i[0];
+    double least = 0, most = 0;
+    zeros(r);
+    for (int64_t e = 0; r->in[2].f && e < E; e++) {
+        if (e == 0 || r->in[2].f[e] < least) least = r->in[2].f[e];
+        if (e == 0 || r->in[2].f[e] > most) most = r->in[2].f[e];
+    }
+    const double lo = r->attr->f[0] + least, hi = r->attr->f[1] + most;
+    for (int64_t i = 0; i < r->in[0].count; i++) {
+        int64_t bin = 0;
+        if (r->in[1].f && r->in[1].f[i / E] == 0) continue;
+        while (bin < bins - 1 &&
+               r->in[0].f[i] >= lo + (hi - lo) * (double)(bin + 1) / (double)bins)
+            bin++;
+        r->out[0].want[i % E * bins + bin]++;
+    }
+}
+
+/* What six tokens of three experts require (k = 1) without a bias: the (k+1)-th largest score
+ * of a token less each of its scores. */
+static const float required[] = {-.4f, 0, .4f, -.2f,  0,    .3f, -.3f,  .2f, 0,
+                                 -.6f, 0, .1f, -.05f, .05f, 0,   -.25f, .5f, 0};
+static const float odd_scores[] = {NAN, -INFINITY, INFINITY, 1, -1, 0, 1e30f, -1e30f};
+static const float some_rows[] = {1, 0, 1, 0.5f};
+
 /* ---- random numbers: those of base/rng, for the stream of a graph's first random node ---- */
 
 static const char *const first_stream = "#0";
@@ -257,6 +285,34 @@ const mf_op_row mf_op_cases_index[] = {
      .in = {OT_I(0, 6, 30), OT_F(29)},
      .attr = N(7),
      .refuse = "expected weight of shape [30], found [29]"},
+
+    {.op = "score_bins",
+     .in = {OT_NUMBERS(required, 6, 3), OT_NO, OT_NO},
+     .attr = {.i = {8}, .f = {-1, 1}},
+     .right = right_score_bins,
+     .exact = true},
+    {.op = "score_bins",
+     .in = {OT_NUMBERS(odd_scores, 4, 2), OT_NUMBERS(some_rows, 4), OT_NO},
+     .attr = {.i = {4}, .f = {-1, 1}},
+     .right = right_score_bins,
+     .exact = true},
+    {.op = "score_bins",
+     .in = {OT_F(300, 40), OT_NO, OT_F(40)},
+     .attr = {.i = {1000}, .f = {-1, 1}},
+     .right = right_score_bins,
+     .exact = true},
+    {.op = "score_bins",
+     .in = {OT_F(6, 3), OT_F(5), OT_NO},
+     .attr = {.i = {8}, .f = {-1, 1}},
+     .refuse = "expected mask of shape [6], found [5]"},
+    {.op = "score_bins",
+     .in = {OT_F(6, 3), OT_NO, OT_NO},
+     .attr = {.i = {8}, .f = {1, 1}},
+     .refuse = "expected lo < hi, found 1 and 1"},
+    {.op = "score_bins",
+     .in = {OT_F(6, 3), OT_NO, OT_NO},
+     .attr = {.i = {8193}, .f = {0, 1}},
+     .refuse = "expected bins in 1 .. 8192, found 8193"},
 
     {.op = "uniform", .attr = N(3, 40, 50, 9), .right = right_uniform, .exact = true},
     {.op = "uniform", .attr = N(0), .right = right_uniform, .exact = true},

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "plugin/tallies.h"
 
 static const char *const small[] = {"data.path=builtin:topics?bytes=20000",
                                     "model.layers=2",
@@ -435,6 +436,43 @@ static int step_with(bool wrong_batch)
     return rc;
 }
 
+/* Makes the loss of the first step NaN. */
+static int spoil_first(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t;
+    const mf_param *p = mf_store_find(((mf_session *)self)->model->store, "norm.weight");
+    const float value = r->step == 1 ? NAN : 1;
+    mf_param_write((mf_param *)p, &value, 0, sizeof value);
+    return MF_OK;
+}
+
+/* In a skipped step sums are 0, although every part has values, and the router keeps
+ * its biases. */
+START_TEST(a_skipped_step_has_no_sums)
+{
+    static const mf_observer spoiling = {.name = "spoiler", .before_step = spoil_first};
+    static const char *const set[] = {"train.nan_policy=skip", "router.plugin=quantile"};
+    mf_session *s = small_session(small_config(SMALL, small, 2, set), NULL);
+    mf_trainer *t = small_trainer(s, NULL);
+    const mf_param *b = mf_store_find(s->model->store, "layers.0.router.bias");
+    const mf_tally_numbers n = mf_tallies_numbers(s->model->plugins);
+    const mf_step_result *r = NULL;
+    ck_assert_int_eq(mf_trainer_observe(t, &spoiling, s), MF_OK);
+    for (int step = 0; step < 2; step++) {
+        double all = 0;
+        ck_assert_int_eq(mf_trainer_step(t, NULL, &r), MF_OK);
+        ck_assert_int_eq(r->skipped, step == 0);
+        for (int64_t i = 0; i < n.whole; i++)
+            all += mf_tallies_sums(s->model->plugins).whole[i];
+        ck_assert_double_eq(all, step == 0 ? 0 : (double)(2 * 4 * r->tokens));
+        for (int e = 0; e < 4; e++)
+            ck_assert_int_eq(b->value[e] == 0, step == 0);
+    }
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
 START_TEST(only_values_that_are_not_finite_are_skipped)
 {
     ck_assert_int_eq(step_with(false), MF_OK);
@@ -583,6 +621,7 @@ static Suite *suite(void)
     tcase_add_test(c, statistics_are_of_the_steps_that_want_them);
     tcase_add_test(c, shared_routers_are_updated_once);
     tcase_add_test(c, state_of_observers_survives);
+    tcase_add_test(c, a_skipped_step_has_no_sums);
     tcase_add_test(c, only_values_that_are_not_finite_are_skipped);
     tcase_add_test(c, measured_gradients_need_no_moments);
     tcase_add_test(c, own_batches_make_the_same_steps);

@@ -39,6 +39,7 @@ const mf_check mf_checks[] = {
     {"records", mf_check_records},
     {"labels", mf_check_labels},
     {"statistics", mf_check_statistics},
+    {"sums over a step", mf_check_sums},
     {"live options", mf_check_live},
     {"inactive heads", mf_check_inactive},
     {"odd numbers", mf_check_odd_numbers},

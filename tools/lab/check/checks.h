@@ -34,6 +34,7 @@ mf_verdict mf_check_losses(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
 mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_statistics(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_sums(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);

@@ -237,6 +237,13 @@ static void meter_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t
                   : 2,
           weight ? list_bytes(m, n) + 8 * (double)m : 4 * (double)(m + 3 * n));
 }
+static void meter_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t bins,
+                             double lo, double hi, const float *in, const float *mask,
+                             const float *bias, float *out, void *work)
+{
+    moved(x, NAME(score_bins), tokens > 0 ? 4 : 3,
+          4 * ((double)tokens * (double)experts + 3 * (double)experts * (double)bins));
+}
 
 /* ---- randomness ---- */
 
