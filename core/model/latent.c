@@ -169,8 +169,8 @@ static mf_tensor *padded(const latent *x, mf_tensor *t, int64_t n, int64_t w)
     return mf_reshape(x->g, t, mf_shape2(x->tokens, x->heads * w));
 }
 
-/* Attention with the keys and values of every head. The narrower of the two are padded to the
- * width of the others. */
+/* Attention with the keys and values of every head. Keys and values are padded to the larger
+ * of their two widths. */
 static mf_tensor *expanded(const latent *x, mf_attend_args args, mf_tensor *kept)
 {
     mf_graph *g = x->g;

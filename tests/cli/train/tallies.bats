@@ -9,10 +9,10 @@ setup() {
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
 }
 
-# counted WORDS...: tests/plugins/counted.c as counted.so
+# counted WORDS...: tests/plugins/third_party/counted.c as counted.so
 counted() {
     ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" "$@" \
-        -o counted.so "$srcdir/tests/plugins/counted.c" -lm
+        -o counted.so "$srcdir/tests/plugins/third_party/counted.c" -lm
 }
 
 eight="--set train.accumulate=8"

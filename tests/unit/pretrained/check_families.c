@@ -94,7 +94,6 @@ START_TEST(values_that_are_refused)
         {BERT ",\"problem_type\":\"multi_label_classification\"",
          "problem_type: expected single_label_classification"},
         {BERT ",\"is_decoder\":true", "is_decoder: expected false"},
-         "num_key_value_heads: expected num_attention_heads"},
         {DEEPSEEK ",\"moe_layer_freq\":2", "moe_layer_freq: expected 1"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
