@@ -318,31 +318,37 @@ static mf_tensor *normed(const attend *x, const char *name, mf_tensor *t, int32_
     return all ? t : mf_reshape(x->g, t, shape);
 }
 
-/* The group's queries, keys and values after the norms of queries and keys, and the limit. */
-static mf_tensor *bounded_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
+/* The group's queries, keys and values after the norms of queries and keys. */
+static mf_tensor *normed_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
+{
+    const int32_t kv = group->kv, heads = group->share * kv;
+    mf_tensor *part[3];
+    part[0] = mf_slice(x->g, qkv, 1, 0, heads * x->hd);
+    part[1] = mf_slice(x->g, qkv, 1, heads * x->hd, kv * x->hd);
+    part[2] = mf_slice(x->g, qkv, 1, (heads + kv) * x->hd, kv * x->hd);
+    part[0] = normed(x, "q_norm", part[0], heads);
+    part[1] = normed(x, "k_norm", part[1], kv);
+    return mf_concat(x->g, 3, part, 1);
+}
+
+/* The same after norms, limit and rope. */
+static mf_tensor *finished_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
-    const int32_t kv = group->kv, heads = group->share * kv;
-    if (c->qk_norm != MF_QK_NONE) {
-        mf_tensor *part[3];
-        part[0] = mf_slice(x->g, qkv, 1, 0, heads * x->hd);
-        part[1] = mf_slice(x->g, qkv, 1, heads * x->hd, kv * x->hd);
-        part[2] = mf_slice(x->g, qkv, 1, (heads + kv) * x->hd, kv * x->hd);
-        part[0] = normed(x, "q_norm", part[0], heads);
-        part[1] = normed(x, "k_norm", part[1], kv);
-        qkv = mf_concat(x->g, 3, part, 1);
-    }
-    return c->clip_qkv > 0 ? mf_clamp(x->g, qkv, -c->clip_qkv, c->clip_qkv) : qkv;
+    const bool norm = c->qk_norm != MF_QK_NONE;
+    if (norm && !c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
+    if (c->clip_qkv > 0) qkv = mf_clamp(x->g, qkv, -c->clip_qkv, c->clip_qkv);
+    if (mf_model_has_rope(c, x->layer))
+        qkv = mf_model_rope(x->m, x->mg, qkv, x->hd, (group->share + 1) * group->kv);
+    return norm && c->qk_norm_late ? normed_qkv(x, group, qkv) : qkv;
 }
 
 static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
 {
-    const mf_model_config *c = &x->m->config->model;
     const mf_head_group *group = &x->plan->group[i];
     const int kv = group->kv, heads = group->share * kv;
     mf_graph *g = x->g;
-    qkv = bounded_qkv(x, group, adapted_qkv(x, group, qkv));
-    if (c->position == MF_POS_ROPE) qkv = mf_model_rope(x->m, x->mg, qkv, x->hd, heads + kv);
+    qkv = finished_qkv(x, group, adapted_qkv(x, group, qkv));
     if (x->mg->shape.cache) {
         mf_tensor *q = mf_slice(g, qkv, 1, 0, heads * x->hd), *k = NULL, *v = NULL;
         through_cache(x, i, heads * x->hd, kv * x->hd, qkv, &k, &v);

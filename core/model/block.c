@@ -194,7 +194,7 @@ int mf_blocks_declare(mf_model *m)
     if (c->embed_norm) declare_norm(&d, "embed_norm", c->dim);
     for (int32_t l = 0; l < c->layers; l++)
         declare_layer(&d, l, std, out_std);
-    if (c->norm_place == MF_NORM_PRE) declare_norm(&d, "norm", c->dim);
+    if (c->norm_place != MF_NORM_POST) declare_norm(&d, "norm", c->dim);
     if (c->pooler) {
         declare(&d, "pooler.weight", mf_shape2(c->dim, c->dim), weight_init(c, std));
         declare(&d, "pooler.bias", mf_shape1(c->dim), bias_init(c, c->dim));
@@ -295,6 +295,7 @@ mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg)
     const mf_model_config *c = &m->config->model;
     mf_graph *g = mg->g;
     mf_tensor *x = mf_embedding(g, use(m, g, "embed.weight"), mg->tokens);
+    if (c->embed_scale != 1) x = mf_scale(g, x, c->embed_scale);
     mf_tensor *table = NULL;
     if (c->position == MF_POS_LEARNED) table = use(m, g, "position.weight");
     if (c->position == MF_POS_SINUSOIDAL) table = sinusoidal_table(g, c->seq, c->dim);

@@ -39,12 +39,20 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
     return mg->moe[at].y;
 }
 
+/* The output of a half block, as it is added to the residual stream. */
+static mf_tensor *half_output(mf_model *m, mf_graph *g, const char *norm, mf_tensor *y)
+{
+    const mf_model_config *c = &m->config->model;
+    if (c->norm_place == MF_NORM_OUTPUT) y = mf_block_norm(m, g, norm, y, false);
+    return c->residual_scale == 1 ? y : mf_scale(g, y, c->residual_scale);
+}
+
 static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
                         const mf_moe_settings *settings)
 {
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
-    const bool post = c->norm_place == MF_NORM_POST;
+    const bool pre = c->norm_place == MF_NORM_PRE, post = c->norm_place == MF_NORM_POST;
     /* The backward pass begins with the last block, so recomputing its values saves nothing. */
     const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
@@ -57,21 +65,21 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     if (c->attention) {
         mf_graph_set_recompute(g, recompute);
         mf_tensor *a =
-            mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x, true));
+            mf_block_attention(m, mg, layer, pre ? mf_block_norm(m, g, norm1, x, true) : x);
         if (a) a = mf_adapt(m->env, MF_AT_ATTENTION, a, NULL);
         if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
         mf_graph_set_recompute(g, false);
-        if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
+        if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, half_output(m, g, norm1, a));
         if (post) x = mf_block_norm(m, g, norm1, x, false);
     }
     x = mf_adapt(m->env, MF_AT_BLOCK_MID, x, NULL);
     mf_graph_set_recompute(g, recompute);
-    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x, true);
+    mf_tensor *in = pre ? mf_block_norm(m, g, norm2, x, true) : x;
     mf_tensor *y = second_half(m, mg, layer, in, settings);
     y = mf_adapt(m->env, MF_AT_FFN, y, NULL);
     if (p > 0) y = mf_dropout(g, y, p);
     mf_graph_set_recompute(g, false);
-    x = mf_add(g, x, y);
+    x = mf_add(g, x, half_output(m, g, norm2, y));
     if (post) x = mf_block_norm(m, g, norm2, x, false);
     x = mf_adapt(m->env, MF_AT_BLOCK_OUT, x, NULL);
     mf_graph_pop(g);
@@ -190,7 +198,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     m->env->positions = mg->positions;
     m->env->sequence_ids = mg->sequence_ids;
     x = blocks(m, mg, x);
-    if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x, true);
+    if (m->config->model.norm_place != MF_NORM_POST) x = mf_block_norm(m, g, "norm", x, true);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);

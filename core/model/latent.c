@@ -137,7 +137,7 @@ static mf_tensor *normed(const latent *x, const char *what, mf_tensor *in)
 
 static mf_tensor *turned(const latent *x, mf_tensor *t, int64_t head_dim, int64_t heads)
 {
-    if (x->c->position != MF_POS_ROPE) return t;
+    if (!mf_model_has_rope(x->c, x->layer)) return t;
     return mf_model_rope_part(x->m, x->mg, t, head_dim, heads, head_dim - x->rope, x->rope);
 }
 

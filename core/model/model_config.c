@@ -7,7 +7,7 @@
 
 static const char *const tasks[] = {"lm", "classify", "mlm", "regress", NULL};
 static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
-static const char *const norm_places[] = {"pre", "post", NULL};
+static const char *const norm_places[] = {"pre", "post", "output", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", "gelu_tanh", NULL};
 static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", NULL};
@@ -31,8 +31,13 @@ static const mf_option model_options[] = {
     MF_SECTION_AUTO(mf_model_config, vocab, "auto", 0, 16777216,
                     "token ids; auto: as the tokenizer has"),
     MF_OPTION_ENUM(mf_model_config, norm, "rmsnorm", norms, "kind of normalisation"),
-    MF_OPTION_ENUM(mf_model_config, norm_place, "pre", norm_places,
-                   "normalise before each half block, or after it"),
+    MF_OPTION_ENUM(
+        mf_model_config, norm_place, "pre", norm_places,
+        "normalise the input of each half block, the sum after it, or its output before "
+        "the sum"),
+    MF_SECTION_REAL(mf_model_config, embed_scale, "1", 1e-6, 1e6, "factor on embeddings"),
+    MF_SECTION_REAL(mf_model_config, residual_scale, "1", 1e-6, 1e6,
+                    "factor on the output of each half block"),
     MF_OPTION_ENUM(mf_model_config, position, "rope", position_kinds,
                    "how tokens know their place"),
     MF_SECTION_AUTO(mf_model_config, positions, "auto", 1, 1048576,
@@ -69,6 +74,8 @@ static const mf_option model_options[] = {
     MF_SECTION_REAL(mf_model_config, rope_magnitude, "0", 0, 1e3,
                     "rope: factor on rotated queries and keys; 0: 1, yarn: 0.1 ln(rope_factor) "
                     "+ 1"),
+    MF_OPTION_STR(mf_model_config, rope_layers, "all",
+                  "rope: blocks that have it: all, or numbers from 0 as 2-5 or 0,3"),
     MF_SECTION_BOOL(mf_model_config, attention_bias, "no",
                     "biases on queries, keys and values; with latent, on what gives the latent "
                     "vectors"),
@@ -76,6 +83,7 @@ static const mf_option model_options[] = {
     MF_OPTION_ENUM(mf_model_config, qk_norm, "none", qk_norms,
                    "norm of queries and keys before rope: each head by itself with the same "
                    "weights, or all heads of a token together"),
+    MF_SECTION_BOOL(mf_model_config, qk_norm_late, "no", "qk_norm: after rope, not before it"),
     MF_SECTION_REAL(mf_model_config, clip_qkv, "0", 0, 1e6,
                     "limit of the size of queries, keys and values before rope; 0: none"),
     MF_SECTION_INT(
@@ -435,6 +443,11 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
         mf_config_fault(j, "model", "window_layers", NULL, NULL,
                         "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
                         m->window_layers);
+    mf_model_in_layers(m->rope_layers, 0, &bad);
+    if (bad)
+        mf_config_fault(j, "model", "rope_layers", NULL, NULL,
+                        "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
+                        m->rope_layers);
     judge_rope(j, m);
     judge_latent(j, m);
     if (m->token_types > 0 && m->task == MF_TASK_LM)

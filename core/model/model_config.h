@@ -7,7 +7,7 @@
 #include "model/task.h"
 
 typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
-typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
+typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST, MF_NORM_OUTPUT } mf_norm_place;
 typedef enum mf_position {
     MF_POS_ROPE,
     MF_POS_SINUSOIDAL,
@@ -44,6 +44,10 @@ typedef struct mf_model_config {
     int64_t seq;                          /* longest sequence */
     int64_t vocab;                        /* 0: auto, from the tokenizer */
     int64_t norm, norm_place, position;
+    double embed_scale,
+        residual_scale;       /* factors on embeddings, on the output of half blocks */
+    const char *rope_layers;  /* blocks with rope, as window_layers */
+    int64_t qk_norm_late;     /* the norms of queries and keys come after rope */
     double norm_eps;          /* default 1e-5 */
     int64_t norm_eps_outside; /* rmsnorm: eps is added outside the root */
     double rope_theta;        /* default 10000 */
@@ -172,6 +176,12 @@ static inline int64_t mf_model_value_dim(const mf_model_config *m)
 /* Whether a list of blocks like "all", "3" or "0-2, 5" contains block `layer`. Sets *ret_bad to
  * whether the text is no such list; the result is then false. */
 bool mf_model_in_layers(const char *layers, int64_t layer, bool *ret_bad);
+/* Whether queries and keys of the block are rotated. */
+static inline bool mf_model_has_rope(const mf_model_config *c, int64_t layer)
+{
+    bool bad;
+    return c->position == MF_POS_ROPE && mf_model_in_layers(c->rope_layers, layer, &bad);
+}
 /* The section of a block's router: the last [router.NAME] whose layers have it, else
  * [router]. */
 const mf_plugin_section *mf_model_router(const mf_model_settings *c, int64_t layer);

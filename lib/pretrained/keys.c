@@ -266,11 +266,21 @@ void mf_keys_attention_bias(mf_keys *k)
 typedef struct choice {
     const char *key, *yes, *no;
     int64_t step, begin, end;
+    bool numbers; /* the key has a number for each block, which is not 0 for those */
+    bool except;  /* key NULL: all blocks but each `step`-th */
 } choice;
 
 static bool has_block(mf_keys *k, const choice *c, int64_t l)
 {
+    if (!c->key && c->except) return (l + 1) % c->step != 0;
     if (!c->key) return l % c->step == 0 && l >= c->begin && l < c->end;
+    int64_t number = 0;
+    if (c->numbers) {
+        if (!mf_json_int(mf_json_at(get(k, c->key), (size_t)l), &number))
+            mf_keys_refuse(k, c->key, "expected a number for each of %lld blocks",
+                           (long long)k->layers);
+        return number != 0;
+    }
     const char *type = mf_json_string(mf_json_at(get(k, c->key), (size_t)l), NULL);
     const bool has = type && strcmp(type, c->yes) == 0;
     if (!has && (!type || strcmp(type, c->no) != 0))
@@ -303,13 +313,45 @@ void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t
                     int64_t end)
 {
     char list[BLOCKS_MAX];
-    choice c = {NULL, "sliding_attention", "full_attention", step, begin, end};
+    choice c = {.yes = "sliding_attention",
+                .no = "full_attention",
+                .step = step,
+                .begin = begin,
+                .end = end};
     if (types && mf_keys_has(k, "layer_types")) c.key = "layer_types";
     if (k->rc != MF_OK || width >= k->seq) return;
     list_blocks(k, &c, list);
     if (list[0] == '\0') return;
     mf_keys_set(k, "model.window=%lld", (long long)width);
     mf_keys_set(k, "model.window_layers=%s", list);
+}
+
+static void set_rope(mf_keys *k, const choice *c)
+{
+    char list[BLOCKS_MAX];
+    list_blocks(k, c, list);
+    if (list[0] == '\0')
+        mf_keys_set(k, "model.position=none");
+    else
+        mf_keys_set(k, "model.rope_layers=%s", list);
+}
+
+void mf_keys_rope_blocks(mf_keys *k, const char *name)
+{
+    const choice c = {.key = name, .numbers = true};
+    if (mf_keys_has(k, name)) set_rope(k, &c);
+}
+
+void mf_keys_rope_except(mf_keys *k, int64_t step)
+{
+    const choice c = {.step = step, .end = k->layers, .except = true};
+    set_rope(k, &c);
+}
+
+void mf_keys_rope_sliding(mf_keys *k)
+{
+    const choice c = {.key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
+    set_rope(k, &c);
 }
 
 int64_t mf_keys_optional_window(mf_keys *k)
@@ -330,7 +372,7 @@ void mf_keys_dense(mf_keys *k)
 void mf_keys_dense_first(mf_keys *k, int64_t usual)
 {
     char list[BLOCKS_MAX];
-    choice c = {NULL, "dense", "sparse", 1, 0, usual};
+    choice c = {.yes = "dense", .no = "sparse", .step = 1, .end = usual};
     if (mf_keys_has(k, "mlp_layer_types"))
         c.key = "mlp_layer_types";
     else if (mf_keys_usual(k, "first_k_dense_replace") ||

@@ -78,6 +78,12 @@ void mf_keys_attention_bias(mf_keys *k);
  * window of the longest sequence or more is none. */
 void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t begin,
                     int64_t end);
+/* Rope in the blocks for which the key has a number that is not 0, or all where it is null. */
+void mf_keys_rope_blocks(mf_keys *k, const char *name);
+/* Rope in all blocks but each `step`-th. */
+void mf_keys_rope_except(mf_keys *k, int64_t step);
+/* Rope in the blocks that layer_types calls sliding_attention. */
+void mf_keys_rope_sliding(mf_keys *k);
 /* The width for mf_keys_window where use_sliding_window says whether sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);
 /* All blocks are dense: intermediate_size. */

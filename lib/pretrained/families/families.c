@@ -14,15 +14,21 @@
     X(deepseek_v3)                                                                             \
     X(deepseek_v32)                                                                            \
     X(dots1)                                                                                   \
+    X(exaone_moe)                                                                              \
+    X(flex_olmo)                                                                               \
     X(glm4_moe)                                                                                \
     X(glm4_moe_lite)                                                                           \
     X(gpt2)                                                                                    \
     X(gpt_oss)                                                                                 \
+    X(granitemoe)                                                                              \
+    X(granitemoeshared)                                                                        \
+    X(hunyuan_v1_moe)                                                                          \
     X(hy_v3)                                                                                   \
     X(llama)                                                                                   \
     X(minimax_m2)                                                                              \
     X(mistral)                                                                                 \
     X(mixtral)                                                                                 \
+    X(olmo2)                                                                                   \
     X(olmoe)                                                                                   \
     X(qwen2)                                                                                   \
     X(qwen2_moe)                                                                               \
@@ -31,6 +37,7 @@
     X(sarvam_mla)                                                                              \
     X(sarvam_moe)                                                                              \
     X(seed_oss)                                                                                \
+    X(smollm3)                                                                                 \
     X(solar_open)
 #define DECLARE(id) extern const mf_family mf_family_##id;
 #define LIST(id)    &mf_family_##id,

@@ -1,7 +1,7 @@
 /* families/family_glm.c: decoders with attention of the Llama form and the experts and the
  * router of DeepSeek-V3: GLM-4.5 (glm4_moe), dots.llm1, Solar Open, Hunyuan 3 (hy_v3),
- * MiniMax-M2, Sarvam-30B. They differ in names, norms of queries and keys, biases, and the
- * share of a head that is rotated. */
+ * MiniMax-M2, Sarvam-30B, K-EXAONE. They differ in names, norms of queries and keys, biases,
+ * and what is rotated: a share of a head, or the heads of blocks with a window. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)
@@ -89,6 +89,17 @@ static void sarvam_moe(mf_keys *k)
                "num_shared_experts|n_shared_experts");
 }
 
+static void exaone_moe(mf_keys *k)
+{
+    decoder(k);
+    mf_keys_set(k, "model.qk_norm=head");
+    mf_keys_dense_first(k, 1);
+    experts_of(k, "num_experts", "num_shared_experts");
+    if (!mf_keys_has(k, "sliding_window")) return;
+    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 1, 0, 0);
+    mf_keys_rope_sliding(k);
+}
+
 #define SHARED(name)                                                                           \
     {"model.layers.{l}.mlp." name ".gate_proj.weight", "layers.{l}.shared.w13", MF_PART_GATE,  \
      0, NULL},                                                                                 \
@@ -108,6 +119,16 @@ static const mf_family_rule rules[] = {MF_RULES_DECODER,
                                         "layers.{l}.router.bias", MF_PART_ALL, 0, NULL},
                                        SHARED("shared_experts"),
                                        MF_RULES_END};
+
+static const mf_family_rule rules_exaone[] = {MF_RULES_DECODER,
+                                              MF_RULES_QK_NORM,
+                                              MF_RULES_DENSE,
+                                              MF_RULES_ROUTER,
+                                              MF_RULES_EXPERTS,
+                                              {"model.layers.{l}.mlp.e_score_correction_bias",
+                                               "layers.{l}.router.bias", MF_PART_ALL, 0, NULL},
+                                              SHARED("shared_experts"),
+                                              MF_RULES_END};
 
 static const mf_family_rule rules_hy[] = {
     MF_RULES_DECODER,
@@ -287,6 +308,31 @@ static const mf_key_default defaults_solar_open[] = {{"vocab_size", "196608"},
                                                      {"rope_theta", "1000000.0"},
                                                      MF_DEFAULTS_END};
 
+static const mf_key_default defaults_exaone_moe[] = {{"vocab_size", "102400"},
+                                                     {"hidden_size", "4096"},
+                                                     {"intermediate_size", "16384"},
+                                                     {"num_hidden_layers", "32"},
+                                                     {"num_attention_heads", "32"},
+                                                     {"num_key_value_heads", "32"},
+                                                     {"hidden_act", "silu"},
+                                                     {"max_position_embeddings", "2048"},
+                                                     {"rms_norm_eps", "1e-05"},
+                                                     {"tie_word_embeddings", "false"},
+                                                     {"sliding_window", "4096"},
+                                                     {"layer_types", "null"},
+                                                     {"mlp_layer_types", "null"},
+                                                     {"first_k_dense_replace", "1"},
+                                                     {"n_group", "1"},
+                                                     {"topk_group", "1"},
+                                                     {"norm_topk_prob", "true"},
+                                                     {"routed_scaling_factor", "2.5"},
+                                                     {"num_experts", "64"},
+                                                     {"num_shared_experts", "1"},
+                                                     {"num_experts_per_tok", "8"},
+                                                     {"moe_intermediate_size", "1024"},
+                                                     {"rope_theta", "10000.0"},
+                                                     MF_DEFAULTS_END};
+
 #define FAMILY(id, table, ...)                                                                 \
     static const char *const types_##id[] = {#id, NULL};                                       \
     const mf_family mf_family_##id = {.name = #id,                                             \
@@ -301,3 +347,4 @@ FAMILY(solar_open, rules, .peft_takes_experts = true)
 FAMILY(hy_v3, rules_hy, .peft_takes_experts = true)
 FAMILY(minimax_m2, rules_minimax, .file_part = ".block_sparse_moe.", .module_part = ".mlp.")
 FAMILY(sarvam_moe, rules_sarvam, .peft_takes_experts = true, .further_blocks = true)
+FAMILY(exaone_moe, rules_exaone, .peft_takes_experts = true)

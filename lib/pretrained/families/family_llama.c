@@ -1,7 +1,7 @@
 /* families/family_llama.c: dense decoders of the Llama form (Touvron et al. 2023), with
  * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks: Llama
- * itself, Mistral, Qwen2, Qwen3, Seed-OSS. They differ in biases, windows, and norms of queries
- * and keys. */
+ * itself, Mistral, Qwen2, Qwen3, Seed-OSS, SmolLM3. They differ in biases, windows, norms of
+ * queries and keys, and blocks without rope. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)
@@ -54,6 +54,17 @@ static void seed_oss(mf_keys *k)
     mf_keys_set(k, "model.attention_out_bias=%s",
                 mf_keys_bool(k, "attention_out_bias") ? "yes" : "no");
     mf_keys_set(k, "model.ffn_bias=%s", mf_keys_bool(k, "mlp_bias") ? "yes" : "no");
+}
+
+static void smollm3(mf_keys *k)
+{
+    llama(k);
+    if (mf_keys_has(k, "no_rope_layers"))
+        mf_keys_rope_blocks(k, "no_rope_layers");
+    else
+        mf_keys_rope_except(k, mf_keys_int(k, "no_rope_layer_interval", 1, 1024));
+    if (mf_keys_bool(k, "use_sliding_window") && mf_keys_has(k, "sliding_window"))
+        mf_keys_refuse(k, "use_sliding_window", "expected false");
 }
 
 static const mf_family_rule rules[] = {
@@ -142,6 +153,26 @@ static const mf_key_default defaults_seed_oss[] = {{"vocab_size", "155136"},
                                                    {"rope_theta", "10000.0"},
                                                    MF_DEFAULTS_END};
 
+static const mf_key_default defaults_smollm3[] = {{"vocab_size", "128256"},
+                                                  {"hidden_size", "2048"},
+                                                  {"intermediate_size", "11008"},
+                                                  {"num_hidden_layers", "36"},
+                                                  {"num_attention_heads", "16"},
+                                                  {"num_key_value_heads", "4"},
+                                                  {"hidden_act", "silu"},
+                                                  {"max_position_embeddings", "32768"},
+                                                  {"rms_norm_eps", "1e-06"},
+                                                  {"tie_word_embeddings", "true"},
+                                                  {"attention_bias", "false"},
+                                                  {"mlp_bias", "false"},
+                                                  {"use_sliding_window", "false"},
+                                                  {"sliding_window", "null"},
+                                                  {"layer_types", "null"},
+                                                  {"no_rope_layers", "null"},
+                                                  {"no_rope_layer_interval", "4"},
+                                                  {"rope_theta", "2000000.0"},
+                                                  MF_DEFAULTS_END};
+
 #define FAMILY(id)                                                                             \
     static const char *const types_##id[] = {#id, NULL};                                       \
     const mf_family mf_family_##id = {.name = #id,                                             \
@@ -154,3 +185,4 @@ FAMILY(mistral)
 FAMILY(qwen2)
 FAMILY(qwen3)
 FAMILY(seed_oss)
+FAMILY(smollm3)

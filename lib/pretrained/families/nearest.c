@@ -21,8 +21,6 @@ static const known types[] = {
      "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and two "
      "bases of "
      "rope"},
-    {"olmo2", "llama", "norms behind each half block, and of queries and keys"},
-    {"smollm3", "llama", "blocks without rope (no_rope_layers)"},
     {"gpt_neox", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
     {"gptj", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
     {"opt", "gpt2", "other names of tensors, relu, and positions that begin at 2"},
@@ -33,7 +31,6 @@ static const known types[] = {
     {"kimi_k2", "deepseek_v3", "this name; its folders are of that form in most cases"},
     {"qwen3_next", "qwen3_moe",
      "blocks of linear attention, gated attention, and a shared expert"},
-    {"granitemoe", "mixtral", "factors on embeddings, residuals, attention and logits"},
     {"llama4_text", "mixtral", "blocks without rope, chunks of attention, and gates on inputs"},
     {"phimoe", "mixtral", "layernorm with biases, and sparsemixer's choice of experts"},
 };

@@ -167,7 +167,7 @@ static void draw(int index, drawn *d)
     if (!is_one_of(routers[d->router], weightless)) add(d, "router.init_std=0.2");
     add(d, "model.share_layers=%s", ONE_OF("no", "no", "yes"));
     add(d, "model.norm=%s", ONE_OF("rmsnorm", "rmsnorm", "layernorm"));
-    add(d, "model.norm_place=%s", ONE_OF("pre", "pre", "post"));
+    add(d, "model.norm_place=%s", ONE_OF("pre", "output", "post"));
     add(d, "model.heads=%d", heads);
     add(d, "model.dim=%d", heads * columns * (1 + below(index, &at, 3)));
     add(d, "model.seq=%d", 4 + below(index, &at, 30));

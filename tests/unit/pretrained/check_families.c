@@ -156,9 +156,9 @@ START_TEST(types_of_no_family)
          "found 'gemma2'; the nearest architecture is llama, which lacks a factor on "
          "embeddings, "
          "norms with 1 + weight behind each half, gelu gates, and soft caps"},
-        {"{\"model_type\":\"smollm3\"}",
-         "found 'smollm3'; the nearest architecture is llama, which lacks blocks without rope "
-         "(no_rope_layers)"},
+        {"{\"model_type\":\"phi3\"}", "found 'phi3'; the nearest architecture is llama, which "
+                                      "lacks qkv_proj and gate_up_proj "
+                                      "as one tensor each, and longrope"},
         {"{\"model_type\":\"mixtrall\"}", "found 'mixtrall'; nearest: 'mixtral'"},
         {"{\"model_type\":\"own\",\"intermediate_size\":32,\"rms_norm_eps\":1,\"mlp_bias\":"
          "true,"

@@ -17,7 +17,8 @@ typedef struct structure {
     const mf_report_run *r;
     const mf_inventory *v;
     int layers, every;
-    bool attention, post, detailed;
+    bool attention, detailed;
+    const char *norms; /* model.norm_place */
     const char *norm;
     mf_flow_item items[ITEMS];
     int n;
@@ -195,13 +196,14 @@ static void add_block(structure *s, int layer, int last, bool experts)
     for (int half = s->attention ? 1 : 2; half <= 2; half++) {
         const char *name = half == 1 ? "norm1." : "norm2.";
         add(s, MF_FLOW_BRANCH, "", NULL, 0);
-        if (!s->post) add_norm(s, layer, name);
+        if (strcmp(s->norms, "pre") == 0) add_norm(s, layer, name);
         if (half == 1)
             add_attention(s, layer);
         else
             add_half(s, layer, experts);
+        if (strcmp(s->norms, "output") == 0) add_norm(s, layer, name);
         add(s, MF_FLOW_SUM, "", NULL, 0);
-        if (s->post) add_norm(s, layer, name);
+        if (strcmp(s->norms, "post") == 0) add_norm(s, layer, name);
         add_adapters(s, half == 1 ? "block_mid" : "block_out", layer, last);
     }
 }
@@ -361,7 +363,7 @@ static void add_tokens(structure *s)
 static void add_back(structure *s)
 {
     const int64_t norm = elements(s, MF_MODULE_NORMS, -1, NULL);
-    if (norm > 0 || (!s->v && !s->post))
+    if (norm > 0 || (!s->v && strcmp(s->norms, "post") != 0))
         add(s, MF_FLOW_BOX, s->norm, counted(s, "", norm), NORM);
     if (is(s, "model", "task", "classify") || is(s, "model", "task", "regress"))
         add_predictions(s);
@@ -445,7 +447,9 @@ void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_in
     s.layers = number(&s, "model", "layers");
     s.every = number(&s, "model", "moe_every");
     s.attention = !is(&s, "model", "attention", "no");
-    s.post = is(&s, "model", "norm_place", "post");
+    s.norms = is(&s, "model", "norm_place", "post")     ? "post"
+              : is(&s, "model", "norm_place", "output") ? "output"
+                                                        : "pre";
     s.norm = is(&s, "model", "norm", "layernorm") ? "LayerNorm" : "RMSNorm";
     if (s.layers < 1) return;
     if (s.every > s.layers) s.every = 0;
