@@ -1,5 +1,5 @@
 /* families/family_hunyuan.c: Hunyuan-A13B (hunyuan_v1_moe): the Llama form with norms of
- * queries and keys behind rope, experts with a linear router, a shared expert of their width. */
+ * queries and keys behind rope, experts with a linear router, a shared one of their width. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)
