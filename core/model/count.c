@@ -46,8 +46,7 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
         const mf_param *p = mf_store_at(m->store, i);
         if (p->buffer) continue;
         /* A token uses k of E parts of parameters that are divided by expert, and at most k
-         * parts of those that some kinds or groups of experts have; shared experts are always
-         * used. */
+         * parts of those of some kinds or groups of experts. It uses all shared experts. */
         const int64_t parts = p->init.flags & MF_PARAM_BY_EXPERT ? p->shape.dim[0] : 0;
         const bool split =
             parts > 0 && (parts == c->experts ||

@@ -1,4 +1,4 @@
-/* grove: experts in groups that share a small one (Wu et al. 2025, Grove MoE, eq. 4-6;
+/* grove: experts in groups that share a small one (Wu et al. 2025, Grove MoE;
  * inclusionAI/GroveMoE as it is in mlx-lm).
  *
  *     y = sum_e rho_e E_e(x) + scale sum_g (sum of rho_e, e in group g) A_g(x)

@@ -1,5 +1,5 @@
 /* mixed: feed-forward experts, and experts that cost nearly nothing (Jin et al. 2024, MoE++,
- * eq. 3-5; AdaMoE, Zeng et al. 2024; LongCat-Flash 2025, section 2.1).
+ * eq. 3-5; AdaMoE, Zeng et al. 2024; LongCat-Flash 2025).
  *
  *     the first experts    y = W2 (silu(W1 x) * W3 x), or y = W2 act(W1 x)       as `form` says
  *     then `constants`     y = c1 x + c2 v,  c = softmax(V x);  v [d], V [2,d] of each

@@ -1,5 +1,5 @@
 /* dselect_k: k selectors, each of which learns the binary number of an expert (Hazimeh et al.
- * 2021, DSelect-k, eq. 3-6; google-research/dselect_k_moe).
+ * 2021, DSelect-k; as in google-research/dselect_k_moe).
  *
  *     S(t) = 0 below -gamma/2, 1 above gamma/2, else -2 t^3 / gamma^3 + 3 t / (2 gamma) + 1/2
  *     t [k,m] = Z x + z,  m = number of bits of E - 1;  u [k] = softmax(U x + b)
