@@ -45,13 +45,15 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
     for (int i = 0; i < mf_store_count(m->store); i++) {
         const mf_param *p = mf_store_at(m->store, i);
         if (p->buffer) continue;
-        /* A token uses k of E parts of parameters that are divided by expert; shared experts
-         * are always used. */
+        /* A token uses k of E parts of parameters that are divided by expert, and at most k
+         * parts of those of some kinds or groups of experts. It uses all shared experts. */
+        const int64_t parts = p->init.flags & MF_PARAM_BY_EXPERT ? p->shape.dim[0] : 0;
         const bool split =
-            (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
+            parts > 0 && (parts == c->experts ||
+                          (parts < c->experts && parts > c->top_k && mf_model_of_experts(p)));
         mf_model_module *of = &out[mf_module_of(p->name)];
         of->params += p->count;
-        of->active += split ? p->count / c->experts * c->top_k : p->count;
+        of->active += split ? p->count / parts * c->top_k : p->count;
     }
     out[MF_MODULE_ATTENTION].active -= mf_heads_idle(m);
 }

@@ -1,5 +1,5 @@
 /* expert_budget: a selection bias that keeps the mean number of feed-forward experts of a token
- * at a budget, where other experts cost nothing (LongCat-Flash 2025, section 2.1.1).
+ * at a budget, where other experts cost nothing (LongCat-Flash 2025).
  *
  *     b_e += rate (budget / (k N) - n_e / (k T))     for the first N experts
  *

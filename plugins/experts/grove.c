@@ -1,4 +1,4 @@
-/* grove: experts in groups that share a small one (Wu et al. 2025, Grove MoE, eq. 4-6;
+/* grove: experts in groups that share a small one (Wu et al. 2025, Grove MoE;
  * inclusionAI/GroveMoE as it is in mlx-lm).
  *
  *     y = sum_e rho_e E_e(x) + scale sum_g (sum of rho_e, e in group g) A_g(x)
@@ -21,15 +21,13 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int64_t groups;
 } expert;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
-    expert *self = self_;
-    const conf *c = self->c = conf_;
+    const conf *c = ((expert *)self_)->c = conf_;
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d,
-                  a = c->adjugate_hidden, G = self->groups = E / c->group;
+                  a = c->adjugate_hidden, G = E / c->group;
     /* Residual branches start smaller in deeper models (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
     const uint32_t flags = MF_PARAM_BY_EXPERT;
@@ -55,8 +53,8 @@ static mf_tensor *swiglu(mf_ctx *ctx, mf_graph *g, mf_tensor *x, mf_tensor *offs
 static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                    mf_tensor **ret_y)
 {
-    const expert *self = self_;
-    const int64_t G = self->groups, n = self->c->group;
+    const conf *c = ((const expert *)self_)->c;
+    const int64_t n = c->group, G = in->experts / n;
     /* The rows of a group's experts follow one another: every n-th offset is the group's. */
     mf_tensor *both[2] = {
         mf_reshape(
@@ -68,7 +66,7 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
     mf_tensor *groups = mf_concat(g, 2, both, 0);
     mf_tensor *y = swiglu(ctx, g, in->x, in->offset, "w13", "w2");
     mf_tensor *a = swiglu(ctx, g, in->x, groups, "adjugate.w13", "adjugate.w2");
-    *ret_y = mf_add(g, y, mf_scale(g, a, self->c->scale));
+    *ret_y = mf_add(g, y, mf_scale(g, a, c->scale));
     return mf->status(g);
 }
 

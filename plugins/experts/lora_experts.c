@@ -1,5 +1,5 @@
 /* lora_experts: all experts share one feed-forward layer; each adds low-rank changes of its own
- * (Zadouri et al. 2023, MoLORA, eq. 3; Li et al. 2024, MixLoRA, eq. 5-7; TUDB-Labs/MixLoRA).
+ * (Zadouri et al. 2023, MoLORA, eq. 3; Li et al. 2024, MixLoRA; TUDB-Labs/MixLoRA, model.py).
  *
  *     L_e(W, x) = W x + (alpha / rank) B_e A_e x          A [rank, in], B [out, rank]
  *     form = swiglu         y = L_e(W2, silu(L_e(W1, x)) * L_e(W3, x))

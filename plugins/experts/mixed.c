@@ -1,5 +1,5 @@
 /* mixed: feed-forward experts, and experts that cost nearly nothing (Jin et al. 2024, MoE++,
- * eq. 3-5; AdaMoE, Zeng et al. 2024; LongCat-Flash 2025, section 2.1).
+ * eq. 3-5; AdaMoE, Zeng et al. 2024; LongCat-Flash 2025).
  *
  *     the first experts    y = W2 (silu(W1 x) * W3 x), or y = W2 act(W1 x)       as `form` says
  *     then `constants`     y = c1 x + c2 v,  c = softmax(V x);  v [d], V [2,d] of each
@@ -26,7 +26,6 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t full; /* number of feed-forward experts */
 } expert;
 
 static mf_init by_expert(double std)
@@ -36,8 +35,7 @@ static mf_init by_expert(double std)
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
-    expert *self = self_;
-    const conf *c = self->c = conf_;
+    const conf *c = ((expert *)self_)->c = conf_;
     const int64_t d = dims->dim, h = c->hidden ? c->hidden : 4 * d, C = c->constants;
     const int64_t n = dims->experts - C - c->copies - c->zeros;
     /* Residual branches start smaller in deeper models (Radford et al. 2019). */
@@ -47,7 +45,6 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                         "constants, copies and zeros are %d experts: expected fewer than "
                         "moe.experts, %d",
                         (int)(dims->experts - n), (int)dims->experts);
-    self->full = (int32_t)n;
     mf_init in = by_expert(c->init_std);
     if (c->form == SWIGLU) in.flags |= MF_PARAM_HALVES;
     int rc = c->form == SWIGLU ? mf->param(ctx, "w13", mf_shape3(n, 2 * h, d), in)
@@ -79,11 +76,11 @@ static mf_tensor *rows_of(mf_graph *g, const mf_expert_in *in, int64_t first, in
     return mf_reshape(g, mf_cast(g, inside, MF_F32), mf_shape2(R, 1));
 }
 
-static mf_tensor *feed_forward(const expert *self, mf_ctx *ctx, mf_graph *g,
-                               const mf_expert_in *in)
+static mf_tensor *feed_forward(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
+                               int64_t n)
 {
-    const int64_t form = self->c->form;
-    mf_tensor *offset = part(g, in, 0, self->full);
+    const int64_t form = c->form;
+    mf_tensor *offset = part(g, in, 0, n);
     const char *first = form == SWIGLU ? "w13" : "w1";
     mf_tensor *h = mf_grouped_linear(g, in->x, mf->use(ctx, g, first), offset, NULL);
     h = form == SWIGLU ? mf_swiglu(g, h, NULL) : form == GELU ? mf_gelu(g, h) : mf_relu(g, h);
@@ -107,11 +104,11 @@ static mf_tensor *constants(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_ex
 static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                    mf_tensor **ret_y)
 {
-    const expert *self = self_;
-    const conf *c = self->c;
-    const int64_t R = mf->shape(in->x).dim[0], after = self->full + c->constants;
-    mf_tensor *y = feed_forward(self, ctx, g, in);
-    if (c->constants > 0) y = mf_add(g, y, constants(c, ctx, g, in, self->full, R));
+    const conf *c = ((const expert *)self_)->c;
+    const int64_t R = mf->shape(in->x).dim[0], after = in->experts - c->zeros - c->copies,
+                  full = after - c->constants;
+    mf_tensor *y = feed_forward(c, ctx, g, in, full);
+    if (c->constants > 0) y = mf_add(g, y, constants(c, ctx, g, in, full, R));
     if (c->copies > 0) y = mf_add(g, y, mf_mul(g, in->x, rows_of(g, in, after, c->copies, R)));
     *ret_y = y;
     return mf->status(g);

@@ -1,5 +1,5 @@
 /* erc: couples experts and router (Lv et al. 2025, Coupling Experts and Routers in
- * Mixture-of-Experts via an Auxiliary Loss, eq. 2-3 and figure 8, in two public readings).
+ * Mixture-of-Experts via an Auxiliary Loss, eq. 3 and figure 8, in two public readings).
  *
  *     R~_i = R_i (1 + u),  u drawn from U(-eps_i, eps_i) for each element,
  *     eps_i = |R_i - nearest other row| / (2 |R_i|)       R [E,d]: the router's rows

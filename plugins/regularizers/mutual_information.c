@@ -1,5 +1,5 @@
 /* mutual_information: the negative mutual information of token and expert (Chen et al. 2023,
- * Mod-Squad, eq. 3-4, with tokens for its tasks; the loss of TaskMoE).
+ * Mod-Squad, with tokens for its tasks).
  *
  *     loss = mean over real tokens of H(P_t) - balance H(mean of P_t),   H(p) = -sum p ln p
  *

@@ -1,5 +1,5 @@
 /* score_variance: routing decisions that differ between tokens (Guo et al. 2025, Advancing
- * Expert Specialization for Better MoE, eq. 8).
+ * Expert Specialization for Better MoE).
  *
  *     loss = -mean over experts of the variance over real tokens of P_te
  *

@@ -1,4 +1,4 @@
-/* base: balanced assignment in training (Lewis et al. 2021, BASE Layers, eq. 1-3).
+/* base: balanced assignment in training (Lewis et al. 2021, BASE Layers).
  *
  *     s = x W^T [T,E];  training:   maximize sum_t s[t,e(t)], each expert with at most
  *                                   ceil(n / E) of the n real tokens (auction, Bertsekas 1992)

@@ -1,5 +1,5 @@
 /* dselect_k: k selectors, each of which learns the binary number of an expert (Hazimeh et al.
- * 2021, DSelect-k, eq. 3-6; google-research/dselect_k_moe).
+ * 2021, DSelect-k; as in google-research/dselect_k_moe).
  *
  *     S(t) = 0 below -gamma/2, 1 above gamma/2, else -2 t^3 / gamma^3 + 3 t / (2 gamma) + 1/2
  *     t [k,m] = Z x + z,  m = number of bits of E - 1;  u [k] = softmax(U x + b)
@@ -14,7 +14,7 @@
  * If E is no power of 2, selectors may choose numbers without an expert: reach_weight times the
  * mean over tokens of sum_i 1 / (sum_e r_ie) drives them back. entropy_weight times the mean
  * over tokens of the entropies of r_i drives them to a choice; the released code sums over the
- * batch instead. Parameters: k (m + 1) (d + 1). */
+ * batch instead. Parameters: k (m + 1) (d + 1), or m (d + 1) if k is 1. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 
@@ -41,8 +41,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const int64_t n = self->selectors, nm = n * self->bits;
     const mf_init bit = mf_init_of(MF_INIT_UNIFORM, c->gamma / 100, 0),
                   weight = mf_init_of(MF_INIT_UNIFORM, 0.05, 0);
-    int rc = mf->param(ctx, "selector.weight", mf_shape2(n, dims->dim), weight);
-    if (rc == MF_OK) rc = mf->param(ctx, "selector.bias", mf_shape1(n), weight);
+    int rc = n > 1 ? mf->param(ctx, "selector.weight", mf_shape2(n, dims->dim), weight) : MF_OK;
+    if (rc == MF_OK && n > 1) rc = mf->param(ctx, "selector.bias", mf_shape1(n), weight);
     if (rc == MF_OK && nm > 0) rc = mf->param(ctx, "bit.weight", mf_shape2(nm, dims->dim), bit);
     if (rc == MF_OK && nm > 0) rc = mf->param(ctx, "bit.bias", mf_shape1(nm), bit);
     return rc;
@@ -115,8 +115,11 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const router *self = self_;
     const conf *c = self->c;
     const int64_t T = (int64_t)in->batch * in->seq, E = self->experts, n = self->selectors;
-    mf_tensor *u = mf_softmax(g, mf_linear(g, in->x, mf->use(ctx, g, "selector.weight"),
-                                           mf->use(ctx, g, "selector.bias")));
+    const float whole = 1;
+    mf_tensor *u = n > 1 ? mf_softmax(g, mf_linear(g, in->x, mf->use(ctx, g, "selector.weight"),
+                                                   mf->use(ctx, g, "selector.bias")))
+                         : mf_broadcast(g, mf->constant(g, MF_F32, mf_shape2(1, 1), &whole),
+                                        mf_shape2(T, 1));
     if (E == 1) {
         out->prob = mf_sum(g, u, 2u, true);
     } else {

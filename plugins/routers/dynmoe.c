@@ -1,5 +1,5 @@
 /* dynmoe: each expert has a threshold, and a token has every expert that it is similar enough
- * to (Guo et al. 2024, DynMoE, eq. 3-6; LINs-lab/DynMoE, gated_multi_gate_t.py).
+ * to (Guo et al. 2024, DynMoE; as in LINs-lab/DynMoE, gated_multi_gate_t.py and losses.py).
  *
  *     s_e = sigmoid(t cos(x, w_e)),  d_e = max(0, s_e - sigmoid(t g_e)),  K = number of d_e > 0
  *     experts with d_e > 0, each with gate 1 / K
@@ -11,10 +11,10 @@
  * it has the expert with the largest s, with gate 1. top_k has no effect on the choice; a
  * capacity takes it.
  *
- * diverse_weight > 0 adds the loss of the paper (eq. 9), |n n^T - I| + mean_e |w_e|, where n
- * has the rows of w divided by their length, and |.| are Frobenius and Euclidean norms. In
- * place of adding and removing experts while training, the number of experts is fixed; those
- * that no token has cost nothing. Parameters: E d + E + 1. */
+ * diverse_weight > 0 adds the loss of that code, |n n^T - I| + mean_e |w_e|, where n has the
+ * rows of w divided by their length, and |.| are Frobenius and Euclidean norms. In place of
+ * adding and removing experts while training, the number of experts is fixed; those that no
+ * token has cost nothing. Parameters: E d + E + 1. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>

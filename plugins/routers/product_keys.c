@@ -1,5 +1,5 @@
 /* product_keys: E keys out of two small sets (Lample et al. 2019, Large Memory Layers with
- * Product Keys, section 3.2; He 2024, Mixture of a Million Experts, eq. 2-4).
+ * Product Keys, section 3.2; He 2024, Mixture of a Million Experts).
  *
  *     expert (i, j) is number i columns + j;   logit = q1 . k1_i + q2 . k2_j
  *     gates = softmax over the logits of the k chosen experts

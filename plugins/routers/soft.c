@@ -1,14 +1,14 @@
 /* soft: experts compute weighted sums of a sequence's tokens (Puigcerver et al. 2023, Soft MoE,
- * eq. 1-2 and section 2.3).
+ * eq. 1-2; google-research/vmoe, SoftRouter).
  *
  *     z = scale (x / |x|) (Phi / |Phi|)^T     [n,S] for a sequence of n tokens, S = slots E
  *     D = softmax of z over the tokens of the sequence,  input of slot s = sum_t D_ts x_t
  *     C = softmax of z over the slots,  output of token t = sum_s C_ts (output of slot s)
  *
  * Phi [S,d] and scale, which begins at 1, are learned. In training with noise > 0 a number
- * drawn from N(0, noise) is added to each z, as an option of the released code
- * (google-research/vmoe, SoftRouter) does. That code computes the number of slots from a
- * capacity; here `slots` is their number. Padding takes no part: its weights are 0.
+ * drawn from N(0, noise) is added to each z, an option of that code. That code computes the
+ * number of slots from a capacity; here `slots` is their number. Padding takes no part: its
+ * weights are 0.
  *
  * A token's output depends on all tokens of its sequence, later ones too: a causal decoder
  * refuses this router unless moe.force_causal = yes. top_k and capacity have no meaning here.

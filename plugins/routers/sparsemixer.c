@@ -1,5 +1,5 @@
 /* sparsemixer: draws experts in training, with a gradient for the choice (Liu et al. 2024,
- * GRIN, sections 2.2-2.3, SparseMixer-v2; the published routing function of Phi-3.5-MoE).
+ * GRIN, SparseMixer-v2; as in the published routing function of Phi-3.5-MoE).
  *
  *     mask: expert e is skipped if (max z - z_e) / max(|z_e|, max z) > 2 jitter,  z = W x
  *     p = softmax of z over the others

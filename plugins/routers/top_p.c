@@ -1,5 +1,5 @@
 /* top_p: as many experts as make up a share of the probability (Huang et al. 2024, Harder Tasks
- * Need More Experts, eq. 3-5).
+ * Need More Experts, eq. 4).
  *
  *     P = softmax(W x), sorted: p_1 >= p_2 >= ...
  *     experts 1 .. t, the fewest whose p sum to at least `p`;   gate = p (renormalize = yes: p

@@ -1,5 +1,5 @@
 /* two_level: a group of experts, then an expert of the group (Jordan, Jacobs 1994, Hierarchical
- * Mixtures of Experts, eq. 2-4; Shazeer et al. 2017, appendix B).
+ * Mixtures of Experts, eq. 2; Shazeer et al. 2017, appendix B).
  *
  *     P(e) = softmax(V x)_group(e)  softmax over the group of (W x)_e
  *
