@@ -1,18 +1,19 @@
 /* kernels/kernel.h: the table of numeric kernels, by backend.
  *
- * A kernel gets pointers, sizes and strides, never a tensor. Each is declared once, in
- * kernels.def, with its formula. `ref` implements all of them with plain loops and double
- * accumulators; tests compare the other sets with it. `cpu` begins as a copy of `ref` and
- * replaces kernels by faster ones, so it is complete, too.
+ * A kernel gets pointers, sizes and strides, never a tensor, in one struct of arguments. Each
+ * is declared once, in kernels.def, with its formula, its arguments and its cost. `ref`
+ * implements all of them with plain loops and double accumulators; tests compare the other sets
+ * with it. `cpu` begins as a copy of `ref` and replaces kernels by faster ones, so it is
+ * complete, too.
  *
  * What a launch may assume (a backend that queues kernels copies the arguments by these rules):
- *   - Every pointer argument is memory of the device, with these exceptions: the launch
- *     context, the descriptors (const mf_gemm *, const mf_X_args *) and arrays with a length in
- *     the declaration (const int64_t dim[4]) are host memory, which the launch copies.
- *   - Pointers within a descriptor are memory of the device.
+ *   - The launch context and the arguments are host memory, which the launch copies.
+ *   - Pointers in the arguments are memory of the device, but for those to a mf_stored, which
+ *     is host memory that does not change.
  *   - A kernel returns nothing and allocates nothing: the caller gives it work memory. An error
  *     that a kernel finds in its data is recorded in the context's fault.
- *   - An optional pointer may be NULL; the kernel's declaration says what that means.
+ *   - A field that the caller does not set is 0 or NULL. An optional pointer may be NULL; the
+ *     kernel's declaration says what that means.
  *
  * No result depends on the number of threads: sums have a fixed order, and tiling does not
  * change results. Kernels may be called from any thread; calls that share no output may run at
@@ -231,34 +232,7 @@ typedef struct mf_gemm {
 
 /* ---- norms ---- */
 
-/* Norms of the rows of a [rows,n]; y, dy and da have the same shape.
- *   RMS    y = w a / sqrt(mean(a^2) + eps), or with eps_outside w a / (sqrt(mean(a^2)) + eps)
- *          (Zhang, Sennrich 2019, eq. 4)
- *   LAYER  y = w (a - mean) / sqrt(var + eps) + b, var = mean((a - mean)^2)
- *          (Ba et al. 2016, eq. 4)
- *   L2     y = a / max(|a|, eps), |a| the L2 norm; without w, b and groups
- *
- * w, b [n] may be NULL, for 1 and 0. With `offset` [groups + 1], w and b are [groups,n], and
- * rows offset[e] .. offset[e+1] - 1 use those of group e; rows outside the groups become 0.
- * Backward reads a, w, dy and writes da, dw, db, each of which may be NULL (L2: writes da
- * alone, which must not be NULL). With f32 and without groups, da may be dy. It needs `work`
- * of mf_norm_work(n) bytes. */
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
-
-typedef struct mf_norm_args {
-    mf_norm_fn kind;
-    int64_t rows, n;
-    float eps;
-    bool eps_outside;
-    mf_cast_type type; /* of y and dy; f32 for L2 and with groups */
-    const float *a, *w, *b;
-    void *y;
-    const void *dy; /* this and the following fields: for backward */
-    float *da, *dw, *db;
-    void *work;
-    int64_t groups; /* with offset, else 0 */
-    const int32_t *offset;
-} mf_norm_args;
 
 /* ---- sizes of work memory in bytes; the memory is 64-byte aligned ---- */
 /* sum3: number of terms in one partial sum. Its work memory has a double for each partial sum
@@ -325,116 +299,15 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
            (size_t)tokens * sizeof(int32_t);
 }
 
-/* Rotary positions (Su et al. 2021, eq. 34) of the first n_heads heads in rows of a
- * [rows,width]; head h begins at column h head_dim. Of each head the columns first .. first +
- * turned - 1 are rotated, in pairs i, i + turned/2 of them (half) or 2i, 2i + 1: pair i by the
- * angle position[row] theta^(-2i/turned) factor[i], or by minus that (inverse), and both
- * results are multiplied by `magnitude`. All other columns are copied. y [rows,width] may be a.
- * turned is even, first + turned <= head_dim <= MF_MAX_HEAD_DIM. */
-typedef struct mf_rope_args {
-    int64_t rows, width, head_dim, n_heads, first, turned;
-    bool half, inverse;
-    double theta, magnitude;
-    const int32_t *position; /* [rows] */
-    const float *factor;     /* [turned / 2]; NULL: 1 */
-    const float *a;
-    float *y;
-} mf_rope_args;
-
-/* Attention and its gradient: T queries and S keys in each of `batch` sequences. Query t of
- * sequence b is row b T + t; key s is row b S + s. Head h begins at column h head_dim. Strides
- * are row strides, so q, k, v can be parts of one matrix. kv_heads divides heads; query head h
- * uses key head h / (heads / kv_heads).
- *
- * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
- * mask[b S + s] is not 0; if causal, s <= L - T + t; if window, s > L - T + t - window; and
- * since[b T + t] <= s <= reach[b T + t], where they are given; neither may decrease within a
- * sequence, and there is no window with since. A query that attends to no key gives zeros.
- *
- * The backward pass computes scores again. One that is more than 1 above lse is there by
- * rounding (scores beyond 1e7), and counts as lse, so that its weight is 1 and not infinite. */
 #define MF_MAX_HEAD_DIM 576
-typedef struct mf_attention_args {
-    /* q, k, v, y, dy, dq, dk, dv point to bf16 (strides count elements). Then a kernel may
-     * round weights and gradients of scores to bf16 before it multiplies them; scores,
-     * statistics and sums are f32 (ref: double), results are rounded once */
-    bool bf16;
-    int64_t batch, t, s, heads, kv_heads, head_dim;
-    int64_t ldq, ldk, ldv; /* row strides of q and dq, k and dk, v and dv */
-    bool causal;
-    int64_t window; /* 0: no limit */
-    float scale;
-    const float *q, *k, *v;
-    const float *mask;     /* [batch S]; NULL: no mask */
-    const int32_t *kv_len; /* [batch], each 0 .. S; NULL: S */
-    const int32_t *reach;  /* [batch T], not decreasing within a sequence; NULL: no limit */
-    const int32_t *since;  /* [batch T], not decreasing within a sequence; NULL: 0 */
-    float *y;              /* [batch T, heads head_dim]; read by backward */
-    /* [batch T, heads]: ln sum e^score, -inf if there is no key; read by backward. In the
-     * forward pass it may be NULL */
-    float *lse;
-    const float *dy;     /* this and the following fields: for backward */
-    const float *dlse;   /* [batch T, heads] gradient of lse; NULL: 0 */
-    float *dq, *dk, *dv; /* NULL if not needed */
-} mf_attention_args;
-
-/* Attention of assignments grouped by expert, each expert over its own keys and values. Rows of
- * q and y are assignments: those of expert e at offset[e] .. offset[e+1] - 1 in the order of
- * their tokens, token[p] in 0 .. batch s - 1. Heads are as in mf_attention_args.
- *   own = false  kv [batch s, experts 2 heads head_dim]: keys, then values, of expert e at
- *                column e 2 heads head_dim. An assignment sees the tokens of its sequence,
- *                token[p] / s, that mask [batch s] (NULL: none) does not hide; causal: those up
- *                to its own
- *   own = true   kv [rows, 2 heads head_dim]: an assignment sees all assignments of its expert;
- *                mask is NULL, causal and token are not used
- *
- * offset[0] is 0. Rows of y [rows, heads head_dim], lse [rows, heads] and dq become 0 from
- * offset[experts] on, with `own` also those of dkv. With own = false, a token out of range or
- * out of order gives MF_FAULT_ORDER. work: mf_grouped_attention_work bytes, computed with
- * batch = 1 if own is true */
-typedef struct mf_grouped_attention_args {
-    int64_t rows, experts, batch, s, heads, head_dim; /* s: of own = false */
-    bool own, causal;
-    float scale;
-    const int32_t *offset, *token;
-    const float *q, *kv, *mask;
-    float *y, *lse;  /* read by backward */
-    const float *dy; /* this and the following fields: for backward; dq, dkv may be NULL */
-    float *dq, *dkv;
-    void *work;
-} mf_grouped_attention_args;
-
 static inline size_t mf_grouped_attention_work(int64_t rows, int64_t experts, int64_t batch)
 {
     return (size_t)(rows + experts * batch + 1) * sizeof(int32_t);
 }
 
-/* Loss of a linear head without a matrix of all logits: logits = x w^T + bias; loss and
- * row_loss are those of cross_entropy for the targets and weights. dx, dw, dbias are gradients
- * of the loss, each NULL if not needed. x [rows,d], w [vocab,d] and dx have type `type`; all
- * other arrays except target are f32. Rows with target < 0 have no loss. The size of `work`
- * is mf_linear_cross_entropy_work */
-typedef struct mf_linear_cross_entropy_args {
-    int64_t rows, d, vocab;
-    mf_cast_type type;
-    const void *x, *w;
-    const mf_stored *stored; /* NULL, or the weight instead of w, as files have it; then type is
-                                f32, and dw is NULL */
-    bool as_bf16;            /* with `stored`: x and the gradients of logits may be rounded to
-                                bf16 before they are multiplied with it */
-    const float *bias;       /* [vocab] or NULL */
-    const int32_t *target;   /* [rows], below vocab */
-    const float *weight;     /* [rows] or NULL: 1 */
-    float *loss;             /* one number */
-    float *row_loss;         /* [rows] or NULL */
-    void *dx;
-    float *dw, *dbias;
-    void *work;
-} mf_linear_cross_entropy_args;
-
-/* Number of rows in a chunk. Logits of a small vocabulary stay in the L2 cache. With a large
- * vocabulary they do not; then the cost of a chunk is that w and dw are read from memory, and w
- * is copied. */
+/* linear_cross_entropy: number of rows in a chunk. Logits of a small vocabulary stay in the L2
+ * cache. With a large vocabulary they do not; then the cost of a chunk is that w and dw are
+ * read from memory, and w is copied. */
 static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
 {
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
@@ -563,15 +436,23 @@ static inline size_t mf_kernel_embedding_work(int64_t vocab, int64_t count)
     return (size_t)(vocab + 1 + count) * sizeof(int32_t);
 }
 
+/* ---- kernels ---- */
+
+#define MF_KERNEL(fn, set, cost, ...)                                                          \
+    typedef struct mf_##fn##_args {                                                            \
+        __VA_ARGS__                                                                            \
+    } mf_##fn##_args;
+#define MF_KERNEL_AS(fn, args, ...) typedef args mf_##fn##_args;
+#include "kernels/kernels.def"
+
 typedef struct mf_kernels {
     const char *name; /* "ref", "cpu" */
     /* Called on the host: whether pack_weights has a layout for weights [n,k] of this type. */
     bool (*can_pack)(int type, int64_t n, int64_t k);
     /* Called on the host: whether gemm computes g with its epilogue SWIGLU. NULL: no g. */
     bool (*can_swiglu)(const mf_gemm *g);
-#define MF_KERNEL(fn, args) void(*fn) args;
+#define MF_KERNEL(fn, ...) void (*fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
     /* The tiles in which sumsq adds a range of `total` elements, for those who have some of
      * them. *ret_tile: elements of a tile; the last one may have fewer. part [count]: the sums
      * of tiles first .. first + count - 1 of a. The sums of all tiles, added in their order to
@@ -579,6 +460,14 @@ typedef struct mf_kernels {
     void (*sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
                         const float *a, int64_t *ret_tile, double *part);
 } mf_kernels;
+
+/* Runs a kernel of a set, MF_RUN(set, context, NAME, .field = value, ...): fields that are not
+ * given are 0 or NULL. MF_FOUR: the elements of an array, for a field of four. */
+#define MF_RUN(set, x, fn, ...) (set)->fn(x, &(mf_##fn##_args){__VA_ARGS__})
+#define MF_FOUR(v)                                                                             \
+    {                                                                                          \
+        (v)[0], (v)[1], (v)[2], (v)[3]                                                         \
+    }
 
 extern const mf_kernels mf_kernels_ref;
 

@@ -8,6 +8,7 @@
 #   AMX     fast: what needs amx_bf16, likewise
 KERNEL =
 KERNEL += kernels/bf16.h
+KERNEL += kernels/cost.h
 KERNEL += kernels/f16.h
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
@@ -47,7 +48,6 @@ CPU += kernels/cpu/cache.h
 CPU += kernels/cpu/workspace.c
 CPU += kernels/cpu/workspace.h
 CPU += kernels/cpu/capacity.c
-CPU += kernels/cpu/cpu.def
 CPU += kernels/cpu/cpu.h
 CPU += kernels/cpu/gates.c
 CPU += kernels/cpu/library.c
@@ -99,7 +99,6 @@ SIMD_INC += kernels/cpu/simd/gemm/store.h
 SIMD_INC += kernels/cpu/simd/gemm/pack.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/select.h
-SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/gemm/skinny.h
 SIMD_INC += kernels/cpu/simd/stored/digits.h

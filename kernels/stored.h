@@ -88,46 +88,8 @@ MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int
     return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
 }
 
-#define MF_STORED_MOST        1678 /* see below */
+#define MF_STORED_MOST        1678 /* see stored_gemm in kernels.def */
 #define MF_STORED_MOST_16     32767
 #define MF_STORED_MOST_DIGITS 32639
-
-/* Row r of y belongs to group e if offset[e] <= r < offset[e+1]; without offset there is one
- * group. x_r is row r of x, or row row[r] if `row` is given, zeros where row[r] < 0.
- *   back = false  y_r = alpha x_r W_e^T + bias_e    x [.,in],  y [rows,out]
- *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL
- *
- * Rows of no group become 0. Weights have their exact values, also where x is bf16; sums are in
- * f32 (ref: double). Where x is bf16 a kernel may do the following.
- *   For y = x W^T with GPTQ4 and MXFP4 it rounds rows further: of each 128 neighbours (from
- * input 0 on) to the nearest multiples (of two the even one) of the least power of two s with
- * which the largest is at most M s, where M is MF_STORED_MOST_DIGITS or, with many rows and
- * GPTQ4, MF_STORED_MOST or MF_STORED_MOST_16; y is NaN if one of them is not finite.
- *   With matrix instructions it adds up to three numbers of bf16 whose sum is the weight.
- * Those below 2^-126, and such numbers of x, count as 0; y may be NaN where an infinity of x
- * makes it infinite. */
-typedef struct mf_stored_gemm_args {
-    const mf_stored *w;
-    bool back;
-    int64_t rows;
-    const void *x; /* f32, or bf16 with `bf16` */
-    bool bf16;
-    int64_t ldx; /* distances of rows, in elements */
-    const int32_t *row;
-    const int32_t *offset; /* [w->groups + 1], or NULL; never falls (check_offset) */
-    float alpha;
-    const float *bias; /* [w->groups, out] or NULL */
-    float *y;
-    int64_t ldy;
-} mf_stored_gemm_args;
-
-/* y[r] = row ids[r] of W, seen as [groups out, in]; without ids row r. y [count,in]; ids in
- * 0 .. groups out - 1 */
-typedef struct mf_stored_rows_args {
-    const mf_stored *w;
-    int64_t count;
-    const int32_t *ids;
-    float *y;
-} mf_stored_rows_args;
 
 #endif

@@ -224,8 +224,9 @@ void mf_exchange_finish(mf_graph *g, bool recorded)
         mf_store_changed(g->stores[i]);
     if (!d || recorded) return;
     const mf_kctx x = mf_device_context(d);
-    const int64_t one[4] = {1, 1, 1, sizeof(mf_fault) / 4}, stride[4] = {0, 0, 0, 1};
-    g->launch.exec.kernels->copy4(&x, one, stride, stride, d->fault, mf_exchange_out(g));
+    MF_RUN(g->launch.exec.kernels, &x, copy4, .dim = {1, 1, 1, sizeof(mf_fault) / 4},
+           .stride_in = {[3] = 1}, .stride_out = {[3] = 1}, .in = d->fault,
+           .out = mf_exchange_out(g));
 }
 
 /* ---- results ---- */

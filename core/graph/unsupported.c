@@ -18,22 +18,18 @@ static void note(const mf_kctx *x, const char *name, bool has)
     if (!has && !p->missing) p->missing = name;
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#define MF_KERNEL(fn, args)                                                                    \
-    static void probe_##fn args                                                                \
+#define MF_KERNEL(fn, ...)                                                                     \
+    static void probe_##fn(const mf_kctx *x, const mf_##fn##_args *a)                          \
     {                                                                                          \
+        (void)a;                                                                               \
         note(x, #fn, ((const probe *)x->stream)->set->fn);                                     \
     }
 #include "kernels/kernels.def"
-#undef MF_KERNEL
-#pragma GCC diagnostic pop
 
 static const mf_kernels probes = {
     .name = "probe",
-#define MF_KERNEL(fn, args) .fn = probe_##fn,
+#define MF_KERNEL(fn, ...) .fn = probe_##fn,
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 };
 
 const char *mf_graph_unsupported(mf_graph *g, const mf_replay *step)

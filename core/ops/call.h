@@ -29,6 +29,12 @@ static inline mf_kctx mf_call_kctx(const mf_call *call)
                      .stream = launch->stream,
                      .node = launch->node};
 }
+/* Runs a kernel with these arguments, as MF_RUN does. */
+#define MF_RUN_OP(call, fn, ...)                                                               \
+    do {                                                                                       \
+        const mf_kctx op_context = mf_call_kctx(call);                                         \
+        MF_RUN(mf_call_kernels(call), &op_context, fn, __VA_ARGS__);                           \
+    } while (0)
 static inline bool mf_call_is_bf16(const mf_call *call, int i)
 {
     return call->in[i].dtype == MF_BF16;

@@ -21,9 +21,9 @@ static int forward(const mf_call *call)
     if (w)
         mf_call_kernels(call)->stored_rows(&x, &rows);
     else
-        mf_call_kernels(call)->cast(&x, mf_shape_count(call->in[0].shape),
-                                    (int)call->in[0].dtype, (int)call->out[0].dtype,
-                                    call->in[0].data, call->out[0].data);
+        MF_RUN_OP(call, cast, .n = mf_shape_count(call->in[0].shape),
+                  .from = (int)call->in[0].dtype, .to = (int)call->out[0].dtype,
+                  .in = call->in[0].data, .out = call->out[0].data);
     return MF_OK;
 }
 

@@ -36,15 +36,15 @@ static int infer(mf_infer *in)
 
 static int forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int fn = *(const int *)call->user;
     mf_walk w = mf_walk_over(call->out[0].shape);
     mf_walk_add(&w, call->in[0].shape);
     mf_walk_add(&w, call->in[1].shape);
     mf_walk_merge(&w);
-    mf_call_kernels(call)->map2(&x, fn, (int)mf_call_type(&call->in[0]), w.dim, w.stride[0],
-                                w.stride[1], call->in[0].data, call->in[1].data,
-                                call->out[0].data);
+    MF_RUN_OP(call, map2, .fn = fn, .type = (int)mf_call_type(&call->in[0]),
+              .dim = MF_FOUR(w.dim), .stride_a = MF_FOUR(w.stride[0]),
+              .stride_b = MF_FOUR(w.stride[1]), .a = call->in[0].data, .b = call->in[1].data,
+              .out = call->out[0].data);
     return MF_OK;
 }
 

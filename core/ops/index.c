@@ -19,10 +19,9 @@
 
 void mf_call_check(const mf_call *call, int i, mf_fault_what what, int64_t lo, int64_t hi)
 {
-    const mf_kctx x = mf_call_kctx(call);
     if (!call->in[i].data) return;
-    mf_call_kernels(call)->check_index(&x, (int)what, mf_shape_count(call->in[i].shape),
-                                       mf_call_i32(call, i), lo, hi);
+    MF_RUN_OP(call, check_index, .what = (int)what, .n = mf_shape_count(call->in[i].shape),
+              .index = mf_call_i32(call, i), .lo = lo, .hi = hi);
 }
 
 void mf_call_check_below(const mf_call *call, int i, mf_fault_what what, int64_t hi)
@@ -32,15 +31,14 @@ void mf_call_check_below(const mf_call *call, int i, mf_fault_what what, int64_t
 
 void mf_call_check_offset(const mf_call *call, int i, int64_t rows)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->check_offset(&x, call->in[i].shape.dim[0] - 1, mf_call_i32(call, i),
-                                        rows);
+    MF_RUN_OP(call, check_offset, .groups = call->in[i].shape.dim[0] - 1,
+              .offset = mf_call_i32(call, i), .rows = rows);
 }
 
 void mf_call_check_first(const mf_call *call, int i)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->check_index(&x, MF_WHAT_ROW, 1, mf_call_i32(call, i), 0, 1);
+    MF_RUN_OP(call, check_index, .what = MF_WHAT_ROW, .n = 1, .index = mf_call_i32(call, i),
+              .lo = 0, .hi = 1);
 }
 
 /* ---- rows ---- */
@@ -48,8 +46,8 @@ void mf_call_check_first(const mf_call *call, int i)
 void mf_gather(const mf_call *call, const mf_kctx *x, const void *in, const int32_t *index)
 {
     const mf_shape y = call->out[0].shape;
-    mf_call_kernels(call)->gather_rows(x, (int)mf_call_type(&call->out[0]), y.dim[0], y.dim[1],
-                                       in, index, call->out[0].data);
+    MF_RUN(mf_call_kernels(call), x, gather_rows, .type = (int)mf_call_type(&call->out[0]),
+           .m = y.dim[0], .d = y.dim[1], .in = in, .index = index, .out = call->out[0].data);
 }
 
 static int infer_gather(mf_infer *in)
@@ -101,9 +99,11 @@ static int forward_scatter(const mf_call *call)
     int64_t m = call->in[0].shape.dim[0], n = call->out[0].shape.dim[0];
     int32_t *offset = call->work, *list = offset + n + 1;
     mf_call_check_below(call, 1, MF_WHAT_INDEX, n);
-    k->index_lists(&x, m, n, mf_call_i32(call, 1), offset, list);
-    k->sum_rows(&x, MF_CAST_F32, MF_CAST_F32, n, call->out[0].shape.dim[1], 0, offset, list,
-                NULL, NULL, mf_call_f32(call, 0), mf_call_out(call, 0));
+    MF_RUN(k, &x, index_lists, .m = m, .n = n, .index = mf_call_i32(call, 1), .offset = offset,
+           .list = list);
+    MF_RUN(k, &x, sum_rows, .type_in = MF_CAST_F32, .type_out = MF_CAST_F32, .n = n,
+           .d = call->out[0].shape.dim[1], .k = 0, .offset = offset, .list = list,
+           .in = mf_call_f32(call, 0), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -135,12 +135,11 @@ static int infer_take(mf_infer *in)
 
 static int forward_take(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
     mf_call_check_below(call, 1, MF_WHAT_INDEX, s.dim[1]);
-    mf_call_kernels(call)->take(&x, s.dim[0], s.dim[1], call->out[0].shape.dim[1],
-                                mf_call_f32(call, 0), mf_call_i32(call, 1),
-                                mf_call_out(call, 0));
+    MF_RUN_OP(call, take, .n = s.dim[0], .width = s.dim[1], .k = call->out[0].shape.dim[1],
+              .in = mf_call_f32(call, 0), .index = mf_call_i32(call, 1),
+              .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -169,11 +168,11 @@ static int infer_put(mf_infer *in)
 
 static int forward_put(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
     mf_call_check_below(call, 1, MF_WHAT_INDEX, call->attr->i[0]);
-    mf_call_kernels(call)->put(&x, s.dim[0], call->attr->i[0], s.dim[1], mf_call_f32(call, 0),
-                               mf_call_i32(call, 1), mf_call_out(call, 0));
+    MF_RUN_OP(call, put, .n = s.dim[0], .width = call->attr->i[0], .k = s.dim[1],
+              .in = mf_call_f32(call, 0), .index = mf_call_i32(call, 1),
+              .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -201,10 +200,9 @@ static int infer_topk(mf_infer *in)
 
 static int forward_topk(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
-    mf_call_kernels(call)->topk(&x, s.dim[0], s.dim[1], call->attr->i[0], mf_call_f32(call, 0),
-                                NULL, mf_call_out_i32(call, 0));
+    MF_RUN_OP(call, topk, .n = s.dim[0], .width = s.dim[1], .k = call->attr->i[0],
+              .in = mf_call_f32(call, 0), .out = mf_call_out_i32(call, 0));
     return MF_OK;
 }
 
@@ -229,9 +227,8 @@ static int infer_one_hot(mf_infer *in)
 
 static int forward_one_hot(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->one_hot(&x, mf_shape_count(call->in[0].shape), call->attr->i[0],
-                                   mf_call_i32(call, 0), mf_call_out(call, 0));
+    MF_RUN_OP(call, one_hot, .m = mf_shape_count(call->in[0].shape), .n = call->attr->i[0],
+              .index = mf_call_i32(call, 0), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -254,11 +251,10 @@ static int infer_bincount(mf_infer *in)
 
 static int forward_bincount(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_call_check_below(call, 0, MF_WHAT_INDEX, call->attr->i[0]);
-    mf_call_kernels(call)->bincount(&x, mf_shape_count(call->in[0].shape), call->attr->i[0],
-                                    mf_call_i32(call, 0), mf_call_f32(call, 1),
-                                    mf_call_out(call, 0), call->work);
+    MF_RUN_OP(call, bincount, .m = mf_shape_count(call->in[0].shape), .n = call->attr->i[0],
+              .index = mf_call_i32(call, 0), .weight = mf_call_f32(call, 1),
+              .out = mf_call_out(call, 0), .work = call->work);
     return MF_OK;
 }
 
@@ -298,12 +294,11 @@ static int infer_score_bins(mf_infer *in)
 
 static int forward_score_bins(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape s = call->in[0].shape;
-    mf_call_kernels(call)->score_bins(&x, s.dim[0], s.dim[1], call->attr->i[0],
-                                      call->attr->f[0], call->attr->f[1], mf_call_f32(call, 0),
-                                      mf_call_f32(call, 1), mf_call_f32(call, 2),
-                                      mf_call_out(call, 0), call->work);
+    MF_RUN_OP(call, score_bins, .tokens = s.dim[0], .experts = s.dim[1],
+              .bins = call->attr->i[0], .lo = call->attr->f[0], .hi = call->attr->f[1],
+              .in = mf_call_f32(call, 0), .mask = mf_call_f32(call, 1),
+              .bias = mf_call_f32(call, 2), .out = mf_call_out(call, 0), .work = call->work);
     return MF_OK;
 }
 

@@ -19,17 +19,15 @@ static int infer_numbers(mf_infer *in)
 
 static int forward_uniform(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->random(&x, MF_RANDOM_UNIFORM, call->stream,
-                                  mf_shape_count(call->out[0].shape), mf_call_out(call, 0));
+    MF_RUN_OP(call, random, .kind = MF_RANDOM_UNIFORM, .stream = call->stream,
+              .n = mf_shape_count(call->out[0].shape), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int forward_gaussian(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->random(&x, MF_RANDOM_NORMAL, call->stream,
-                                  mf_shape_count(call->out[0].shape), mf_call_out(call, 0));
+    MF_RUN_OP(call, random, .kind = MF_RANDOM_NORMAL, .stream = call->stream,
+              .n = mf_shape_count(call->out[0].shape), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -43,15 +41,13 @@ static int infer_dropout(mf_infer *in)
 
 static int drop(const mf_call *call, const float *from, float *to)
 {
-    const mf_kctx x = mf_call_kctx(call);
     int64_t n = mf_shape_count(call->out[0].shape);
     float p = (float)call->attr->f[0];
     if (call->exec->training && p > 0)
-        mf_call_kernels(call)->dropout(&x, call->stream, n, p, from, to);
+        MF_RUN_OP(call, dropout, .stream = call->stream, .n = n, .p = p, .in = from, .out = to);
     else if (to != from)
-        mf_call_kernels(call)->copy4(&x, (const int64_t[4]){1, 1, 1, n},
-                                     (const int64_t[4]){0, 0, 0, 1},
-                                     (const int64_t[4]){0, 0, 0, 1}, from, to);
+        MF_RUN_OP(call, copy4, .dim = {1, 1, 1, n}, .stride_in = {0, 0, 0, 1},
+                  .stride_out = {0, 0, 0, 1}, .in = from, .out = to);
     return MF_OK;
 }
 

@@ -73,14 +73,17 @@ static int run(const mf_call *call, unsigned axes, double scale)
     const mf_kernels *k = mf_call_kernels(call);
     pass p[2];
     if (plan(call->in[0].shape, axes, p) == 1) {
-        k->sum3(&x, p[0].outer, p[0].n, p[0].inner, scale, mf_call_f32(call, 0),
-                mf_call_out(call, 0), call->work);
+        MF_RUN(k, &x, sum3, .outer = p[0].outer, .n = p[0].n, .inner = p[0].inner,
+               .scale = scale, .in = mf_call_f32(call, 0), .out = mf_call_out(call, 0),
+               .work = call->work);
         return MF_OK;
     }
     float *middle = call->work;
     void *rest = (char *)call->work + middle_bytes(p);
-    k->sum3(&x, p[0].outer, p[0].n, p[0].inner, 1, mf_call_f32(call, 0), middle, rest);
-    k->sum3(&x, p[1].outer, p[1].n, p[1].inner, scale, middle, mf_call_out(call, 0), rest);
+    MF_RUN(k, &x, sum3, .outer = p[0].outer, .n = p[0].n, .inner = p[0].inner, .scale = 1,
+           .in = mf_call_f32(call, 0), .out = middle, .work = rest);
+    MF_RUN(k, &x, sum3, .outer = p[1].outer, .n = p[1].n, .inner = p[1].inner, .scale = scale,
+           .in = middle, .out = mf_call_out(call, 0), .work = rest);
     return MF_OK;
 }
 

@@ -31,10 +31,10 @@ static int judge_shape(const mf_infer *in)
 
 static void move(const mf_call *call, const mf_walk *w, const void *from, void *to)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_walk merged = *w;
     mf_walk_merge(&merged);
-    mf_call_kernels(call)->copy4(&x, merged.dim, merged.stride[0], merged.stride[1], from, to);
+    MF_RUN_OP(call, copy4, .dim = MF_FOUR(merged.dim), .stride_in = MF_FOUR(merged.stride[0]),
+              .stride_out = MF_FOUR(merged.stride[1]), .in = from, .out = to);
 }
 
 /* ---- reshape ---- */
@@ -237,8 +237,8 @@ static int infer_pad(mf_infer *in)
 
 static int forward_pad(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->set(&x, mf_shape_count(call->out[0].shape), 0, mf_call_out(call, 0));
+    MF_RUN_OP(call, set, .n = mf_shape_count(call->out[0].shape), .value = 0,
+              .out = mf_call_out(call, 0));
     move_block(call, call->in[0].shape, call->out[0].shape, (int)call->attr->i[0],
                call->attr->i[1], call->in[0].data, call->out[0].data, true);
     return MF_OK;

@@ -24,25 +24,21 @@ static int accumulate_infer(mf_infer *in)
 
 static int assign_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    const int64_t dim[4] = {1, 1, 1, mf_shape_count(call->out[0].shape)},
-                  stride[4] = {0, 0, 0, 1};
+    const int64_t n = mf_shape_count(call->out[0].shape);
     if (call->in[1].data)
-        mf_call_kernels(call)->copy4(&x, dim, stride, stride, call->in[1].data,
-                                     call->out[0].data);
+        MF_RUN_OP(call, copy4, .dim = {1, 1, 1, n}, .stride_in = {[3] = 1},
+                  .stride_out = {[3] = 1}, .in = call->in[1].data, .out = call->out[0].data);
     else
-        mf_call_kernels(call)->set(&x, dim[3], 0, mf_call_out(call, 0));
+        MF_RUN_OP(call, set, .n = n, .value = 0, .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int accumulate_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    const int64_t dim[4] = {1, 1, 1, mf_shape_count(call->out[0].shape)},
-                  stride[4] = {0, 0, 0, 1};
-    mf_call_kernels(call)->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, stride, stride,
-                                mf_call_f32(call, 0), mf_call_f32(call, 1),
-                                mf_call_out(call, 0));
+    const int64_t n = mf_shape_count(call->out[0].shape);
+    MF_RUN_OP(call, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32, .dim = {1, 1, 1, n},
+              .stride_a = {[3] = 1}, .stride_b = {[3] = 1}, .a = mf_call_f32(call, 0),
+              .b = mf_call_f32(call, 1), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 

@@ -25,21 +25,21 @@ static int infer_clamp(mf_infer *in)
 
 static int forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->map1(&x, *(const int *)call->user, (int)mf_call_type(&call->in[0]),
-                                mf_shape_count(call->in[0].shape), (float)call->attr->f[0],
-                                (float)call->attr->f[1], call->in[0].data, call->out[0].data);
+    MF_RUN_OP(call, map1, .fn = *(const int *)call->user,
+              .type = (int)mf_call_type(&call->in[0]), .n = mf_shape_count(call->in[0].shape),
+              .a = (float)call->attr->f[0], .b = (float)call->attr->f[1],
+              .in = call->in[0].data, .out = call->out[0].data);
     return MF_OK;
 }
 
 static int backward(const mf_call *call)
 {
     enum { X, Y, DY };
-    const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->map1_grad(
-        &x, *(const int *)call->user, (int)mf_call_type(&call->in[X]),
-        mf_shape_count(call->in[X].shape), (float)call->attr->f[0], (float)call->attr->f[1],
-        call->in[X].data, call->in[Y].data, call->in[DY].data, call->out[0].data);
+    MF_RUN_OP(call, map1_grad, .fn = *(const int *)call->user,
+              .type = (int)mf_call_type(&call->in[X]), .n = mf_shape_count(call->in[X].shape),
+              .a = (float)call->attr->f[0], .b = (float)call->attr->f[1],
+              .in = call->in[X].data, .out = call->in[Y].data, .dout = call->in[DY].data,
+              .din = call->out[0].data);
     return MF_OK;
 }
 

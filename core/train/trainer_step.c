@@ -65,13 +65,14 @@ static void sum_losses(mf_trainer *t, int64_t j)
     mf_device *d = mf_store_device(t->job.model->store);
     const mf_kernels *k = mf_device_kernels(d, NULL);
     const mf_kctx x = mf_device_context(d);
-    const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
     const float *loss = mf_tensor_data(t->now.graph->loss);
     if (j == t->share.first)
-        k->copy4(&x, one, stride, stride, loss, t->loss_sum);
+        MF_RUN(k, &x, copy4, .dim = {1, 1, 1, 1}, .stride_in = {[3] = 1},
+               .stride_out = {[3] = 1}, .in = loss, .out = t->loss_sum);
     else
-        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, one, stride, stride, t->loss_sum, loss,
-                t->loss_sum);
+        MF_RUN(k, &x, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32, .dim = {1, 1, 1, 1},
+               .stride_a = {[3] = 1}, .stride_b = {[3] = 1}, .a = t->loss_sum, .b = loss,
+               .out = t->loss_sum);
 }
 
 /* Whether the optimizer's launches follow those of micro-batch j in one capture: it is the

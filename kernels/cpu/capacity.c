@@ -82,16 +82,15 @@ static void trim_tile(void *arg, int64_t e)
         p->admitted[row[i]] = i < room ? (int32_t)e : -1;
 }
 
-void mf_cpu_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int32_t *chosen,
-                     const float *priority, const float *cap, int32_t *admitted, void *work)
+void mf_cpu_capacity(const mf_kctx *x, const mf_capacity_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    int32_t *offset = work;
-    trim p = {priority, cap, offset, offset + experts + 1, admitted};
-    list_rows(rows, experts, chosen, NULL, offset, p.list);
-    for (int64_t r = 0; r < rows; r++)
-        if (chosen[r] < 0) admitted[r] = -1;
-    x->parallel(experts, trim_tile, &p);
+    int32_t *offset = a->work;
+    trim p = {a->priority, a->cap, offset, offset + a->experts + 1, a->admitted};
+    list_rows(a->rows, a->experts, a->chosen, NULL, offset, p.list);
+    for (int64_t r = 0; r < a->rows; r++)
+        if (a->chosen[r] < 0) a->admitted[r] = -1;
+    x->parallel(a->experts, trim_tile, &p);
 }
 
 /* ---- reassign ---- */
@@ -119,31 +118,28 @@ static int32_t place_for(int64_t experts, int64_t k, const float *prob, const fl
     return best;
 }
 
-void mf_cpu_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k, int64_t most,
-                     const int32_t *chosen, const int32_t *admitted, const float *prob,
-                     const float *importance, const float *cap, int32_t *out, float *moved,
-                     void *work)
+void mf_cpu_reassign(const mf_kctx *x, const mf_reassign_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    const int64_t rows = tokens * k;
-    int32_t *load = work, *offset = load + experts, *list = offset + experts + 1;
+    const int64_t rows = a->tokens * a->k;
+    int32_t *load = a->work, *offset = load + a->experts, *list = offset + a->experts + 1;
     int64_t count = 0;
     (void)x;
-    memset(load, 0, (size_t)experts * sizeof(*load));
-    memcpy(out, admitted, (size_t)rows * sizeof(*out));
+    memset(load, 0, (size_t)a->experts * sizeof(*load));
+    memcpy(a->out, a->admitted, (size_t)rows * sizeof(*a->out));
     for (int64_t r = 0; r < rows; r++)
-        if (out[r] >= 0) load[out[r]]++;
-    list_rows(rows, experts, chosen, admitted, offset, list);
-    for (int64_t e = 0; e < experts; e++)
-        sort(importance, list + offset[e], offset[e + 1] - offset[e]);
-    for (int64_t i = 0; i < offset[experts] && (most == 0 || count < most); i++) {
-        int64_t r = list[i], t = r / k;
-        int32_t to =
-            place_for(experts, k, prob + t * experts, cap, load, chosen + t * k, out + t * k);
+        if (a->out[r] >= 0) load[a->out[r]]++;
+    list_rows(rows, a->experts, a->chosen, a->admitted, offset, list);
+    for (int64_t e = 0; e < a->experts; e++)
+        sort(a->importance, list + offset[e], offset[e + 1] - offset[e]);
+    for (int64_t i = 0; i < offset[a->experts] && (a->most == 0 || count < a->most); i++) {
+        int64_t r = list[i], t = r / a->k;
+        int32_t to = place_for(a->experts, a->k, a->prob + t * a->experts, a->cap, load,
+                               a->chosen + t * a->k, a->out + t * a->k);
         if (to < 0) continue;
-        out[r] = to;
+        a->out[r] = to;
         load[to]++;
         count++;
     }
-    moved[0] = (float)count;
+    a->moved[0] = (float)count;
 }

@@ -1,12 +1,11 @@
-/* cpu.h: fast kernels without special instructions; cpu.def lists them. simd/ has those that
- * are compiled once per instruction set. */
+/* cpu.h: fast kernels without special instructions: those that kernels.def lists as CPU. simd/
+ * has those that are compiled once per instruction set. */
 #ifndef MF_CPU_H
 #define MF_CPU_H
 
 #include "kernels/kernel.h"
 
-#define MF_KERNEL(fn, args) void mf_cpu_##fn args;
+#define MF_KERNEL(fn, ...) void mf_cpu_##fn(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 
 #endif

@@ -65,14 +65,13 @@ static void gates_tile(void *arg, int64_t tile)
     }
 }
 
-void mf_cpu_route_gates(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
-                        const float *prob, const int32_t *chosen, const int32_t *admitted,
-                        bool renormalize, double scale, float *gate)
+void mf_cpu_route_gates(const mf_kctx *x, const mf_route_gates_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    gates p = {tokens, experts, k,   tile_rows(8 * k), prob, chosen, admitted, renormalize,
-               scale,  NULL,    gate};
-    x->parallel((tokens + p.per - 1) / p.per, gates_tile, &p);
+    gates p = {a->tokens, a->experts, a->k,        tile_rows(8 * a->k),
+               a->prob,   a->chosen,  a->admitted, a->renormalize,
+               a->scale,  NULL,       a->gate};
+    x->parallel((a->tokens + p.per - 1) / p.per, gates_tile, &p);
 }
 
 static void gates_grad_tile(void *arg, int64_t tile)
@@ -96,15 +95,13 @@ static void gates_grad_tile(void *arg, int64_t tile)
     }
 }
 
-void mf_cpu_route_gates_grad(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
-                             const float *prob, const int32_t *chosen, const int32_t *admitted,
-                             bool renormalize, double scale, const float *dgate, float *dprob)
+void mf_cpu_route_gates_grad(const mf_kctx *x, const mf_route_gates_grad_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    gates p = {tokens, experts, k,        tile_rows(experts + 8 * k),
-               prob,   chosen,  admitted, renormalize,
-               scale,  dgate,   dprob};
-    x->parallel((tokens + p.per - 1) / p.per, gates_grad_tile, &p);
+    gates p = {a->tokens, a->experts, a->k,        tile_rows(a->experts + 8 * a->k),
+               a->prob,   a->chosen,  a->admitted, a->renormalize,
+               a->scale,  a->dgate,   a->dprob};
+    x->parallel((a->tokens + p.per - 1) / p.per, gates_grad_tile, &p);
 }
 
 /* ---- elements of rows ---- */
@@ -125,12 +122,11 @@ static void take_tile(void *arg, int64_t tile)
             p->out[j] = p->index[j] < 0 ? 0 : p->in[i * p->width + p->index[j]];
 }
 
-void mf_cpu_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
-                 const int32_t *index, float *out)
+void mf_cpu_take(const mf_kctx *x, const mf_take_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    pick p = {n, width, k, tile_rows(k), in, index, out};
-    x->parallel((n + p.per - 1) / p.per, take_tile, &p);
+    pick p = {a->n, a->width, a->k, tile_rows(a->k), a->in, a->index, a->out};
+    x->parallel((a->n + p.per - 1) / p.per, take_tile, &p);
 }
 
 static void put_tile(void *arg, int64_t tile)
@@ -143,12 +139,11 @@ static void put_tile(void *arg, int64_t tile)
             if (p->index[j] >= 0) p->out[i * p->width + p->index[j]] += p->in[j];
 }
 
-void mf_cpu_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
-                const int32_t *index, float *out)
+void mf_cpu_put(const mf_kctx *x, const mf_put_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    pick p = {n, width, k, tile_rows(k + width), in, index, out};
-    x->parallel((n + p.per - 1) / p.per, put_tile, &p);
+    pick p = {a->n, a->width, a->k, tile_rows(a->k + a->width), a->in, a->index, a->out};
+    x->parallel((a->n + p.per - 1) / p.per, put_tile, &p);
 }
 
 static void one_hot_tile(void *arg, int64_t tile)
@@ -160,10 +155,11 @@ static void one_hot_tile(void *arg, int64_t tile)
         if (p->index[i] >= 0 && p->index[i] < p->width) p->out[i * p->width + p->index[i]] = 1;
 }
 
-void mf_cpu_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index, float *out)
+void mf_cpu_one_hot(const mf_kctx *x, const mf_one_hot_args *a)
 {
-    pick p = {.n = m, .width = n, .per = tile_rows(n), .index = index, .out = out};
-    x->parallel((m + p.per - 1) / p.per, one_hot_tile, &p);
+    pick p = {
+        .n = a->m, .width = a->n, .per = tile_rows(a->n), .index = a->index, .out = a->out};
+    x->parallel((a->m + p.per - 1) / p.per, one_hot_tile, &p);
 }
 
 /* ---- counts: one table per tile, added in the order of the tiles ---- */
@@ -184,18 +180,17 @@ static void count_tile(void *arg, int64_t tile)
         if (p->index[i] >= 0) sum[p->index[i]] += p->weight ? (double)p->weight[i] : 1;
 }
 
-void mf_cpu_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
-                     const float *weight, float *out, void *work)
+void mf_cpu_bincount(const mf_kctx *x, const mf_bincount_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    const int64_t tiles = mf_count_tiles(m);
-    counts p = {m, n, (m + tiles - 1) / tiles, index, weight, work};
+    const int64_t tiles = mf_count_tiles(a->m);
+    counts p = {a->m, a->n, (a->m + tiles - 1) / tiles, a->index, a->weight, a->work};
     x->parallel(tiles, count_tile, &p);
-    for (int64_t v = 0; v < n; v++) {
+    for (int64_t v = 0; v < a->n; v++) {
         double sum = 0;
         for (int64_t tile = 0; tile < tiles; tile++)
-            sum += p.part[tile * n + v];
-        out[v] = (float)sum;
+            sum += p.part[tile * a->n + v];
+        a->out[v] = (float)sum;
     }
 }
 
@@ -222,13 +217,16 @@ static void bin_tile(void *arg, int64_t tile)
     }
 }
 
-void mf_cpu_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t bins,
-                       double lo, double hi, const float *in, const float *mask,
-                       const float *bias, float *out, void *work)
+void mf_cpu_score_bins(const mf_kctx *x, const mf_score_bins_args *a)
 {
+    const int64_t experts = a->experts;
     if (mf_kctx_failed(x)) return;
-    binning p = {tokens, experts, bins, mf_bin_range_of(experts, bins, lo, hi, bias),
-                 in,     mask,    out};
-    (void)work;
+    binning p = {a->tokens,
+                 experts,
+                 a->bins,
+                 mf_bin_range_of(experts, a->bins, a->lo, a->hi, a->bias),
+                 a->in,
+                 a->mask,
+                 a->out};
     x->parallel((experts + BIN_COLUMNS - 1) / BIN_COLUMNS, bin_tile, &p);
 }

@@ -1,5 +1,5 @@
-/* table.c: the kernel set `cpu`. It begins as a copy of `ref`; the kernels of cpu.def and those
- * of simd/simd.def, compiled for the instruction set in use, replace those of `ref`. */
+/* table.c: the kernel set `cpu`. It begins as a copy of `ref`; the kernels that kernels.def
+ * lists as CPU, and as SIMD for the instruction set in use, replace those of `ref`. */
 #include <stdlib.h>
 #include <string.h>
 #if defined(MF_HAVE_AVX2)
@@ -85,9 +85,11 @@ static bool fill(mf_kernels *table, const char *name)
         if (strcmp(isas[i].name, name) == 0) {
             *table = mf_kernels_ref;
             table->name = "cpu";
-#define MF_CPU(fn) table->fn = mf_cpu_##fn;
-#include "kernels/cpu/cpu.def"
-#undef MF_CPU
+#define MF_FILL_REF(fn)
+#define MF_FILL_SIMD(fn)
+#define MF_FILL_CPU(fn)         table->fn = mf_cpu_##fn;
+#define MF_KERNEL(fn, set, ...) MF_FILL_##set(fn)
+#include "kernels/kernels.def"
             isas[i].fill(table);
             return true;
         }

@@ -32,8 +32,7 @@ const mf_kernels mf_kernels_cuda = {
     .name = "cuda",
     .can_pack = mf_cuda_can_pack,
     .can_swiglu = mf_cuda_can_swiglu,
-#define MF_KERNEL(fn, args) .fn = mf_cuda_##fn,
+#define MF_KERNEL(fn, ...) .fn = mf_cuda_##fn,
 #include "kernels/kernels.def"
-#undef MF_KERNEL
     .sumsq_tiles = NULL,
 };

@@ -10,6 +10,13 @@
 #include "device.cuh"
 #include "launch.h"
 
+/* Launches another kernel of kernels.def, with its fields in their order. */
+#define MF_CUDA_RUN(x, fn, ...)                                                                \
+    do {                                                                                       \
+        const mf_##fn##_args args_ = {__VA_ARGS__};                                            \
+        mf_cuda_##fn(x, &args_);                                                               \
+    } while (0)
+
 constexpr int MF_THREADS = 256, MF_WARP = 32;
 #define MF_ALL_LANES 0xffffffffu
 

@@ -58,14 +58,6 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- reassignment: one block, since each choice depends on those before ---- */
 
-typedef struct mf_reassign_args {
-    int64_t rows, experts, k, most;
-    const int32_t *chosen, *admitted;
-    const float *prob, *importance, *cap;
-    int32_t *out, *load;
-    float *moved;
-} mf_reassign_args;
-
 /* Whether the assignment over capacity a is reassigned before b; -1: none, which is last. */
 MF_INLINE bool mf_sooner(const mf_reassign_args &s, int32_t a, int32_t b)
 {
@@ -100,11 +92,12 @@ MF_INLINE int32_t mf_best_expert(const mf_reassign_args &s, int64_t t)
     MF_SHARED(double, score, [MF_THREADS]);
     MF_SHARED(int32_t, expert, [MF_THREADS]);
     const int i = (int)threadIdx.x;
+    const int32_t *load = (const int32_t *)s.work;
     double mine = 0;
     int32_t best = -1;
     for (int64_t e = i; e < s.experts; e += MF_THREADS) {
-        const double v = (double)s.prob[t * s.experts + e] / (1 + s.load[e]);
-        const bool open = (float)(s.load[e] + 1) <= s.cap[e] &&
+        const double v = (double)s.prob[t * s.experts + e] / (1 + load[e]);
+        const bool open = (float)(load[e] + 1) <= s.cap[e] &&
                           !mf_has(s.chosen + t * s.k, s.k, e) &&
                           !mf_has(s.out + t * s.k, s.k, e);
         if (open && !isnan(v) && (best < 0 || v > mine)) best = (int32_t)e, mine = v;
@@ -125,21 +118,23 @@ __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_reassign(const mf_fault *fault, mf_reassign_args s)
 {
     const int i = (int)threadIdx.x;
+    const int64_t rows = s.tokens * s.k;
+    int32_t *load = (int32_t *)s.work; /* number of assignments of each expert in out */
     int64_t count = 0;
     int32_t last = -1;
     if (mf_failed(fault)) return;
     for (int64_t e = i; e < s.experts; e += MF_THREADS)
-        s.load[e] = 0;
+        load[e] = 0;
     __syncthreads();
-    for (int64_t r = i; r < s.rows; r += MF_THREADS) {
+    for (int64_t r = i; r < rows; r += MF_THREADS) {
         s.out[r] = s.admitted[r];
-        if (s.admitted[r] >= 0) atomicAdd(&s.load[s.admitted[r]], 1);
+        if (s.admitted[r] >= 0) atomicAdd(&load[s.admitted[r]], 1);
     }
     /* The barriers of mf_soonest come between writes of `out` and `load` and the reads of
      * mf_best_expert, and the other way round. */
     while (s.most == 0 || count < s.most) {
         int32_t mine = -1;
-        for (int32_t r = i; r < s.rows; r += MF_THREADS) {
+        for (int32_t r = i; r < rows; r += MF_THREADS) {
             if (s.chosen[r] < 0 || s.admitted[r] >= 0) continue;
             if ((last < 0 || mf_sooner(s, last, r)) && mf_sooner(s, r, mine)) mine = r;
         }
@@ -147,7 +142,7 @@ __global__ void __launch_bounds__(MF_THREADS)
         if (last < 0) break;
         const int32_t e = mf_best_expert(s, last / s.k);
         if (e < 0) continue;
-        if (i == 0) s.out[last] = e, s.load[e]++;
+        if (i == 0) s.out[last] = e, load[e]++;
         count++;
     }
     if (i == 0) s.moved[0] = (float)count;
@@ -227,66 +222,56 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- launches ---- */
 
-extern "C" void mf_cuda_capacity_of(const mf_kctx *x, int64_t tokens, int64_t k,
-                                    int64_t experts, const float *factor, const float *mask,
-                                    float *cap)
+extern "C" void mf_cuda_capacity_of(const mf_kctx *x, const mf_capacity_of_args *a)
 {
-    MF_LAUNCH(mf_cu_capacity_of, MF_ONE_BLOCK, x, tokens, k, experts, factor, mask, cap);
+    MF_LAUNCH(mf_cu_capacity_of, MF_ONE_BLOCK, x, a->tokens, a->k, a->experts, a->factor,
+              a->mask, a->cap);
 }
 
-extern "C" void mf_cuda_capacity(const mf_kctx *x, int64_t rows, int64_t experts,
-                                 const int32_t *chosen, const float *priority, const float *cap,
-                                 int32_t *admitted, void *work)
+extern "C" void mf_cuda_capacity(const mf_kctx *x, const mf_capacity_args *a)
 {
-    int32_t *offset = (int32_t *)work, *list = offset + experts + 1;
-    if (rows <= 0) return;
-    mf_cuda_index_lists(x, rows, experts, chosen, offset, list);
-    MF_LAUNCH(mf_cu_admit_none, MF_EACH_OF(rows), x, x->fault, rows, chosen, admitted);
-    if (experts > 0) /* a grid without blocks is an error */
-        MF_LAUNCH(mf_cu_capacity, dim3((unsigned)experts), dim3(MF_THREADS), 0, x, x->fault,
-                  (const int32_t *)offset, (const int32_t *)list, priority, cap, admitted);
+    int32_t *offset = (int32_t *)a->work, *list = offset + a->experts + 1;
+    if (a->rows <= 0) return;
+    MF_CUDA_RUN(x, index_lists, .m = a->rows, .n = a->experts, .index = a->chosen,
+                .offset = offset, .list = list);
+    MF_LAUNCH(mf_cu_admit_none, MF_EACH_OF(a->rows), x, x->fault, a->rows, a->chosen,
+              a->admitted);
+    if (a->experts > 0) /* a grid without blocks is an error */
+        MF_LAUNCH(mf_cu_capacity, dim3((unsigned)a->experts), dim3(MF_THREADS), 0, x, x->fault,
+                  (const int32_t *)offset, (const int32_t *)list, a->priority, a->cap,
+                  a->admitted);
 }
 
-extern "C" void mf_cuda_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
-                                 int64_t most, const int32_t *chosen, const int32_t *admitted,
-                                 const float *prob, const float *importance, const float *cap,
-                                 int32_t *out, float *moved, void *work)
+extern "C" void mf_cuda_reassign(const mf_kctx *x, const mf_reassign_args *a)
 {
-    const mf_reassign_args s = {tokens * k, experts,    k,   most, chosen,          admitted,
-                                prob,       importance, cap, out,  (int32_t *)work, moved};
-    MF_LAUNCH(mf_cu_reassign, MF_ONE_BLOCK, x, x->fault, s);
+    MF_LAUNCH(mf_cu_reassign, MF_ONE_BLOCK, x, x->fault, *a);
 }
 
-extern "C" void mf_cuda_group_rows(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
-                                   const int32_t *offset, const int32_t *token_of_row,
-                                   int32_t *order, int32_t *token, int32_t *place, void *work)
+extern "C" void mf_cuda_group_rows(const mf_kctx *x, const mf_group_rows_args *a)
 {
-    if (rows <= 0) return;
-    if (token_of_row && experts > 0)
-        MF_LAUNCH(mf_cu_sort_by_token, dim3((unsigned)experts), dim3(MF_THREADS), 0, x,
-                  x->fault, offset, token_of_row, order, (int32_t *)work);
-    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(rows), x, x->fault, rows, -1, place);
-    MF_LAUNCH(mf_cu_places, MF_EACH_OF(rows), x, x->fault, rows, k, token_of_row,
-              (const int32_t *)order, token, place);
+    if (a->rows <= 0) return;
+    if (a->token_of_row && a->experts > 0)
+        MF_LAUNCH(mf_cu_sort_by_token, dim3((unsigned)a->experts), dim3(MF_THREADS), 0, x,
+                  x->fault, a->offset, a->token_of_row, a->order, (int32_t *)a->work);
+    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(a->rows), x, x->fault, a->rows, -1, a->place);
+    MF_LAUNCH(mf_cu_places, MF_EACH_OF(a->rows), x, x->fault, a->rows, a->k, a->token_of_row,
+              (const int32_t *)a->order, a->token, a->place);
 }
 
-extern "C" void mf_cuda_combine_grad(const mf_kctx *x, int type, int64_t rows, int64_t k,
-                                     int64_t d, const void *y, const float *gate,
-                                     const int32_t *place, const int32_t *token,
-                                     const float *dout, void *dy, float *dgate)
+extern "C" void mf_cuda_combine_grad(const mf_kctx *x, const mf_combine_grad_args *a)
 {
-    if (rows <= 0) return;
-    mf_by_type(type, [&](auto of) {
-        mf_by_width(d, [&](auto w) {
+    if (a->rows <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
+        mf_by_width(a->d, [&](auto w) {
             typedef decltype(of) T;
             typedef decltype(w) width;
-            MF_LAUNCH((mf_cu_combine_grad<width::threads, T>), width::grid(rows),
-                      dim3(MF_THREADS), 0, x, x->fault, rows, k, d, (const T *)y, gate, place,
-                      token, dout, (T *)dy, dgate);
+            MF_LAUNCH((mf_cu_combine_grad<width::threads, T>), width::grid(a->rows),
+                      dim3(MF_THREADS), 0, x, x->fault, a->rows, a->k, a->d, (const T *)a->y,
+                      a->gate, a->place, a->token, a->dout, (T *)a->dy, a->dgate);
         });
         typedef decltype(of) T;
-        if (dy && d > 0)
+        if (a->dy && a->d > 0)
             MF_LAUNCH(mf_cu_clear_unplaced<T>, dim3(2u * (unsigned)mf_cuda_processors),
-                      dim3(MF_THREADS), 0, x, x->fault, rows, d, place, (T *)dy);
+                      dim3(MF_THREADS), 0, x, x->fault, a->rows, a->d, a->place, (T *)a->dy);
     });
 }

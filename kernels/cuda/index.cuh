@@ -441,135 +441,138 @@ __global__ void __launch_bounds__(MF_THREADS)
 #define MF_CHECKING    dim3(1), dim3(MF_CHECKERS), 0
 #define MF_WARPS_OF(n) mf_grid(n, MF_THREADS / MF_WARP), dim3(MF_THREADS), 0
 
-extern "C" void mf_cuda_check_index(const mf_kctx *x, int what, int64_t n, const int32_t *index,
-                                    int64_t lo, int64_t hi)
+extern "C" void mf_cuda_check_index(const mf_kctx *x, const mf_check_index_args *a)
 {
-    if (n > 0)
-        MF_LAUNCH(mf_cu_check_index, MF_CHECKING, x, x->fault, x->node, what, n, index, lo, hi);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_check_index, MF_CHECKING, x, x->fault, x->node, a->what, a->n, a->index,
+                  a->lo, a->hi);
 }
-extern "C" void mf_cuda_check_offset(const mf_kctx *x, int64_t groups, const int32_t *offset,
-                                     int64_t rows)
+extern "C" void mf_cuda_check_offset(const mf_kctx *x, const mf_check_offset_args *a)
 {
-    MF_LAUNCH(mf_cu_check_offset, MF_CHECKING, x, x->fault, x->node, groups, offset, rows);
+    MF_LAUNCH(mf_cu_check_offset, MF_CHECKING, x, x->fault, x->node, a->groups, a->offset,
+              a->rows);
 }
 
-extern "C" void mf_cuda_gather_rows(const mf_kctx *x, int type, int64_t m, int64_t d,
-                                    const void *in, const int32_t *index, void *out)
+extern "C" void mf_cuda_gather_rows(const mf_kctx *x, const mf_gather_rows_args *a)
 {
-    const int64_t bytes = d * mf_cast_size(type);
-    if (m * d <= 0) return;
-    if (bytes % 16 == 0 && mf_aligned(MF_CAST_F32, in, out)) {
+    const int64_t bytes = a->d * mf_cast_size(a->type);
+    if (a->m * a->d <= 0) return;
+    if (bytes % 16 == 0 && mf_aligned(MF_CAST_F32, a->in, a->out)) {
         const int64_t units = bytes / 16;
-        MF_LAUNCH(mf_cu_gather_rows<float4>, MF_EACH_OF(m * units), x, x->fault, m, units,
-                  (const float4 *)in, index, (float4 *)out);
+        MF_LAUNCH(mf_cu_gather_rows<float4>, MF_EACH_OF(a->m * units), x, x->fault, a->m, units,
+                  (const float4 *)a->in, a->index, (float4 *)a->out);
         return;
     }
-    mf_by_type(type, [&](auto of) {
+    mf_by_type(a->type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_gather_rows<T>, MF_EACH_OF(m * d), x, x->fault, m, d, (const T *)in,
-                  index, (T *)out);
+        MF_LAUNCH(mf_cu_gather_rows<T>, MF_EACH_OF(a->m * a->d), x, x->fault, a->m, a->d,
+                  (const T *)a->in, a->index, (T *)a->out);
     });
 }
 
-extern "C" void mf_cuda_sum_rows(const mf_kctx *x, int type_in, int type_out, int64_t n,
-                                 int64_t d, int64_t k, const int32_t *offset,
-                                 const int32_t *list, const int32_t *place, const float *gate,
-                                 const void *in, void *out)
+extern "C" void mf_cuda_sum_rows(const mf_kctx *x, const mf_sum_rows_args *a)
 {
-    if (n * d <= 0) return;
-    mf_by_type(type_in, [&](auto of_in) {
-        mf_by_type(type_out, [&](auto of_out) {
+    if (a->n * a->d <= 0) return;
+    mf_by_type(a->type_in, [&](auto of_in) {
+        mf_by_type(a->type_out, [&](auto of_out) {
             typedef decltype(of_in) IN;
             typedef decltype(of_out) OUT;
-            mf_by_each(d % 4 == 0 && mf_aligned(type_in, in) && mf_aligned(type_out, out),
+            mf_by_each(a->d % 4 == 0 && mf_aligned(a->type_in, a->in) &&
+                           mf_aligned(a->type_out, a->out),
                        [&](auto each) {
                            constexpr int EACH = decltype(each)::each;
-                           MF_LAUNCH((mf_cu_sum_rows<EACH, IN, OUT>), MF_EACH_OF(n * d / EACH),
-                                     x, x->fault, n, d, k, offset, list, place, gate,
-                                     (const IN *)in, (OUT *)out);
+                           MF_LAUNCH((mf_cu_sum_rows<EACH, IN, OUT>),
+                                     MF_EACH_OF(a->n * a->d / EACH), x, x->fault, a->n, a->d,
+                                     a->k, a->offset, a->list, a->place, a->gate,
+                                     (const IN *)a->in, (OUT *)a->out);
                        });
         });
     });
 }
 
-extern "C" void mf_cuda_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
-                             const float *in, const int32_t *index, float *out)
+extern "C" void mf_cuda_take(const mf_kctx *x, const mf_take_args *a)
 {
-    if (n * k > 0)
-        MF_LAUNCH(mf_cu_take, MF_EACH_OF(n * k), x, x->fault, n, width, k, in, index, out);
+    if (a->n * a->k > 0)
+        MF_LAUNCH(mf_cu_take, MF_EACH_OF(a->n * a->k), x, x->fault, a->n, a->width, a->k, a->in,
+                  a->index, a->out);
 }
-extern "C" void mf_cuda_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
-                            const float *in, const int32_t *index, float *out)
+extern "C" void mf_cuda_put(const mf_kctx *x, const mf_put_args *a)
 {
-    if (n > 0) MF_LAUNCH(mf_cu_put, MF_WARPS_OF(n), x, x->fault, n, width, k, in, index, out);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_put, MF_WARPS_OF(a->n), x, x->fault, a->n, a->width, a->k, a->in,
+                  a->index, a->out);
 }
-extern "C" void mf_cuda_topk(const mf_kctx *x, int64_t n, int64_t width, int64_t k,
-                             const float *in, const float *mask, int32_t *out)
+extern "C" void mf_cuda_topk(const mf_kctx *x, const mf_topk_args *a)
 {
-    if (n <= 0 || k <= 0) return;
-    if (k > MF_FEW_BEST && width <= MF_MOST_SORTED)
-        MF_LAUNCH(mf_cu_topk_sorted, dim3((unsigned)n), dim3(MF_THREADS), 0, x, width, k, in,
-                  mask, out);
+    if (a->n <= 0 || a->k <= 0) return;
+    if (a->k > MF_FEW_BEST && a->width <= MF_MOST_SORTED)
+        MF_LAUNCH(mf_cu_topk_sorted, dim3((unsigned)a->n), dim3(MF_THREADS), 0, x, a->width,
+                  a->k, a->in, a->mask, a->out);
     else
-        MF_LAUNCH(mf_cu_topk, MF_WARPS_OF(n), x, n, width, k, in, mask, out);
+        MF_LAUNCH(mf_cu_topk, MF_WARPS_OF(a->n), x, a->n, a->width, a->k, a->in, a->mask,
+                  a->out);
 }
-extern "C" void mf_cuda_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
-                                float *out)
+extern "C" void mf_cuda_one_hot(const mf_kctx *x, const mf_one_hot_args *a)
 {
-    if (m * n > 0) MF_LAUNCH(mf_cu_one_hot, MF_EACH_OF(m * n), x, m, n, index, out);
+    if (a->m * a->n > 0)
+        MF_LAUNCH(mf_cu_one_hot, MF_EACH_OF(a->m * a->n), x, a->m, a->n, a->index, a->out);
 }
 
-extern "C" void mf_cuda_index_lists(const mf_kctx *x, int64_t m, int64_t n,
-                                    const int32_t *index, int32_t *offset, int32_t *list)
+extern "C" void mf_cuda_index_lists(const mf_kctx *x, const mf_index_lists_args *a)
 {
-    const bool few = n <= 1024;
-    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n + 1), x, x->fault, n + 1, 0, offset);
-    if (m <= 0) return;
-    MF_LAUNCH(mf_cu_count, MF_EACH_OF(m), x, x->fault, m, index, offset + 1);
-    MF_LAUNCH(mf_cu_scan, dim3(1), dim3(MF_SCANNERS), 0, x, x->fault, n, offset);
+    const bool few = a->n <= 1024;
+    MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(a->n + 1), x, x->fault, a->n + 1, 0, a->offset);
+    if (a->m <= 0) return;
+    MF_LAUNCH(mf_cu_count, MF_EACH_OF(a->m), x, x->fault, a->m, a->index, a->offset + 1);
+    MF_LAUNCH(mf_cu_scan, dim3(1), dim3(MF_SCANNERS), 0, x, x->fault, a->n, a->offset);
     if (few)
-        MF_LAUNCH(mf_cu_lists, MF_WARPS_OF(n), x, x->fault, m, n, index, offset, list);
+        MF_LAUNCH(mf_cu_lists, MF_WARPS_OF(a->n), x, x->fault, a->m, a->n, a->index, a->offset,
+                  a->list);
     else {
-        MF_LAUNCH(mf_cu_scatter, MF_EACH_OF(m), x, x->fault, m, index, offset, list);
-        MF_LAUNCH(mf_cu_shift, MF_ONE_BLOCK, x, x->fault, n, offset);
-        MF_LAUNCH(mf_cu_sort_lists, MF_WARPS_OF(n), x, x->fault, m, n, index, offset, list);
+        MF_LAUNCH(mf_cu_scatter, MF_EACH_OF(a->m), x, x->fault, a->m, a->index, a->offset,
+                  a->list);
+        MF_LAUNCH(mf_cu_shift, MF_ONE_BLOCK, x, x->fault, a->n, a->offset);
+        MF_LAUNCH(mf_cu_sort_lists, MF_WARPS_OF(a->n), x, x->fault, a->m, a->n, a->index,
+                  a->offset, a->list);
     }
-    MF_LAUNCH(mf_cu_no_list, MF_EACH_OF(m), x, x->fault, m, offset + n, list);
+    MF_LAUNCH(mf_cu_no_list, MF_EACH_OF(a->m), x, x->fault, a->m, a->offset + a->n, a->list);
 }
 
-extern "C" void mf_cuda_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
-                                 const float *weight, float *out, void *work)
+extern "C" void mf_cuda_bincount(const mf_kctx *x, const mf_bincount_args *a)
 {
-    int32_t *count = (int32_t *)work;
-    if (n <= 0) return;
-    if (!weight) {
-        MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n), x, x->fault, n, 0, count);
-        if (m > 0) MF_LAUNCH(mf_cu_count, MF_EACH_OF(m), x, x->fault, m, index, count);
-        MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, out);
+    int32_t *count = (int32_t *)a->work;
+    if (a->n <= 0) return;
+    if (!a->weight) {
+        MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(a->n), x, x->fault, a->n, 0, count);
+        if (a->m > 0)
+            MF_LAUNCH(mf_cu_count, MF_EACH_OF(a->m), x, x->fault, a->m, a->index, count);
+        MF_LAUNCH(mf_cu_counted, MF_EACH_OF(a->n), x, x->fault, a->n, (const int32_t *)count,
+                  a->out);
         return;
     }
-    int32_t *offset = (int32_t *)mf_cuda_scratch(x, (size_t)(n + 1 + m) * sizeof *offset);
+    int32_t *offset = (int32_t *)mf_cuda_scratch(x, (size_t)(a->n + 1 + a->m) * sizeof *offset);
     if (!offset) {
-        MF_LAUNCH(mf_cu_bincount_slow, MF_EACH_OF(n), x, x->fault, m, n, index, weight, out);
+        MF_LAUNCH(mf_cu_bincount_slow, MF_EACH_OF(a->n), x, x->fault, a->m, a->n, a->index,
+                  a->weight, a->out);
         return;
     }
-    mf_cuda_index_lists(x, m, n, index, offset, offset + n + 1);
-    MF_LAUNCH(mf_cu_bincount, MF_WARPS_OF(n), x, x->fault, n, (const int32_t *)offset,
-              (const int32_t *)offset + n + 1, weight, out);
+    MF_CUDA_RUN(x, index_lists, .m = a->m, .n = a->n, .index = a->index, .offset = offset,
+                .list = offset + a->n + 1);
+    MF_LAUNCH(mf_cu_bincount, MF_WARPS_OF(a->n), x, x->fault, a->n, (const int32_t *)offset,
+              (const int32_t *)offset + a->n + 1, a->weight, a->out);
 }
 
-extern "C" void mf_cuda_score_bins(const mf_kctx *x, int64_t tokens, int64_t experts,
-                                   int64_t bins, double lo, double hi, const float *in,
-                                   const float *mask, const float *bias, float *out, void *work)
+extern "C" void mf_cuda_score_bins(const mf_kctx *x, const mf_score_bins_args *a)
 {
-    const int64_t n = experts * bins, rows = tokens * experts;
-    mf_bin_range *range = (mf_bin_range *)work;
+    const int64_t n = a->experts * a->bins, rows = a->tokens * a->experts;
+    mf_bin_range *range = (mf_bin_range *)a->work;
     int32_t *count = (int32_t *)(range + 1);
     if (n <= 0) return;
     MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n), x, x->fault, n, 0, count);
-    MF_LAUNCH(mf_cu_bin_range, MF_ONE_BLOCK, x, x->fault, experts, bins, lo, hi, bias, range);
+    MF_LAUNCH(mf_cu_bin_range, MF_ONE_BLOCK, x, x->fault, a->experts, a->bins, a->lo, a->hi,
+              a->bias, range);
     if (rows > 0)
-        MF_LAUNCH(mf_cu_score_bins, MF_EACH_OF(rows), x, x->fault, rows, experts, bins, in,
-                  mask, (const mf_bin_range *)range, count);
-    MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, out);
+        MF_LAUNCH(mf_cu_score_bins, MF_EACH_OF(rows), x, x->fault, rows, a->experts, a->bins,
+                  a->in, a->mask, (const mf_bin_range *)range, count);
+    MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, a->out);
 }

@@ -13,9 +13,8 @@
 extern "C" {
 #endif
 
-#define MF_KERNEL(fn, args) void mf_cuda_##fn args;
+#define MF_KERNEL(fn, ...) void mf_cuda_##fn(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 
 /* The table of these functions. pack_weights is NULL, since can_pack is always false. */
 extern const mf_kernels mf_kernels_cuda;

@@ -252,30 +252,27 @@ static void mf_launch_halve(const mf_kctx *x, int64_t rows, int64_t n, int64_t l
     });
 }
 
-extern "C" void mf_cuda_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n,
-                                      const float *logits, const int32_t *target,
-                                      const float *weight, float *loss, float *row_loss,
-                                      float *lse)
+extern "C" void mf_cuda_cross_entropy(const mf_kctx *x, const mf_cross_entropy_args *a)
 {
-    if (rows > 0) mf_launch_row_loss(x, rows, n, logits, n, target, row_loss, lse, NULL);
-    MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
-              (const float *)row_loss, (double *)NULL, loss);
+    if (a->rows > 0)
+        mf_launch_row_loss(x, a->rows, a->n, a->logits, a->n, a->target, a->row_loss, a->lse,
+                           NULL);
+    MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, a->rows, a->target, a->weight,
+              (const float *)a->row_loss, (double *)NULL, a->loss);
 }
 
-extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
-                                               const float *logits, const int32_t *target,
-                                               const float *weight, const float *loss,
-                                               const float *row_loss, const float *lse,
-                                               const float *dloss, const float *drow,
-                                               float *dlogits, float *dweight)
+extern "C" void mf_cuda_cross_entropy_backward(const mf_kctx *x,
+                                               const mf_cross_entropy_backward_args *a)
 {
     double *sums = (double *)mf_cuda_scratch(x, sizeof *sums);
     mf_loss_grad p = {};
-    p.rows = rows, p.n = p.ld = n, p.logits = logits, p.target = target, p.weight = weight;
-    p.loss = loss, p.row_loss = row_loss, p.lse = lse, p.dloss = dloss, p.drow = drow;
-    p.dlogits = dlogits, p.dweight = dweight, p.sums = sums;
-    if (rows <= 0) return;
-    MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, rows, target, weight,
+    p.rows = a->rows, p.n = p.ld = a->n, p.logits = a->logits, p.target = a->target,
+    p.weight = a->weight;
+    p.loss = a->loss, p.row_loss = a->row_loss, p.lse = a->lse, p.dloss = a->dloss,
+    p.drow = a->drow;
+    p.dlogits = a->dlogits, p.dweight = a->dweight, p.sums = sums;
+    if (a->rows <= 0) return;
+    MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, a->rows, a->target, a->weight,
               (const float *)NULL, sums, (float *)NULL);
     mf_launch_loss_grad(x, p);
 }
@@ -337,7 +334,8 @@ static void mf_head_gradients(const mf_kctx *x, const mf_linear_cross_entropy_ar
     l.half = half && !p->dbias;
     mf_launch_loss_grad(x, l);
     if (!p->dbias) return;
-    mf_cuda_sum3(x, 1, rows, w.pitch, 1, w.logits, w.dbias, w.sum3);
+    MF_CUDA_RUN(x, sum3, .outer = 1, .n = rows, .inner = w.pitch, .scale = 1, .in = w.logits,
+                .out = w.dbias, .work = w.sum3);
     MF_LAUNCH(mf_cu_add, MF_EACH_OF(p->vocab), x, x->fault, p->vocab, from == 0,
               (const float *)w.dbias, p->dbias);
     if (half) mf_launch_halve(x, rows, p->vocab, w.pitch, w.logits);
@@ -392,9 +390,9 @@ extern "C" void mf_cuda_linear_cross_entropy(const mf_kctx *x,
     const int64_t chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab);
     const mf_head_work w = mf_head_work_of(p, chunk);
     if (p->rows <= 0) {
-        if (p->dw) mf_cuda_set(x, p->vocab * p->d, 0, p->dw);
-        if (p->dbias) mf_cuda_set(x, p->vocab, 0, p->dbias);
-        mf_cuda_set(x, 1, 0, p->loss);
+        if (p->dw) MF_CUDA_RUN(x, set, .n = p->vocab * p->d, .value = 0, .out = p->dw);
+        if (p->dbias) MF_CUDA_RUN(x, set, .n = p->vocab, .value = 0, .out = p->dbias);
+        MF_CUDA_RUN(x, set, .n = 1, .value = 0, .out = p->loss);
         return;
     }
     MF_LAUNCH(mf_cu_loss_sums, MF_ONE_BLOCK, x, x->fault, p->rows, p->target, p->weight,

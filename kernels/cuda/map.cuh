@@ -467,85 +467,82 @@ static bool mf_in_fours(const int64_t stride[4], int type, const void *data)
            mf_aligned(type, data);
 }
 
-extern "C" void mf_cuda_set(const mf_kctx *x, int64_t n, float value, float *out)
+extern "C" void mf_cuda_set(const mf_kctx *x, const mf_set_args *a)
 {
-    if (n > 0)
-        MF_LAUNCH(mf_cu_set, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n, value, out);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_set, mf_grid(a->n, MF_THREADS), dim3(MF_THREADS), 0, x, a->n, a->value,
+                  a->out);
 }
 
-extern "C" void mf_cuda_scale_inplace(const mf_kctx *x, int64_t n, float factor, float *a)
+extern "C" void mf_cuda_scale_inplace(const mf_kctx *x, const mf_scale_inplace_args *a)
 {
-    if (n > 0)
-        MF_LAUNCH(mf_cu_scale, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n, factor, a);
+    if (a->count > 0)
+        MF_LAUNCH(mf_cu_scale, mf_grid(a->count, MF_THREADS), dim3(MF_THREADS), 0, x, a->count,
+                  a->factor, a->a);
 }
 
-extern "C" void mf_cuda_map1(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
-                             const void *in, void *out)
+extern "C" void mf_cuda_map1(const mf_kctx *x, const mf_map1_args *a)
 {
-    const bool wide = mf_aligned(type, in, out);
-    if (n <= 0) return;
-    mf_by_type(type, [&](auto of) {
+    const bool wide = mf_aligned(a->type, a->in, a->out);
+    if (a->n <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_map1<T>, mf_grid(n, MF_THREADS * MF_TURNS * MF_EACH), dim3(MF_THREADS),
-                  0, x, fn, wide, n, a, b, (const T *)in, (T *)out);
+        MF_LAUNCH(mf_cu_map1<T>, mf_grid(a->n, MF_THREADS * MF_TURNS * MF_EACH),
+                  dim3(MF_THREADS), 0, x, a->fn, wide, a->n, a->a, a->b, (const T *)a->in,
+                  (T *)a->out);
     });
 }
 
-extern "C" void mf_cuda_map1_grad(const mf_kctx *x, int fn, int type, int64_t n, float a,
-                                  float b, const void *in, const void *out, const void *dout,
-                                  void *din)
+extern "C" void mf_cuda_map1_grad(const mf_kctx *x, const mf_map1_grad_args *a)
 {
-    const bool wide = mf_aligned(type, in, out, dout, din);
-    if (n <= 0) return;
-    mf_by_type(type, [&](auto of) {
+    const bool wide = mf_aligned(a->type, a->in, a->out, a->dout, a->din);
+    if (a->n <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
         typedef decltype(of) T;
-        MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(n, MF_THREADS * MF_TURNS * MF_EACH),
-                  dim3(MF_THREADS), 0, x, fn, wide, n, a, b, (const T *)in, (const T *)out,
-                  (const T *)dout, (T *)din);
+        MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(a->n, MF_THREADS * MF_TURNS * MF_EACH),
+                  dim3(MF_THREADS), 0, x, a->fn, wide, a->n, a->a, a->b, (const T *)a->in,
+                  (const T *)a->out, (const T *)a->dout, (T *)a->din);
     });
 }
 
-extern "C" void mf_cuda_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
-                             const int64_t stride_a[4], const int64_t stride_b[4],
-                             const void *a, const void *b, void *out)
+extern "C" void mf_cuda_map2(const mf_kctx *x, const mf_map2_args *a)
 {
-    const int64_t n = dim[0] * dim[1] * dim[2] * dim[3];
-    const mf_shape4 s = mf_joined(dim, stride_a, stride_b);
-    const bool fours = s.dim[3] % MF_EACH == 0 && mf_aligned(type, out) &&
-                       mf_in_fours(s.a, type, a) && mf_in_fours(s.b, type, b);
+    const int64_t n = a->dim[0] * a->dim[1] * a->dim[2] * a->dim[3];
+    const mf_shape4 s = mf_joined(a->dim, a->stride_a, a->stride_b);
+    const bool fours = s.dim[3] % MF_EACH == 0 && mf_aligned(a->type, a->out) &&
+                       mf_in_fours(s.a, a->type, a->a) && mf_in_fours(s.b, a->type, a->b);
     if (n <= 0) return;
-    if (type == MF_CAST_I32) {
-        MF_LAUNCH(mf_cu_map2_i32, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, fn, n, s,
-                  (const int32_t *)a, (const int32_t *)b, (int32_t *)out);
+    if (a->type == MF_CAST_I32) {
+        MF_LAUNCH(mf_cu_map2_i32, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, a->fn, n, s,
+                  (const int32_t *)a->a, (const int32_t *)a->b, (int32_t *)a->out);
         return;
     }
-    mf_by_type(type, [&](auto of) {
+    mf_by_type(a->type, [&](auto of) {
         typedef decltype(of) T;
         mf_by_each(fours, [&](auto each) {
             constexpr int EACH = decltype(each)::each;
             MF_LAUNCH((mf_cu_map2<EACH, T>), mf_grid(n, MF_THREADS * MF_TURNS * EACH),
-                      dim3(MF_THREADS), 0, x, fn, n, s, (const T *)a, (const T *)b, (T *)out);
+                      dim3(MF_THREADS), 0, x, a->fn, n, s, (const T *)a->a, (const T *)a->b,
+                      (T *)a->out);
         });
     });
 }
 
-extern "C" void mf_cuda_copy4(const mf_kctx *x, const int64_t dim[4],
-                              const int64_t stride_in[4], const int64_t stride_out[4],
-                              const void *in, void *out)
+extern "C" void mf_cuda_copy4(const mf_kctx *x, const mf_copy4_args *a)
 {
-    const int64_t n = dim[0] * dim[1] * dim[2] * dim[3];
+    const int64_t n = a->dim[0] * a->dim[1] * a->dim[2] * a->dim[3];
     if (n > 0)
         MF_LAUNCH(mf_cu_copy4, mf_grid(n, MF_THREADS), dim3(MF_THREADS), 0, x, n,
-                  mf_joined(dim, stride_in, stride_out), (const uint32_t *)in, (uint32_t *)out);
+                  mf_joined(a->dim, a->stride_in, a->stride_out), (const uint32_t *)a->in,
+                  (uint32_t *)a->out);
 }
 
-extern "C" void mf_cuda_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in,
-                             void *out)
+extern "C" void mf_cuda_cast(const mf_kctx *x, const mf_cast_args *a)
 {
-    const bool both = (from == MF_CAST_F32 && to == MF_CAST_BF16) ||
-                      (from == MF_CAST_BF16 && to == MF_CAST_F32);
-    const bool wide = both && mf_aligned(from, in) && mf_aligned(to, out);
-    if (n > 0)
-        MF_LAUNCH(mf_cu_cast, mf_grid(n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x, n, from,
-                  to, wide, in, out);
+    const bool both = (a->from == MF_CAST_F32 && a->to == MF_CAST_BF16) ||
+                      (a->from == MF_CAST_BF16 && a->to == MF_CAST_F32);
+    const bool wide = both && mf_aligned(a->from, a->in) && mf_aligned(a->to, a->out);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_cast, mf_grid(a->n, MF_THREADS * MF_EACH), dim3(MF_THREADS), 0, x, a->n,
+                  a->from, a->to, wide, a->in, a->out);
 }

@@ -219,62 +219,54 @@ static inline dim3 mf_update_grid(int64_t n)
     return dim3(all.x < most ? all.x : most);
 }
 
-extern "C" void mf_cuda_adamw(const mf_kctx *x, int64_t count, const mf_update_args *args,
-                              float *value, mf_bf16 *copy, const float *grad, float *m,
-                              float *v)
+extern "C" void mf_cuda_adamw(const mf_kctx *x, const mf_adamw_args *a)
 {
-    if (count > 0)
-        MF_LAUNCH(mf_cu_adamw, mf_update_grid(count), dim3(MF_THREADS), 0, x, x->fault, count,
-                  *args, value, copy, grad, m, v);
+    if (a->count > 0)
+        MF_LAUNCH(mf_cu_adamw, mf_update_grid(a->count), dim3(MF_THREADS), 0, x, x->fault,
+                  a->count, a->update, a->value, a->copy, a->grad, a->m, a->v);
 }
 
-extern "C" void mf_cuda_lion(const mf_kctx *x, int64_t count, const mf_update_args *args,
-                             float *value, mf_bf16 *copy, const float *grad, float *m)
+extern "C" void mf_cuda_lion(const mf_kctx *x, const mf_lion_args *a)
 {
-    if (count > 0)
-        MF_LAUNCH(mf_cu_lion, mf_update_grid(count), dim3(MF_THREADS), 0, x, x->fault, count,
-                  *args, value, copy, grad, m);
+    if (a->count > 0)
+        MF_LAUNCH(mf_cu_lion, mf_update_grid(a->count), dim3(MF_THREADS), 0, x, x->fault,
+                  a->count, a->update, a->value, a->copy, a->grad, a->m);
 }
 
-extern "C" void mf_cuda_momentum(const mf_kctx *x, int64_t count, const mf_update_args *args,
-                                 const float *grad, float *m, float *u)
+extern "C" void mf_cuda_momentum(const mf_kctx *x, const mf_momentum_args *a)
 {
-    if (count > 0)
-        MF_LAUNCH(mf_cu_momentum, mf_update_grid(count), dim3(MF_THREADS), 0, x, x->fault,
-                  count, *args, grad, m, u);
+    if (a->count > 0)
+        MF_LAUNCH(mf_cu_momentum, mf_update_grid(a->count), dim3(MF_THREADS), 0, x, x->fault,
+                  a->count, a->update, a->grad, a->m, a->u);
 }
 
-extern "C" void mf_cuda_descend(const mf_kctx *x, int64_t count, const mf_update_args *args,
-                                double scale, const float *u, float *value, mf_bf16 *copy)
+extern "C" void mf_cuda_descend(const mf_kctx *x, const mf_descend_args *a)
 {
-    if (count > 0)
-        MF_LAUNCH(mf_cu_descend, mf_update_grid(count), dim3(MF_THREADS), 0, x, x->fault, count,
-                  *args, (float)scale, u, value, copy);
+    if (a->count > 0)
+        MF_LAUNCH(mf_cu_descend, mf_update_grid(a->count), dim3(MF_THREADS), 0, x, x->fault,
+                  a->count, a->update, (float)a->scale, a->u, a->value, a->copy);
 }
 
-extern "C" void mf_cuda_adafactor(const mf_kctx *x, int64_t groups, int64_t rows,
-                                  int64_t columns, const mf_update_args *args,
-                                  const float *value, const float *grad, float *v, float *u,
-                                  void *work)
+extern "C" void mf_cuda_adafactor(const mf_kctx *x, const mf_adafactor_args *a)
 {
-    const int64_t all = rows > 0 ? rows : 1;
-    const mf_adafactor_shape s = {groups, rows, columns,
+    const int64_t all = a->rows > 0 ? a->rows : 1;
+    const mf_adafactor_shape s = {a->groups, a->rows, a->columns,
                                   (all + MF_ADAFACTOR_TILES - 1) / MF_ADAFACTOR_TILES};
-    const unsigned by = mf_grid(columns, MF_THREADS).x, e = (unsigned)groups;
-    double *w = (double *)work;
-    if (groups * columns <= 0) return;
-    if (rows > 0)
-        MF_LAUNCH(mf_cu_adafactor_rows, mf_grid(groups * rows, 1), dim3(MF_THREADS), 0, x,
-                  x->fault, s, *args, grad, v);
+    const unsigned by = mf_grid(a->columns, MF_THREADS).x, e = (unsigned)a->groups;
+    double *w = (double *)a->work;
+    if (a->groups * a->columns <= 0) return;
+    if (a->rows > 0)
+        MF_LAUNCH(mf_cu_adafactor_rows, mf_grid(a->groups * a->rows, 1), dim3(MF_THREADS), 0, x,
+                  x->fault, s, a->update, a->grad, a->v);
     MF_LAUNCH(mf_cu_adafactor_columns, dim3(by, MF_ADAFACTOR_TILES, e), dim3(MF_THREADS), 0, x,
-              x->fault, s, *args, grad, w);
-    MF_LAUNCH(mf_cu_adafactor_means, dim3(by, e), dim3(MF_THREADS), 0, x, x->fault, s, *args, w,
-              v);
-    if (rows > 0)
-        MF_LAUNCH(mf_cu_adafactor_mean, dim3(e), dim3(MF_THREADS), 0, x, x->fault, s, *args,
-                  (const float *)v, w);
+              x->fault, s, a->update, a->grad, w);
+    MF_LAUNCH(mf_cu_adafactor_means, dim3(by, e), dim3(MF_THREADS), 0, x, x->fault, s,
+              a->update, w, a->v);
+    if (a->rows > 0)
+        MF_LAUNCH(mf_cu_adafactor_mean, dim3(e), dim3(MF_THREADS), 0, x, x->fault, s, a->update,
+                  (const float *)a->v, w);
     MF_LAUNCH(mf_cu_adafactor_steps, dim3(MF_ADAFACTOR_TILES, e), dim3(MF_THREADS), 0, x,
-              x->fault, s, *args, value, grad, (const float *)v, u, w);
-    MF_LAUNCH(mf_cu_adafactor_finish, dim3(mf_update_grid(all * columns).x, e),
-              dim3(MF_THREADS), 0, x, x->fault, s, *args, u, w);
+              x->fault, s, a->update, a->value, a->grad, (const float *)a->v, a->u, w);
+    MF_LAUNCH(mf_cu_adafactor_finish, dim3(mf_update_grid(all * a->columns).x, e),
+              dim3(MF_THREADS), 0, x, x->fault, s, a->update, a->u, w);
 }

@@ -75,18 +75,16 @@ __global__ void __launch_bounds__(MF_THREADS)
             out[first + i] = mf_uniform_of(word[i]) >= p ? in[first + i] * scale : 0;
 }
 
-extern "C" void mf_cuda_random(const mf_kctx *x, int kind, uint64_t stream, int64_t n,
-                               float *out)
+extern "C" void mf_cuda_random(const mf_kctx *x, const mf_random_args *a)
 {
-    if (n > 0)
-        MF_LAUNCH(mf_cu_random, mf_grid(n, MF_THREADS * 4), dim3(MF_THREADS), 0, x, kind,
-                  x->key, stream, n, out);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_random, mf_grid(a->n, MF_THREADS * 4), dim3(MF_THREADS), 0, x, a->kind,
+                  x->key, a->stream, a->n, a->out);
 }
 
-extern "C" void mf_cuda_dropout(const mf_kctx *x, uint64_t stream, int64_t n, float p,
-                                const float *in, float *out)
+extern "C" void mf_cuda_dropout(const mf_kctx *x, const mf_dropout_args *a)
 {
-    if (n > 0)
-        MF_LAUNCH(mf_cu_dropout, mf_grid(n, MF_THREADS * 4), dim3(MF_THREADS), 0, x, x->key,
-                  stream, n, p, in, out);
+    if (a->n > 0)
+        MF_LAUNCH(mf_cu_dropout, mf_grid(a->n, MF_THREADS * 4), dim3(MF_THREADS), 0, x, x->key,
+                  a->stream, a->n, a->p, a->in, a->out);
 }

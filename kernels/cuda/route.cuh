@@ -23,19 +23,11 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- gates: a thread each token ---- */
 
-typedef struct mf_gate_args {
-    int64_t tokens, experts, k;
-    const float *prob;
-    const int32_t *chosen, *admitted;
-    bool renormalize;
-    double scale;
-} mf_gate_args;
-
-MF_INLINE int32_t mf_expert_of(const mf_gate_args &g, int64_t r)
+MF_INLINE int32_t mf_expert_of(const mf_route_gates_args &g, int64_t r)
 {
     return g.admitted && g.admitted[r] >= 0 ? g.admitted[r] : g.chosen[r];
 }
-MF_INLINE double mf_gate_sum(const mf_gate_args &g, int64_t t)
+MF_INLINE double mf_gate_sum(const mf_route_gates_args &g, int64_t t)
 {
     double sum = 0;
     if (!g.renormalize) return 1;
@@ -48,23 +40,23 @@ MF_INLINE double mf_gate_sum(const mf_gate_args &g, int64_t t)
 }
 
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_route_gates(const mf_fault *fault, mf_gate_args g, float *gate)
+    mf_cu_route_gates(const mf_fault *fault, mf_route_gates_args g)
 {
     const int64_t t = mf_thread();
     if (t >= g.tokens || mf_failed(fault)) return;
     const double sum = mf_gate_sum(g, t);
     for (int64_t r = t * g.k; r < (t + 1) * g.k; r++) {
         const int32_t e = mf_expert_of(g, r);
-        gate[r] = e < 0 || sum < MF_LEAST_GATE_SUM
-                      ? 0
-                      : (float)(g.scale * g.prob[t * g.experts + e] / sum);
+        g.gate[r] = e < 0 || sum < MF_LEAST_GATE_SUM
+                        ? 0
+                        : (float)(g.scale * g.prob[t * g.experts + e] / sum);
     }
 }
 
 /* A warp each token: zeros first, then one lane adds in the order of r. Its loops are not
  * unrolled: divisions in double are calls, around which nvcc spills what such loops hold. */
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_route_gates_grad(const mf_fault *fault, mf_gate_args g, const float *dgate,
+    mf_cu_route_gates_grad(const mf_fault *fault, mf_route_gates_args g, const float *dgate,
                            float *dprob)
 {
     const int64_t t = mf_my_row<MF_WARP>();
@@ -91,16 +83,8 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- statistics ---- */
 
-typedef struct mf_stats_args {
-    int64_t tokens, rows, experts, k;
-    const float *prob;
-    const int32_t *chosen, *admitted;
-    const float *gate, *mask;
-    const int32_t *token;
-} mf_stats_args;
-
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_rows_of(const mf_fault *fault, mf_stats_args s, int32_t *rows_of)
+    mf_cu_rows_of(const mf_fault *fault, mf_routing_stats_args s, int32_t *rows_of)
 {
     if (mf_failed(fault)) return;
     for (int64_t r = mf_thread(); r < s.rows; r += mf_threads()) {
@@ -110,7 +94,7 @@ __global__ void __launch_bounds__(MF_THREADS)
 }
 
 /* -p ln p over the experts of the tokens of a tile, shared by the lanes of warps. */
-MF_INLINE double mf_entropy(const mf_stats_args &s, int64_t tile)
+MF_INLINE double mf_entropy(const mf_routing_stats_args &s, int64_t tile)
 {
     double nats = 0;
     for (int i = (int)threadIdx.x / MF_WARP; i < MF_STATS_TOKENS; i += MF_THREADS / MF_WARP) {
@@ -127,7 +111,7 @@ MF_INLINE double mf_entropy(const mf_stats_args &s, int64_t tile)
 /* The sums of one tile of tokens and of as many assignments, which a thread each has, into work
  * [3 experts + MF_STATS_SUMS]. */
 __global__ void __launch_bounds__(MF_STATS_TOKENS)
-    mf_cu_stats_tile(const mf_fault *fault, mf_stats_args s, const int32_t *rows_of,
+    mf_cu_stats_tile(const mf_fault *fault, mf_routing_stats_args s, const int32_t *rows_of,
                      double *work)
 {
     MF_SHARED(int32_t, chosen, [MF_STATS_TOKENS]);
@@ -167,9 +151,8 @@ __global__ void __launch_bounds__(MF_STATS_TOKENS)
 }
 
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_stats_finish(const mf_fault *fault, mf_stats_args s, int64_t tiles,
-                       const double *work, float *chosen_sum, float *admitted_sum,
-                       float *importance, float *scalars)
+    mf_cu_stats_finish(const mf_fault *fault, mf_routing_stats_args s, int64_t tiles,
+                       const double *work)
 {
     const int64_t at = mf_thread(), n = 3 * s.experts + MF_STATS_SUMS;
     double sum = 0;
@@ -177,11 +160,11 @@ __global__ void __launch_bounds__(MF_THREADS)
     for (int64_t tile = 0; tile < tiles; tile++)
         sum += work[tile * n + at];
     const int64_t scalar = at - 3 * s.experts, which = at / (s.experts > 0 ? s.experts : 1);
-    float *to = which == 0 ? chosen_sum : which == 1 ? admitted_sum : importance;
+    float *to = which == 0 ? s.chosen_sum : which == 1 ? s.admitted_sum : s.importance;
     if (scalar < 0)
         to[at % s.experts] = (float)sum;
     else
-        scalars[scalar] = !s.prob && (scalar == 1 || scalar == 2) ? NAN : (float)sum;
+        s.scalars[scalar] = !s.prob && (scalar == 1 || scalar == 2) ? NAN : (float)sum;
 }
 
 __global__ void __launch_bounds__(MF_THREADS)
@@ -196,69 +179,53 @@ __global__ void __launch_bounds__(MF_THREADS)
             atomicAdd(&count[expert[r] * labels + label[t]], 1);
     }
 }
+
 /* ---- launches ---- */
 
-extern "C" void mf_cuda_mask_rows(const mf_kctx *x, int64_t rows, int64_t k,
-                                  const int32_t *expert, const int32_t *token,
-                                  const float *mask, int32_t *out)
+extern "C" void mf_cuda_mask_rows(const mf_kctx *x, const mf_mask_rows_args *a)
 {
-    if (rows > 0)
-        MF_LAUNCH(mf_cu_mask_rows, MF_EACH_OF(rows), x, x->fault, rows, k, expert, token, mask,
-                  out);
+    if (a->rows > 0)
+        MF_LAUNCH(mf_cu_mask_rows, MF_EACH_OF(a->rows), x, x->fault, a->rows, a->k, a->expert,
+                  a->token, a->mask, a->out);
 }
 
-extern "C" void mf_cuda_route_gates(const mf_kctx *x, int64_t tokens, int64_t experts,
-                                    int64_t k, const float *prob, const int32_t *chosen,
-                                    const int32_t *admitted, bool renormalize, double scale,
-                                    float *gate)
+extern "C" void mf_cuda_route_gates(const mf_kctx *x, const mf_route_gates_args *a)
 {
-    const mf_gate_args g = {tokens, experts, k, prob, chosen, admitted, renormalize, scale};
-    if (tokens > 0) MF_LAUNCH(mf_cu_route_gates, MF_EACH_OF(tokens), x, x->fault, g, gate);
+    if (a->tokens > 0) MF_LAUNCH(mf_cu_route_gates, MF_EACH_OF(a->tokens), x, x->fault, *a);
 }
 
-extern "C" void mf_cuda_route_gates_grad(const mf_kctx *x, int64_t tokens, int64_t experts,
-                                         int64_t k, const float *prob, const int32_t *chosen,
-                                         const int32_t *admitted, bool renormalize,
-                                         double scale, const float *dgate, float *dprob)
+extern "C" void mf_cuda_route_gates_grad(const mf_kctx *x, const mf_route_gates_grad_args *a)
 {
-    const mf_gate_args g = {tokens, experts, k, prob, chosen, admitted, renormalize, scale};
-    if (tokens > 0)
-        MF_LAUNCH(mf_cu_route_gates_grad, MF_WARPS_OF(tokens), x, x->fault, g, dgate, dprob);
+    const mf_route_gates_args g = {a->tokens,   a->experts,     a->k,     a->prob, a->chosen,
+                                   a->admitted, a->renormalize, a->scale, NULL};
+    if (a->tokens > 0)
+        MF_LAUNCH(mf_cu_route_gates_grad, MF_WARPS_OF(a->tokens), x, x->fault, g, a->dgate,
+                  a->dprob);
 }
 
-extern "C" void mf_cuda_routing_stats(const mf_kctx *x, int64_t tokens, int64_t rows,
-                                      int64_t experts, int64_t k, const float *prob,
-                                      const int32_t *chosen, const int32_t *admitted,
-                                      const float *gate, const float *mask,
-                                      const int32_t *token, float *chosen_sum,
-                                      float *admitted_sum, float *importance, float *scalars,
-                                      void *work)
+extern "C" void mf_cuda_routing_stats(const mf_kctx *x, const mf_routing_stats_args *a)
 {
-    const mf_stats_args s = {tokens, rows,     experts, k,    prob,
-                             chosen, admitted, gate,    mask, token};
-    const int64_t tiles = (tokens > rows ? tokens : rows) / MF_STATS_TOKENS + 1;
-    const int64_t each = 3 * experts + MF_STATS_SUMS;
-    double *sums = (double *)work;
+    const int64_t tiles = (a->tokens > a->rows ? a->tokens : a->rows) / MF_STATS_TOKENS + 1;
+    const int64_t each = 3 * a->experts + MF_STATS_SUMS;
+    double *sums = (double *)a->work;
     int32_t *rows_of = (int32_t *)(sums + tiles * each);
-    if (tokens > 0)
-        MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(tokens), x, x->fault, tokens, 0, rows_of);
-    if (rows > 0) MF_LAUNCH(mf_cu_rows_of, MF_EACH_OF(rows), x, x->fault, s, rows_of);
-    MF_LAUNCH(mf_cu_stats_tile, dim3((unsigned)tiles), dim3(MF_STATS_TOKENS), 0, x, x->fault, s,
-              (const int32_t *)rows_of, sums);
-    MF_LAUNCH(mf_cu_stats_finish, MF_EACH_OF(each), x, x->fault, s, tiles, (const double *)sums,
-              chosen_sum, admitted_sum, importance, scalars);
+    if (a->tokens > 0)
+        MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(a->tokens), x, x->fault, a->tokens, 0, rows_of);
+    if (a->rows > 0) MF_LAUNCH(mf_cu_rows_of, MF_EACH_OF(a->rows), x, x->fault, *a, rows_of);
+    MF_LAUNCH(mf_cu_stats_tile, dim3((unsigned)tiles), dim3(MF_STATS_TOKENS), 0, x, x->fault,
+              *a, (const int32_t *)rows_of, sums);
+    MF_LAUNCH(mf_cu_stats_finish, MF_EACH_OF(each), x, x->fault, *a, tiles,
+              (const double *)sums);
 }
 
-extern "C" void mf_cuda_joint_count(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
-                                    int64_t labels, const int32_t *expert, const int32_t *token,
-                                    const int32_t *label, float *out, void *work)
+extern "C" void mf_cuda_joint_count(const mf_kctx *x, const mf_joint_count_args *a)
 {
-    const int64_t n = experts * labels;
-    int32_t *count = (int32_t *)work;
+    const int64_t n = a->experts * a->labels;
+    int32_t *count = (int32_t *)a->work;
     if (n <= 0) return;
     MF_LAUNCH(mf_cu_fill_i32, MF_EACH_OF(n), x, x->fault, n, 0, count);
-    if (rows > 0)
-        MF_LAUNCH(mf_cu_joint_count, MF_EACH_OF(rows), x, x->fault, rows, k, labels, expert,
-                  token, label, count);
-    MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, out);
+    if (a->rows > 0)
+        MF_LAUNCH(mf_cu_joint_count, MF_EACH_OF(a->rows), x, x->fault, a->rows, a->k, a->labels,
+                  a->expert, a->token, a->label, count);
+    MF_LAUNCH(mf_cu_counted, MF_EACH_OF(n), x, x->fault, n, (const int32_t *)count, a->out);
 }

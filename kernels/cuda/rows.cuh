@@ -71,25 +71,22 @@ __global__ void __launch_bounds__(MF_THREADS)
     }
 }
 
-extern "C" void mf_cuda_row_map(const mf_kctx *x, int fn, int64_t rows, int64_t n,
-                                const float *in, float *out)
+extern "C" void mf_cuda_row_map(const mf_kctx *x, const mf_row_map_args *a)
 {
-    if (rows <= 0) return;
-    mf_by_width(n, [&](auto w) {
+    if (a->rows <= 0) return;
+    mf_by_width(a->n, [&](auto w) {
         typedef decltype(w) width;
-        MF_LAUNCH(mf_cu_row_map<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x, fn,
-                  rows, n, in, out);
+        MF_LAUNCH(mf_cu_row_map<width::threads>, width::grid(a->rows), dim3(MF_THREADS), 0, x,
+                  a->fn, a->rows, a->n, a->in, a->out);
     });
 }
 
-extern "C" void mf_cuda_row_map_grad(const mf_kctx *x, int fn, int64_t rows, int64_t n,
-                                     const float *in, const float *out, const float *dout,
-                                     float *din)
+extern "C" void mf_cuda_row_map_grad(const mf_kctx *x, const mf_row_map_grad_args *a)
 {
-    if (rows <= 0 || n <= 0) return;
-    mf_by_width(n, [&](auto w) {
+    if (a->rows <= 0 || a->n <= 0) return;
+    mf_by_width(a->n, [&](auto w) {
         typedef decltype(w) width;
-        MF_LAUNCH(mf_cu_row_map_grad<width::threads>, width::grid(rows), dim3(MF_THREADS), 0, x,
-                  fn, rows, n, in, out, dout, din);
+        MF_LAUNCH(mf_cu_row_map_grad<width::threads>, width::grid(a->rows), dim3(MF_THREADS), 0,
+                  x, a->fn, a->rows, a->n, a->in, a->out, a->dout, a->din);
     });
 }

@@ -165,58 +165,58 @@ template <class F> static inline void mf_by_columns(bool four, int64_t n, F fn)
         fn(mf_wide_columns());
 }
 
-extern "C" void mf_cuda_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner,
-                             double scale, const float *in, float *out, void *work)
+extern "C" void mf_cuda_sum3(const mf_kctx *x, const mf_sum3_args *a)
 {
-    const int64_t chunk = mf_sum3_chunk(inner),
-                  chunks = n > chunk ? (n + chunk - 1) / chunk : 1;
-    double *parts = chunks > 1 ? (double *)work : NULL;
-    if (outer * inner <= 0) return;
-    if (inner == 1)
-        mf_by_width(n < chunk ? n : chunk, [&](auto w) {
+    const int64_t chunk = mf_sum3_chunk(a->inner),
+                  chunks = a->n > chunk ? (a->n + chunk - 1) / chunk : 1;
+    double *parts = chunks > 1 ? (double *)a->work : NULL;
+    if (a->outer * a->inner <= 0) return;
+    if (a->inner == 1)
+        mf_by_width(a->n < chunk ? a->n : chunk, [&](auto w) {
             typedef decltype(w) width;
-            MF_LAUNCH(mf_cu_sum3_rows<width::threads>, width::grid(outer * chunks),
-                      dim3(MF_THREADS), 0, x, outer, n, chunk, scale, in, out, parts);
+            MF_LAUNCH(mf_cu_sum3_rows<width::threads>, width::grid(a->outer * chunks),
+                      dim3(MF_THREADS), 0, x, a->outer, a->n, chunk, a->scale, a->in, a->out,
+                      parts);
         });
     else
-        mf_by_columns(inner % 4 == 0 && mf_aligned(MF_CAST_F32, in), inner, [&](auto columns) {
-            typedef decltype(columns) C;
-            for (int64_t o = 0; o < outer; o += MF_MOST_Z) {
-                /* As many blocks as run at once: each has the other chunks in turn. */
-                dim3 grid(mf_grid(inner, C::all).x, 1, mf_most_z(outer - o));
-                const int64_t most =
-                    1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
-                grid.y = mf_most_z(chunks < most ? chunks : most);
-                MF_LAUNCH(mf_cu_sum3_columns<C>, grid, dim3(MF_THREADS), 0, x, n, inner, chunk,
-                          scale, in + o * n * inner, out + o * inner,
-                          parts ? parts + o * chunks * inner : NULL);
-            }
-        });
+        mf_by_columns(
+            a->inner % 4 == 0 && mf_aligned(MF_CAST_F32, a->in), a->inner, [&](auto columns) {
+                typedef decltype(columns) C;
+                for (int64_t o = 0; o < a->outer; o += MF_MOST_Z) {
+                    /* As many blocks as run at once: each has the other chunks in turn. */
+                    dim3 grid(mf_grid(a->inner, C::all).x, 1, mf_most_z(a->outer - o));
+                    const int64_t most =
+                        1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
+                    grid.y = mf_most_z(chunks < most ? chunks : most);
+                    MF_LAUNCH(mf_cu_sum3_columns<C>, grid, dim3(MF_THREADS), 0, x, a->n,
+                              a->inner, chunk, a->scale, a->in + o * a->n * a->inner,
+                              a->out + o * a->inner,
+                              parts ? parts + o * chunks * a->inner : NULL);
+                }
+            });
     if (parts)
-        MF_LAUNCH(mf_cu_sum3_finish, mf_grid(outer * inner, MF_THREADS), dim3(MF_THREADS), 0, x,
-                  outer, chunks, inner, scale, parts, out);
+        MF_LAUNCH(mf_cu_sum3_finish, mf_grid(a->outer * a->inner, MF_THREADS), dim3(MF_THREADS),
+                  0, x, a->outer, chunks, a->inner, a->scale, parts, a->out);
 }
 
-extern "C" void mf_cuda_group_sum(const mf_kctx *x, int type, int64_t groups, int64_t rows,
-                                  int64_t n, const int32_t *offset, const void *a, float *y)
+extern "C" void mf_cuda_group_sum(const mf_kctx *x, const mf_group_sum_args *a)
 {
-    (void)rows;
-    if (groups * n <= 0) return;
-    mf_by_type(type, [&](auto of) {
-        mf_by_columns(n % 4 == 0 && mf_aligned(type, a), n, [&](auto columns) {
+    if (a->groups * a->n <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
+        mf_by_columns(a->n % 4 == 0 && mf_aligned(a->type, a->a), a->n, [&](auto columns) {
             typedef decltype(of) T;
             typedef decltype(columns) C;
-            MF_LAUNCH((mf_cu_group_sum<C, T>), dim3(mf_grid(n, C::all).x, (unsigned)groups),
-                      dim3(MF_THREADS), 0, x, x->fault, n, offset, (const T *)a, y);
+            MF_LAUNCH((mf_cu_group_sum<C, T>),
+                      dim3(mf_grid(a->n, C::all).x, (unsigned)a->groups), dim3(MF_THREADS), 0,
+                      x, x->fault, a->n, a->offset, (const T *)a->a, a->y);
         });
     });
 }
 
-extern "C" void mf_cuda_sumsq(const mf_kctx *x, int64_t count, const float *a, bool add,
-                              double *sum, void *work)
+extern "C" void mf_cuda_sumsq(const mf_kctx *x, const mf_sumsq_args *a)
 {
-    MF_LAUNCH(mf_cu_sumsq, dim3(MF_SUMSQ_TILES), dim3(MF_THREADS), 0, x, count, a,
-              (double *)work);
-    MF_LAUNCH(mf_cu_sumsq_finish, dim3(1), dim3(MF_SUMSQ_TILES), 0, x, add,
-              (const double *)work, sum);
+    MF_LAUNCH(mf_cu_sumsq, dim3(MF_SUMSQ_TILES), dim3(MF_THREADS), 0, x, a->count, a->a,
+              (double *)a->work);
+    MF_LAUNCH(mf_cu_sumsq_finish, dim3(1), dim3(MF_SUMSQ_TILES), 0, x, a->add,
+              (const double *)a->work, a->sum);
 }

@@ -74,39 +74,36 @@ static bool mf_swiglu_fours(int type, int64_t n, int64_t lda, int64_t ldb, const
     return (n | lda | ldb) % 4 == 0 && mf_aligned(type, a, b, y);
 }
 
-extern "C" void mf_cuda_swiglu(const mf_kctx *x, int type, int64_t rows, int64_t n,
-                               const void *a, int64_t lda, const void *b, int64_t ldb,
-                               const float *gate, void *y)
+extern "C" void mf_cuda_swiglu(const mf_kctx *x, const mf_swiglu_args *a)
 {
-    if (rows * n <= 0) return;
-    mf_by_type(type, [&](auto of) {
-        mf_by_each(mf_swiglu_fours(type, n, lda, ldb, a, b, y), [&](auto each) {
-            typedef decltype(of) T;
-            constexpr int EACH = decltype(each)::each;
-            MF_LAUNCH((mf_cu_swiglu<EACH, T>), mf_grid(rows * n, MF_THREADS * EACH),
-                      dim3(MF_THREADS), 0, x, rows, n, (const T *)a, lda, (const T *)b, ldb,
-                      gate, (T *)y);
-        });
+    if (a->rows * a->n <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
+        mf_by_each(
+            mf_swiglu_fours(a->type, a->n, a->lda, a->ldb, a->a, a->b, a->y), [&](auto each) {
+                typedef decltype(of) T;
+                constexpr int EACH = decltype(each)::each;
+                MF_LAUNCH((mf_cu_swiglu<EACH, T>), mf_grid(a->rows * a->n, MF_THREADS * EACH),
+                          dim3(MF_THREADS), 0, x, a->rows, a->n, (const T *)a->a, a->lda,
+                          (const T *)a->b, a->ldb, a->gate, (T *)a->y);
+            });
     });
 }
 
-extern "C" void mf_cuda_swiglu_backward(const mf_kctx *x, int type, int64_t rows, int64_t n,
-                                        const void *a, int64_t lda, const void *b, int64_t ldb,
-                                        const float *gate, const void *dy, void *da, void *db,
-                                        float *dgate, void *y)
+extern "C" void mf_cuda_swiglu_backward(const mf_kctx *x, const mf_swiglu_backward_args *a)
 {
-    const bool fours =
-        mf_swiglu_fours(type, n, lda, ldb, a, b, y) && mf_aligned(type, dy, da, db);
-    if (rows <= 0) return;
-    mf_by_type(type, [&](auto of) {
-        mf_by_width(n, [&](auto w) {
+    const bool fours = mf_swiglu_fours(a->type, a->n, a->lda, a->ldb, a->a, a->b, a->y) &&
+                       mf_aligned(a->type, a->dy, a->da, a->db);
+    if (a->rows <= 0) return;
+    mf_by_type(a->type, [&](auto of) {
+        mf_by_width(a->n, [&](auto w) {
             mf_by_each(fours, [&](auto each) {
                 typedef decltype(of) T;
                 typedef decltype(w) width;
                 constexpr int EACH = decltype(each)::each;
-                MF_LAUNCH((mf_cu_swiglu_backward<width::threads, EACH, T>), width::grid(rows),
-                          dim3(MF_THREADS), 0, x, rows, n, (const T *)a, lda, (const T *)b, ldb,
-                          gate, (const T *)dy, (T *)da, (T *)db, dgate, (T *)y);
+                MF_LAUNCH((mf_cu_swiglu_backward<width::threads, EACH, T>),
+                          width::grid(a->rows), dim3(MF_THREADS), 0, x, a->rows, a->n,
+                          (const T *)a->a, a->lda, (const T *)a->b, a->ldb, a->gate,
+                          (const T *)a->dy, (T *)a->da, (T *)a->db, a->dgate, (T *)a->y);
             });
         });
     });

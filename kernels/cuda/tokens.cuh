@@ -171,36 +171,34 @@ __global__ void __launch_bounds__(MF_THREADS)
 
 /* ---- launches ---- */
 
-extern "C" void mf_cuda_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                                  const float *table, const int32_t *ids, float *y)
+extern "C" void mf_cuda_embedding(const mf_kctx *x, const mf_embedding_args *a)
 {
-    (void)vocab; /* ids were checked, so each row is one of the table */
-    mf_cuda_gather_rows(x, MF_CAST_F32, count, n, table, ids, y);
+    MF_CUDA_RUN(x, gather_rows, .type = MF_CAST_F32, .m = a->count, .d = a->n, .in = a->table,
+                .index = a->ids, .out = a->y);
 }
 
-extern "C" void mf_cuda_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n,
-                                       int64_t count, bool add, const int32_t *ids,
-                                       const float *dy, float *dtable, void *work)
+extern "C" void mf_cuda_embedding_grad(const mf_kctx *x, const mf_embedding_grad_args *a)
 {
-    int32_t *offset = (int32_t *)work, *list = offset + vocab + 1;
-    const size_t each = 2 * (size_t)n * sizeof(double); /* sums of a tile */
+    int32_t *offset = (int32_t *)a->work, *list = offset + a->vocab + 1;
+    const size_t each = 2 * (size_t)a->n * sizeof(double); /* sums of a tile */
     int64_t tile = MF_TABLE_TILE, tiles;
-    if (vocab * n <= 0) return;
-    mf_cuda_index_lists(x, count, vocab, ids, offset, list);
-    if (!add) /* 0 as an integer is 0 as a float */
-        MF_LAUNCH(mf_cu_fill_i32, mf_grid(vocab * n, 4 * MF_THREADS), dim3(MF_THREADS), 0, x,
-                  x->fault, vocab * n, 0, (int32_t *)dtable);
-    if (count <= 0) return;
-    while (tiles = (count + tile - 1) / tile, tiles > 1 && tiles * each > MF_CUDA_SCRATCH)
+    if (a->vocab * a->n <= 0) return;
+    MF_CUDA_RUN(x, index_lists, .m = a->count, .n = a->vocab, .index = a->ids, .offset = offset,
+                .list = list);
+    if (!a->add) /* 0 as an integer is 0 as a float */
+        MF_LAUNCH(mf_cu_fill_i32, mf_grid(a->vocab * a->n, 4 * MF_THREADS), dim3(MF_THREADS), 0,
+                  x, x->fault, a->vocab * a->n, 0, (int32_t *)a->dtable);
+    if (a->count <= 0) return;
+    while (tiles = (a->count + tile - 1) / tile, tiles > 1 && tiles * each > MF_CUDA_SCRATCH)
         tile *= 2;
     const mf_table_grad g = {
-        vocab, n,   tile,
-        add,   ids, offset,
-        list,  dy,  tiles > 1 ? (double *)mf_cuda_scratch(x, tiles * each) : NULL,
-        dtable};
-    mf_by_each(n % 4 == 0 && mf_aligned(MF_CAST_F32, dy, dtable), [&](auto four) {
+        a->vocab, a->n,   tile,
+        a->add,   a->ids, offset,
+        list,     a->dy,  tiles > 1 ? (double *)mf_cuda_scratch(x, tiles * each) : NULL,
+        a->dtable};
+    mf_by_each(a->n % 4 == 0 && mf_aligned(MF_CAST_F32, a->dy, a->dtable), [&](auto four) {
         constexpr int EACH = decltype(four)::each;
-        const dim3 grid((unsigned)tiles, mf_grid((n + EACH - 1) / EACH, MF_TABLE_THREADS).x);
+        const dim3 grid((unsigned)tiles, mf_grid((a->n + EACH - 1) / EACH, MF_TABLE_THREADS).x);
         MF_LAUNCH(mf_cu_embedding_grad<EACH>, grid, dim3(MF_TABLE_THREADS), 0, x, x->fault, g);
         if (tiles > 1)
             MF_LAUNCH(mf_cu_embedding_long<EACH>, grid, dim3(MF_TABLE_THREADS), 0, x, x->fault,
@@ -217,13 +215,12 @@ extern "C" void mf_cuda_rope(const mf_kctx *x, const mf_rope_args *p)
         MF_LAUNCH(mf_cu_rope, MF_EACH_OF(p->rows * (p->turned / 2)), x, *p);
 }
 
-extern "C" void mf_cuda_cache_append(const mf_kctx *x, int64_t batch, int64_t s, int64_t t,
-                                     int64_t n, const int32_t *pos, const float *a,
-                                     float *cache)
+extern "C" void mf_cuda_cache_append(const mf_kctx *x, const mf_cache_append_args *a)
 {
-    if (batch <= 0) return;
-    MF_LAUNCH(mf_cu_check_cache, MF_CHECKING, x, x->fault, x->node, batch, s, t, pos);
-    if (t * n > 0)
-        MF_LAUNCH(mf_cu_cache_append, MF_EACH_OF(batch * t * n), x, x->fault, batch, s, t, n,
-                  pos, a, cache);
+    if (a->batch <= 0) return;
+    MF_LAUNCH(mf_cu_check_cache, MF_CHECKING, x, x->fault, x->node, a->batch, a->s, a->t,
+              a->pos);
+    if (a->t * a->n > 0)
+        MF_LAUNCH(mf_cu_cache_append, MF_EACH_OF(a->batch * a->t * a->n), x, x->fault, a->batch,
+                  a->s, a->t, a->n, a->pos, a->a, a->cache);
 }

@@ -17,47 +17,42 @@ static double sum_weights(int64_t rows, const int32_t *target, const float *w)
     return sum;
 }
 
-void mf_ref_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                          const int32_t *target, const float *w, float *loss, float *row_loss,
-                          float *lse)
+void mf_ref_cross_entropy(const mf_kctx *x, const mf_cross_entropy_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    double total = 0, weights = sum_weights(rows, target, w);
-    for (int64_t i = 0; i < rows; i++) {
-        const float *row = logits + i * n;
+    double total = 0, weights = sum_weights(a->rows, a->target, a->weight);
+    for (int64_t i = 0; i < a->rows; i++) {
+        const float *row = a->logits + i * a->n;
         double max = row[0], sum = 0, l = 0;
-        for (int64_t j = 1; j < n; j++)
+        for (int64_t j = 1; j < a->n; j++)
             max = fmax(max, row[j]);
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = 0; j < a->n; j++)
             sum += exp(row[j] - max);
-        lse[i] = (float)(max + log(sum));
-        if (target[i] >= 0) {
-            l = max + log(sum) - row[target[i]];
-            total += weight(w, i) * l;
+        a->lse[i] = (float)(max + log(sum));
+        if (a->target[i] >= 0) {
+            l = max + log(sum) - row[a->target[i]];
+            total += weight(a->weight, i) * l;
         }
-        row_loss[i] = (float)l;
+        a->row_loss[i] = (float)l;
     }
-    *loss = weights != 0 ? (float)(total / weights) : 0;
+    *a->loss = weights != 0 ? (float)(total / weights) : 0;
 }
 
-void mf_ref_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
-                                   const float *logits, const int32_t *target, const float *w,
-                                   const float *loss, const float *row_loss, const float *lse,
-                                   const float *dloss, const float *drow, float *dlogits,
-                                   float *dweight)
+void mf_ref_cross_entropy_backward(const mf_kctx *x, const mf_cross_entropy_backward_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    double weights = sum_weights(rows, target, w);
-    double each = dloss != NULL && weights != 0 ? *dloss / weights : 0;
-    for (int64_t i = 0; i < rows; i++) {
-        bool counts = target[i] >= 0;
-        double g = counts ? weight(w, i) * each + (drow != NULL ? drow[i] : 0) : 0;
-        for (int64_t j = 0; j < n && dlogits != NULL; j++)
-            dlogits[i * n + j] =
-                counts
-                    ? (float)(g * (exp((double)logits[i * n + j] - lse[i]) - (j == target[i])))
-                    : 0;
-        if (dweight != NULL)
-            dweight[i] = counts ? (float)(each * ((double)row_loss[i] - *loss)) : 0;
+    double weights = sum_weights(a->rows, a->target, a->weight);
+    double each = a->dloss != NULL && weights != 0 ? *a->dloss / weights : 0;
+    for (int64_t i = 0; i < a->rows; i++) {
+        bool counts = a->target[i] >= 0;
+        double g =
+            counts ? weight(a->weight, i) * each + (a->drow != NULL ? a->drow[i] : 0) : 0;
+        for (int64_t j = 0; j < a->n && a->dlogits != NULL; j++)
+            a->dlogits[i * a->n + j] =
+                counts ? (float)(g * (exp((double)a->logits[i * a->n + j] - a->lse[i]) -
+                                      (j == a->target[i])))
+                       : 0;
+        if (a->dweight != NULL)
+            a->dweight[i] = counts ? (float)(each * ((double)a->row_loss[i] - *a->loss)) : 0;
     }
 }

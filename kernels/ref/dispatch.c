@@ -5,19 +5,18 @@
 
 #include "kernels/ref/ref.h"
 
-void mf_ref_capacity_of(const mf_kctx *x, int64_t tokens, int64_t k, int64_t experts,
-                        const float *factor, const float *mask, float *cap)
+void mf_ref_capacity_of(const mf_kctx *x, const mf_capacity_of_args *a)
 {
     double real = 0;
     (void)x;
-    for (int64_t t = 0; t < tokens; t++)
-        real += !mask || mask[t] != 0;
+    for (int64_t t = 0; t < a->tokens; t++)
+        real += !a->mask || a->mask[t] != 0;
     /* The factor is the f32 next to a decimal number. The small term keeps a quotient that is a
      * whole number in decimals from being rounded down. */
-    double most = (double)factor[0] * real * (double)k / (double)experts;
+    double most = (double)a->factor[0] * real * (double)a->k / (double)a->experts;
     most = floor(most * (1 + 0x1p-23));
-    for (int64_t e = 0; e < experts; e++)
-        cap[e] = most > 1 ? (float)most : 1;
+    for (int64_t e = 0; e < a->experts; e++)
+        a->cap[e] = most > 1 ? (float)most : 1;
 }
 
 /* Whether assignment a comes before b: by falling priority, NaN last, then by index. */
@@ -31,19 +30,16 @@ static bool before(const float *priority, int32_t a, int32_t b)
     return a < b;
 }
 
-void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int32_t *chosen,
-                     const float *priority, const float *cap, int32_t *admitted, void *work)
+void mf_ref_capacity(const mf_kctx *x, const mf_capacity_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    (void)work;
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < a->rows; r++) {
         int64_t rank = 0; /* number of assignments of the same expert that come before */
-        for (int64_t i = 0; i < rows; i++)
-            rank += chosen[i] == chosen[r] && before(priority, (int32_t)i, (int32_t)r);
-        bool fits = chosen[r] >= 0 && (float)(rank + 1) <= cap[chosen[r]];
-        admitted[r] = fits ? chosen[r] : -1;
+        for (int64_t i = 0; i < a->rows; i++)
+            rank += a->chosen[i] == a->chosen[r] && before(a->priority, (int32_t)i, (int32_t)r);
+        bool fits = a->chosen[r] >= 0 && (float)(rank + 1) <= a->cap[a->chosen[r]];
+        a->admitted[r] = fits ? a->chosen[r] : -1;
     }
-    (void)experts;
 }
 
 /* The assignment over capacity that comes after `last` (-1: the first) in the order of
@@ -70,40 +66,37 @@ static bool has(const int32_t *expert, int64_t k, int32_t e)
     return false;
 }
 
-void mf_ref_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k, int64_t most,
-                     const int32_t *chosen, const int32_t *admitted, const float *prob,
-                     const float *importance, const float *cap, int32_t *out, float *moved,
-                     void *work)
+void mf_ref_reassign(const mf_kctx *x, const mf_reassign_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    int64_t rows = tokens * k, count = 0;
-    int32_t *load = work, r = -1;
+    int64_t rows = a->tokens * a->k, count = 0;
+    int32_t *load = a->work, r = -1;
     (void)x;
-    memset(load, 0, (size_t)experts * sizeof(*load));
+    memset(load, 0, (size_t)a->experts * sizeof(*load));
     for (int64_t i = 0; i < rows; i++) {
-        out[i] = admitted[i];
-        if (out[i] >= 0) load[out[i]]++;
+        a->out[i] = a->admitted[i];
+        if (a->out[i] >= 0) load[a->out[i]]++;
     }
-    while ((most == 0 || count < most) &&
-           (r = next_row(rows, chosen, admitted, importance, r)) >= 0) {
-        int64_t t = r / k;
+    while ((a->most == 0 || count < a->most) &&
+           (r = next_row(rows, a->chosen, a->admitted, a->importance, r)) >= 0) {
+        int64_t t = r / a->k;
         int32_t best = -1;
         double best_score = 0;
-        for (int32_t e = 0; e < experts; e++) {
-            double score = (double)prob[t * experts + e] / (1 + load[e]);
-            bool open = (float)(load[e] + 1) <= cap[e] && !has(chosen + t * k, k, e) &&
-                        !has(out + t * k, k, e);
+        for (int32_t e = 0; e < a->experts; e++) {
+            double score = (double)a->prob[t * a->experts + e] / (1 + load[e]);
+            bool open = (float)(load[e] + 1) <= a->cap[e] &&
+                        !has(a->chosen + t * a->k, a->k, e) && !has(a->out + t * a->k, a->k, e);
             if (open && !isnan(score) && (best < 0 || score > best_score)) {
                 best = e;
                 best_score = score;
             }
         }
         if (best < 0) continue;
-        out[r] = best;
+        a->out[r] = best;
         load[best]++;
         count++;
     }
-    moved[0] = (float)count;
+    a->moved[0] = (float)count;
 }
 
 /* This insertion sort keeps the order of the assignments of one token. */
@@ -118,40 +111,38 @@ static void sort_by_token(int64_t n, const int32_t *token, int32_t *list)
     }
 }
 
-void mf_ref_group_rows(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
-                       const int32_t *offset, const int32_t *token_of_row, int32_t *order,
-                       int32_t *token, int32_t *place, void *work)
+void mf_ref_group_rows(const mf_kctx *x, const mf_group_rows_args *a)
 {
-    (void)work;
     if (mf_kctx_failed(x)) return;
-    for (int64_t e = 0; token_of_row && e < experts; e++)
-        sort_by_token(offset[e + 1] - offset[e], token_of_row, order + offset[e]);
-    for (int64_t r = 0; r < rows; r++)
-        place[r] = -1;
-    for (int64_t p = 0; p < rows; p++) {
-        int32_t r = order[p];
-        if (r >= 0) place[r] = (int32_t)p;
-        token[p] = r < 0 ? -1 : token_of_row ? token_of_row[r] : (int32_t)(r / k);
+    for (int64_t e = 0; a->token_of_row && e < a->experts; e++)
+        sort_by_token(a->offset[e + 1] - a->offset[e], a->token_of_row,
+                      a->order + a->offset[e]);
+    for (int64_t r = 0; r < a->rows; r++)
+        a->place[r] = -1;
+    for (int64_t p = 0; p < a->rows; p++) {
+        int32_t r = a->order[p];
+        if (r >= 0) a->place[r] = (int32_t)p;
+        a->token[p] = r < 0 ? -1 : a->token_of_row ? a->token_of_row[r] : (int32_t)(r / a->k);
     }
 }
 
-void mf_ref_combine_grad(const mf_kctx *x, int type, int64_t rows, int64_t k, int64_t d,
-                         const void *y, const float *gate, const int32_t *place,
-                         const int32_t *token, const float *dout, void *dy, float *dgate)
+void mf_ref_combine_grad(const mf_kctx *x, const mf_combine_grad_args *a)
 {
     int64_t placed = 0;
     if (mf_kctx_failed(x)) return;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t t = token ? token[r] : r / k, p = place[r];
+    for (int64_t r = 0; r < a->rows; r++) {
+        int64_t t = a->token ? a->token[r] : r / a->k, p = a->place[r];
         double dot = 0;
-        for (int64_t c = 0; p >= 0 && c < d; c++) {
-            float from = t >= 0 ? dout[t * d + c] : 0;
-            if (dgate && t >= 0) dot += (double)ref_load(type, y, p * d + c) * from;
-            if (dy) ref_store(type, dy, p * d + c, t >= 0 ? (gate ? gate[r] : 1) * from : 0);
+        for (int64_t c = 0; p >= 0 && c < a->d; c++) {
+            float from = t >= 0 ? a->dout[t * a->d + c] : 0;
+            if (a->dgate && t >= 0) dot += (double)ref_load(a->type, a->y, p * a->d + c) * from;
+            if (a->dy)
+                ref_store(a->type, a->dy, p * a->d + c,
+                          t >= 0 ? (a->gate ? a->gate[r] : 1) * from : 0);
         }
-        if (dgate) dgate[r] = (float)dot;
+        if (a->dgate) a->dgate[r] = (float)dot;
         placed += p >= 0;
     }
-    for (int64_t i = placed * d; dy && i < rows * d; i++)
-        ref_store(type, dy, i, 0);
+    for (int64_t i = placed * a->d; a->dy && i < a->rows * a->d; i++)
+        ref_store(a->type, a->dy, i, 0);
 }

@@ -127,22 +127,21 @@ static double derivative(int fn, double x, double y, double a, double b)
     return NAN;
 }
 
-void mf_ref_map1(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
-                 const void *in, void *out)
+void mf_ref_map1(const mf_kctx *x, const mf_map1_args *a)
 {
     (void)x;
-    for (int64_t i = 0; i < n; i++)
-        ref_store(type, out, i, (float)map1(fn, ref_load(type, in, i), a, b));
+    for (int64_t i = 0; i < a->n; i++)
+        ref_store(a->type, a->out, i,
+                  (float)map1(a->fn, ref_load(a->type, a->in, i), a->a, a->b));
 }
 
-void mf_ref_map1_grad(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
-                      const void *in, const void *out, const void *dout, void *din)
+void mf_ref_map1_grad(const mf_kctx *x, const mf_map1_grad_args *a)
 {
     (void)x;
-    for (int64_t i = 0; i < n; i++) {
-        double d = derivative(fn, in ? ref_load(type, in, i) : 0,
-                              out ? ref_load(type, out, i) : 0, a, b);
-        ref_store(type, din, i, (float)(d * ref_load(type, dout, i)));
+    for (int64_t i = 0; i < a->n; i++) {
+        double d = derivative(a->fn, a->in ? ref_load(a->type, a->in, i) : 0,
+                              a->out ? ref_load(a->type, a->out, i) : 0, a->a, a->b);
+        ref_store(a->type, a->din, i, (float)(d * ref_load(a->type, a->dout, i)));
     }
 }
 
@@ -195,26 +194,26 @@ static int32_t map2_i32(int fn, int32_t a, int32_t b)
     return 0;
 }
 
-void mf_ref_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
-                 const int64_t stride_a[4], const int64_t stride_b[4], const void *a,
-                 const void *b, void *out)
+void mf_ref_map2(const mf_kctx *x, const mf_map2_args *a)
 {
     int64_t at = 0;
     (void)x;
-    for (int64_t i = 0; i < dim[0]; i++)
-        for (int64_t j = 0; j < dim[1]; j++)
-            for (int64_t k = 0; k < dim[2]; k++)
-                for (int64_t l = 0; l < dim[3]; l++) {
-                    int64_t at_a =
-                        i * stride_a[0] + j * stride_a[1] + k * stride_a[2] + l * stride_a[3];
-                    int64_t at_b =
-                        i * stride_b[0] + j * stride_b[1] + k * stride_b[2] + l * stride_b[3];
-                    if (type == MF_CAST_I32)
-                        ((int32_t *)out)[at++] = map2_i32(fn, ((const int32_t *)a)[at_a],
-                                                          ((const int32_t *)b)[at_b]);
+    for (int64_t i = 0; i < a->dim[0]; i++)
+        for (int64_t j = 0; j < a->dim[1]; j++)
+            for (int64_t k = 0; k < a->dim[2]; k++)
+                for (int64_t l = 0; l < a->dim[3]; l++) {
+                    int64_t at_a = i * a->stride_a[0] + j * a->stride_a[1] +
+                                   k * a->stride_a[2] + l * a->stride_a[3];
+                    int64_t at_b = i * a->stride_b[0] + j * a->stride_b[1] +
+                                   k * a->stride_b[2] + l * a->stride_b[3];
+                    if (a->type == MF_CAST_I32)
+                        ((int32_t *)a->out)[at++] =
+                            map2_i32(a->fn, ((const int32_t *)a->a)[at_a],
+                                     ((const int32_t *)a->b)[at_b]);
                     else
-                        ref_store(type, out, at++,
-                                  map2(fn, ref_load(type, a, at_a), ref_load(type, b, at_b)));
+                        ref_store(a->type, a->out, at++,
+                                  map2(a->fn, ref_load(a->type, a->a, at_a),
+                                       ref_load(a->type, a->b, at_b)));
                 }
 }
 
@@ -239,27 +238,28 @@ static int64_t integer_of(float value, int64_t lo, int64_t hi)
     return value <= (float)lo ? lo : value >= (float)hi ? hi : (int64_t)value;
 }
 
-void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, void *out)
+void mf_ref_cast(const mf_kctx *x, const mf_cast_args *a)
 {
     (void)x;
-    if (from == MF_CAST_I32 && to == MF_CAST_I32) { /* a float cannot represent every integer */
-        memcpy(out, in, (size_t)n * sizeof(int32_t));
+    if (a->from == MF_CAST_I32 &&
+        a->to == MF_CAST_I32) { /* a float cannot represent every integer */
+        memcpy(a->out, a->in, (size_t)a->n * sizeof(int32_t));
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        float value = read_as_float(in, i, from);
-        switch ((mf_cast_type)to) {
+    for (int64_t i = 0; i < a->n; i++) {
+        float value = read_as_float(a->in, i, a->from);
+        switch ((mf_cast_type)a->to) {
         case MF_CAST_F32:
-            ((float *)out)[i] = value;
+            ((float *)a->out)[i] = value;
             break;
         case MF_CAST_BF16:
-            ((mf_bf16 *)out)[i] = mf_bf16_from_f32(value);
+            ((mf_bf16 *)a->out)[i] = mf_bf16_from_f32(value);
             break;
         case MF_CAST_I32:
-            ((int32_t *)out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);
+            ((int32_t *)a->out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);
             break;
         case MF_CAST_U8:
-            ((uint8_t *)out)[i] = (uint8_t)integer_of(value, 0, 255);
+            ((uint8_t *)a->out)[i] = (uint8_t)integer_of(value, 0, 255);
             break;
         }
     }

@@ -5,55 +5,52 @@
 
 #include "kernels/ref/ref.h"
 
-void mf_ref_adamw(const mf_kctx *x, int64_t count, const mf_update_args *p, float *value,
-                  mf_bf16 *copy, const float *grad, float *m, float *v)
+void mf_ref_adamw(const mf_kctx *x, const mf_adamw_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, p);
-    for (int64_t i = 0; f.scale != 0 && i < count; i++) {
-        double g = f.scale * grad[i] + f.l2 * value[i];
-        double mi = m[i] + (1 - p->beta1) * (g - m[i]);
-        double vi = v[i] + (1 - p->beta2) * (g * g - v[i]);
-        double step = mi / f.correction1 / (sqrt(vi / f.correction2) + p->eps);
-        m[i] = (float)mi;
-        v[i] = (float)vi;
-        value[i] = (float)(value[i] - f.lr * (step + f.weight_decay * value[i]));
-        if (copy != NULL) copy[i] = mf_bf16_from_f32(value[i]);
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    for (int64_t i = 0; f.scale != 0 && i < a->count; i++) {
+        double g = f.scale * a->grad[i] + f.l2 * a->value[i];
+        double mi = a->m[i] + (1 - a->update.beta1) * (g - a->m[i]);
+        double vi = a->v[i] + (1 - a->update.beta2) * (g * g - a->v[i]);
+        double step = mi / f.correction1 / (sqrt(vi / f.correction2) + a->update.eps);
+        a->m[i] = (float)mi;
+        a->v[i] = (float)vi;
+        a->value[i] = (float)(a->value[i] - f.lr * (step + f.weight_decay * a->value[i]));
+        if (a->copy != NULL) a->copy[i] = mf_bf16_from_f32(a->value[i]);
     }
 }
 
-void mf_ref_lion(const mf_kctx *x, int64_t count, const mf_update_args *p, float *value,
-                 mf_bf16 *copy, const float *grad, float *m)
+void mf_ref_lion(const mf_kctx *x, const mf_lion_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, p);
-    for (int64_t i = 0; f.scale != 0 && i < count; i++) {
-        double g = f.scale * grad[i];
-        double way = m[i] + (1 - p->beta1) * (g - m[i]);
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    for (int64_t i = 0; f.scale != 0 && i < a->count; i++) {
+        double g = f.scale * a->grad[i];
+        double way = a->m[i] + (1 - a->update.beta1) * (g - a->m[i]);
         double sign = way > 0 ? 1 : way < 0 ? -1 : 0;
-        m[i] = (float)(m[i] + (1 - p->beta2) * (g - m[i]));
-        value[i] = (float)(value[i] - f.lr * (sign + f.weight_decay * value[i]));
-        if (copy != NULL) copy[i] = mf_bf16_from_f32(value[i]);
+        a->m[i] = (float)(a->m[i] + (1 - a->update.beta2) * (g - a->m[i]));
+        a->value[i] = (float)(a->value[i] - f.lr * (sign + f.weight_decay * a->value[i]));
+        if (a->copy != NULL) a->copy[i] = mf_bf16_from_f32(a->value[i]);
     }
 }
 
-void mf_ref_momentum(const mf_kctx *x, int64_t count, const mf_update_args *p,
-                     const float *grad, float *m, float *u)
+void mf_ref_momentum(const mf_kctx *x, const mf_momentum_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, p);
-    for (int64_t i = 0; f.scale != 0 && i < count; i++) {
-        double g = f.scale * grad[i];
-        double mi = m[i] + (1 - p->beta1) * (g - m[i]);
-        m[i] = (float)mi;
-        u[i] = (float)(g + p->beta1 * (mi - g));
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    for (int64_t i = 0; f.scale != 0 && i < a->count; i++) {
+        double g = f.scale * a->grad[i];
+        double mi = a->m[i] + (1 - a->update.beta1) * (g - a->m[i]);
+        a->m[i] = (float)mi;
+        a->u[i] = (float)(g + a->update.beta1 * (mi - g));
     }
 }
 
-void mf_ref_descend(const mf_kctx *x, int64_t count, const mf_update_args *p, double scale,
-                    const float *u, float *value, mf_bf16 *copy)
+void mf_ref_descend(const mf_kctx *x, const mf_descend_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, p);
-    for (int64_t i = 0; f.scale != 0 && i < count; i++) {
-        value[i] = (float)(value[i] - f.lr * (scale * u[i] + f.weight_decay * value[i]));
-        if (copy != NULL) copy[i] = mf_bf16_from_f32(value[i]);
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    for (int64_t i = 0; f.scale != 0 && i < a->count; i++) {
+        a->value[i] =
+            (float)(a->value[i] - f.lr * (a->scale * a->u[i] + f.weight_decay * a->value[i]));
+        if (a->copy != NULL) a->copy[i] = mf_bf16_from_f32(a->value[i]);
     }
 }
 
@@ -76,24 +73,23 @@ static void adafactor_means(int64_t rows, int64_t columns, double scale, double 
     }
 }
 
-void mf_ref_adafactor(const mf_kctx *x, int64_t groups, int64_t rows, int64_t columns,
-                      const mf_update_args *args, const float *value, const float *grad,
-                      float *v, float *u, void *work)
+void mf_ref_adafactor(const mf_kctx *x, const mf_adafactor_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    const mf_adafactor_factors a = mf_adafactor_resolve(args);
-    const int64_t n = (rows > 0 ? rows : 1) * columns;
-    (void)work;
-    for (int64_t e = 0; f.scale != 0 && e < groups; e++) {
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    const mf_adafactor_factors now = mf_adafactor_resolve(&a->update);
+    const int64_t n = (a->rows > 0 ? a->rows : 1) * a->columns;
+    for (int64_t e = 0; f.scale != 0 && e < a->groups; e++) {
+        const float *value = a->value + e * n, *grad = a->grad + e * n;
+        float *v = a->v + e * mf_adafactor_state(a->rows, a->columns), *u = a->u + e * n;
         double mean = 0, size = 0, length = 0;
-        adafactor_means(rows, columns, f.scale, a.fresh, grad, v);
-        for (int64_t i = 0; i < rows; i++)
-            mean += v[i] / (double)rows;
+        adafactor_means(a->rows, a->columns, f.scale, now.fresh, grad, v);
+        for (int64_t i = 0; i < a->rows; i++)
+            mean += v[i] / (double)a->rows;
         for (int64_t i = 0; i < n; i++) {
-            const float *c = v + rows;
-            double h = rows > 0 ? (double)v[i / columns] * c[i % columns] /
-                                      fmax(mean, MF_ADAFACTOR_EPS1)
-                                : c[i];
+            const float *c = v + a->rows;
+            double h = a->rows > 0 ? (double)v[i / a->columns] * c[i % a->columns] /
+                                         fmax(mean, MF_ADAFACTOR_EPS1)
+                                   : c[i];
             double step =
                 f.scale * grad[i] / sqrt(fmax(h, MF_ADAFACTOR_EPS1 * MF_ADAFACTOR_EPS1));
             size += (double)value[i] * value[i];
@@ -102,27 +98,24 @@ void mf_ref_adafactor(const mf_kctx *x, int64_t groups, int64_t rows, int64_t co
         }
         const double rms = sqrt(length / (double)n) / MF_ADAFACTOR_CLIP;
         const double factor =
-            fmax(MF_ADAFACTOR_EPS2, sqrt(size / (double)n)) * a.relative / fmax(1, rms);
+            fmax(MF_ADAFACTOR_EPS2, sqrt(size / (double)n)) * now.relative / fmax(1, rms);
         for (int64_t i = 0; i < n; i++)
             u[i] = (float)(factor * u[i]);
-        value += n, grad += n, u += n;
-        v += mf_adafactor_state(rows, columns);
     }
 }
 
-void mf_ref_sumsq(const mf_kctx *x, int64_t count, const float *a, bool add, double *sum,
-                  void *work)
-{
-    (void)x, (void)work;
-    double total = 0;
-    for (int64_t i = 0; i < count; i++)
-        total += (double)a[i] * a[i];
-    sum[0] = add ? sum[0] + total : total;
-}
-
-void mf_ref_scale_inplace(const mf_kctx *x, int64_t count, float factor, float *a)
+void mf_ref_sumsq(const mf_kctx *x, const mf_sumsq_args *a)
 {
     (void)x;
-    for (int64_t i = 0; i < count; i++)
-        a[i] *= factor;
+    double total = 0;
+    for (int64_t i = 0; i < a->count; i++)
+        total += (double)a->a[i] * a->a[i];
+    a->sum[0] = a->add ? a->sum[0] + total : total;
+}
+
+void mf_ref_scale_inplace(const mf_kctx *x, const mf_scale_inplace_args *a)
+{
+    (void)x;
+    for (int64_t i = 0; i < a->count; i++)
+        a->a[i] *= a->factor;
 }

@@ -33,18 +33,17 @@ static void normal(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
     }
 }
 
-void mf_ref_random(const mf_kctx *x, int kind, uint64_t stream, int64_t n, float *out)
+void mf_ref_random(const mf_kctx *x, const mf_random_args *a)
 {
-    if (kind == MF_RANDOM_UNIFORM)
-        uniform(x, stream, n, out);
+    if (a->kind == MF_RANDOM_UNIFORM)
+        uniform(x, a->stream, a->n, a->out);
     else
-        normal(x, stream, n, out);
+        normal(x, a->stream, a->n, a->out);
 }
 
-void mf_ref_dropout(const mf_kctx *x, uint64_t stream, int64_t n, float p, const float *in,
-                    float *out)
+void mf_ref_dropout(const mf_kctx *x, const mf_dropout_args *a)
 {
-    float scale = 1 / (1 - p);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = uniform_of(word_of(x, stream, i)) >= p ? in[i] * scale : 0;
+    float scale = 1 / (1 - a->p);
+    for (int64_t i = 0; i < a->n; i++)
+        a->out[i] = uniform_of(word_of(x, a->stream, i)) >= a->p ? a->in[i] * scale : 0;
 }

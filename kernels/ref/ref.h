@@ -31,8 +31,7 @@ double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
 /* Weight (o, i) of a part of four bits (stored_packed.c). */
 double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i);
 
-#define MF_KERNEL(fn, args) void mf_ref_##fn args;
+#define MF_KERNEL(fn, ...) void mf_ref_##fn(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 
 #endif

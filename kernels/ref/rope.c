@@ -30,17 +30,17 @@ void mf_ref_rope(const mf_kctx *x, const mf_rope_args *p)
     }
 }
 
-void mf_ref_cache_append(const mf_kctx *x, int64_t batch, int64_t s, int64_t t, int64_t n,
-                         const int32_t *pos, const float *a, float *cache)
+void mf_ref_cache_append(const mf_kctx *x, const mf_cache_append_args *a)
 {
-    for (int64_t b = 0; b < batch; b++)
-        if (pos[b] < 0 || pos[b] > s - t)
+    for (int64_t b = 0; b < a->batch; b++)
+        if (a->pos[b] < 0 || a->pos[b] > a->s - a->t)
             mf_kctx_fail(x, (mf_fault){.kind = MF_FAULT_CACHE,
-                                        .index = b,
-                                        .value = pos[b],
-                                        .lo = t,
-                                        .hi = s});
+                                       .index = b,
+                                       .value = a->pos[b],
+                                       .lo = a->t,
+                                       .hi = a->s});
     if (mf_kctx_failed(x)) return;
-    for (int64_t b = 0; b < batch; b++)
-        memcpy(cache + (b * s + pos[b]) * n, a + b * t * n, (size_t)(t * n) * sizeof(float));
+    for (int64_t b = 0; b < a->batch; b++)
+        memcpy(a->cache + (b * a->s + a->pos[b]) * a->n, a->a + b * a->t * a->n,
+               (size_t)(a->t * a->n) * sizeof(float));
 }

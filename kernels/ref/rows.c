@@ -100,42 +100,40 @@ static void row_max_grad(int64_t rows, int64_t n, const float *in, const float *
     }
 }
 
-void mf_ref_row_map(const mf_kctx *x, int fn, int64_t rows, int64_t n, const float *in,
-                    float *out)
+void mf_ref_row_map(const mf_kctx *x, const mf_row_map_args *a)
 {
     (void)x;
-    switch ((mf_row_fn)fn) {
+    switch ((mf_row_fn)a->fn) {
     case MF_ROW_SOFTMAX:
-        softmax(rows, n, in, out);
+        softmax(a->rows, a->n, a->in, a->out);
         break;
     case MF_ROW_LOG_SOFTMAX:
-        log_softmax(rows, n, in, out);
+        log_softmax(a->rows, a->n, a->in, a->out);
         break;
     case MF_ROW_LOGSUMEXP:
-        logsumexp(rows, n, in, out);
+        logsumexp(a->rows, a->n, a->in, a->out);
         break;
     case MF_ROW_MAX:
-        row_max(rows, n, in, out);
+        row_max(a->rows, a->n, a->in, a->out);
         break;
     }
 }
 
-void mf_ref_row_map_grad(const mf_kctx *x, int fn, int64_t rows, int64_t n, const float *in,
-                         const float *out, const float *dout, float *din)
+void mf_ref_row_map_grad(const mf_kctx *x, const mf_row_map_grad_args *a)
 {
     (void)x;
-    switch ((mf_row_fn)fn) {
+    switch ((mf_row_fn)a->fn) {
     case MF_ROW_SOFTMAX:
-        softmax_grad(rows, n, out, dout, din);
+        softmax_grad(a->rows, a->n, a->out, a->dout, a->din);
         break;
     case MF_ROW_LOG_SOFTMAX:
-        log_softmax_grad(rows, n, out, dout, din);
+        log_softmax_grad(a->rows, a->n, a->out, a->dout, a->din);
         break;
     case MF_ROW_LOGSUMEXP:
-        logsumexp_grad(rows, n, in, out, dout, din);
+        logsumexp_grad(a->rows, a->n, a->in, a->out, a->dout, a->din);
         break;
     case MF_ROW_MAX:
-        row_max_grad(rows, n, in, dout, din);
+        row_max_grad(a->rows, a->n, a->in, a->dout, a->din);
         break;
     }
 }

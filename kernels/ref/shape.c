@@ -4,40 +4,38 @@
 
 #include "kernels/ref/ref.h"
 
-void mf_ref_set(const mf_kctx *x, int64_t n, float value, float *out)
+void mf_ref_set(const mf_kctx *x, const mf_set_args *a)
 {
     (void)x;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = value;
+    for (int64_t i = 0; i < a->n; i++)
+        a->out[i] = a->value;
 }
 
-void mf_ref_copy4(const mf_kctx *x, const int64_t dim[4], const int64_t stride_in[4],
-                  const int64_t stride_out[4], const void *in, void *out)
+void mf_ref_copy4(const mf_kctx *x, const mf_copy4_args *a)
 {
     enum { BYTES = 4 };
     (void)x;
-    for (int64_t i = 0; i < dim[0]; i++)
-        for (int64_t j = 0; j < dim[1]; j++)
-            for (int64_t k = 0; k < dim[2]; k++)
-                for (int64_t l = 0; l < dim[3]; l++) {
-                    int64_t from = i * stride_in[0] + j * stride_in[1] + k * stride_in[2] +
-                                   l * stride_in[3];
-                    int64_t to = i * stride_out[0] + j * stride_out[1] + k * stride_out[2] +
-                                 l * stride_out[3];
-                    memcpy((char *)out + BYTES * to, (const char *)in + BYTES * from, BYTES);
+    for (int64_t i = 0; i < a->dim[0]; i++)
+        for (int64_t j = 0; j < a->dim[1]; j++)
+            for (int64_t k = 0; k < a->dim[2]; k++)
+                for (int64_t l = 0; l < a->dim[3]; l++) {
+                    int64_t from = i * a->stride_in[0] + j * a->stride_in[1] +
+                                   k * a->stride_in[2] + l * a->stride_in[3];
+                    int64_t to = i * a->stride_out[0] + j * a->stride_out[1] +
+                                 k * a->stride_out[2] + l * a->stride_out[3];
+                    memcpy((char *)a->out + BYTES * to, (const char *)a->in + BYTES * from,
+                           BYTES);
                 }
 }
 
-void mf_ref_sum3(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner, double scale,
-                 const float *in, float *out, void *work)
+void mf_ref_sum3(const mf_kctx *x, const mf_sum3_args *a)
 {
     (void)x;
-    (void)work;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) {
+    for (int64_t o = 0; o < a->outer; o++)
+        for (int64_t i = 0; i < a->inner; i++) {
             double sum = 0;
-            for (int64_t j = 0; j < n; j++)
-                sum += in[(o * n + j) * inner + i];
-            out[o * inner + i] = (float)(scale * sum);
+            for (int64_t j = 0; j < a->n; j++)
+                sum += a->in[(o * a->n + j) * a->inner + i];
+            a->out[o * a->inner + i] = (float)(a->scale * sum);
         }
 }

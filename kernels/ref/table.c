@@ -9,16 +9,14 @@ static bool cannot_pack(int type, int64_t n, int64_t k)
     return false;
 }
 
-void mf_ref_pack_weights(const mf_kctx *x, int type, int64_t parts, int64_t n, int64_t k,
-                         void *w)
+void mf_ref_pack_weights(const mf_kctx *x, const mf_pack_weights_args *a)
 {
-    (void)x, (void)type, (void)parts, (void)n, (void)k, (void)w;
+    (void)x, (void)a;
 }
 
 const mf_kernels mf_kernels_ref = {
     .name = "ref",
     .can_pack = cannot_pack,
-#define MF_KERNEL(fn, args) .fn = mf_ref_##fn,
+#define MF_KERNEL(fn, ...) .fn = mf_ref_##fn,
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 };

@@ -119,7 +119,8 @@ static bool find_best(mf_sampler *s, int32_t n)
 {
     const mf_kctx x = {.parallel = mf_parallel};
     if (n > FEW) return sort_all(s, n);
-    mf_backend_kernels()->topk(&x, 1, s->vocab, n, s->score, NULL, s->order);
+    MF_RUN(mf_backend_kernels(), &x, topk, .n = 1, .width = s->vocab, .k = n, .in = s->score,
+           .out = s->order);
     return true;
 }
 
@@ -172,7 +173,8 @@ int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past,
     const float top = s->score[best];
     for (int32_t i = 0; i < s->vocab; i++)
         s->scaled[i] = isfinite(s->score[i]) ? (s->score[i] - top) * factor : -INFINITY;
-    mf_backend_kernels()->row_map(&x, MF_ROW_SOFTMAX, 1, s->vocab, s->scaled, s->weight);
+    MF_RUN(mf_backend_kernels(), &x, row_map, .fn = MF_ROW_SOFTMAX, .rows = 1, .n = s->vocab,
+           .in = s->scaled, .out = s->weight);
     int32_t n = s->vocab;
     double sum = 0;
     const bool all = (o->top_k <= 0 || o->top_k >= n) && o->top_p >= 1;

@@ -30,7 +30,7 @@ kernels() {
     local name
     [ -x "$builddir/tests/unit/kernels/check_kernels" ] || skip "check_kernels is not built"
     for name in "${@:3}"; do # a name that is none would test nothing
-        grep -q "^MF_KERNEL($name,\|^MF_KERNEL($name\$" "$srcdir/kernels/kernels.def" || {
+        grep -q "^MF_KERNEL\(_AS\)*($name," "$srcdir/kernels/kernels.def" || {
             echo "$name is not in kernels.def"
             return 1
         }
@@ -57,27 +57,48 @@ spread() {
     done
 }
 
+# launched FILE...: the kernels that files of kernels/cuda launch
+launched() {
+    (cd "$srcdir/kernels/cuda" && sed -n 's/^extern "C" void mf_cuda_\([a-z0-9_]*\)(const mf_kctx .*/\1/p' "$@")
+}
+
+# of_files FILE...: spread over all of these kernels, with N = 6, but for those that have fewer
+# variants, or slow ones
+of_files() {
+    local every names name
+    for every in 3 6 24; do
+        names=
+        for name in $(launched "$@"); do
+            case $name in
+            adamw | lion | momentum | descend | adafactor | random | dropout | check_* | gather_rows | index_lists | \
+                take | put | one_hot | embedding | rope | cache_append) [ $every -eq 3 ] ;;
+            linear_cross_entropy) [ $every -eq 24 ] ;;
+            *) [ $every -eq 6 ] ;;
+            esac && names="$names $name"
+        done
+        # shellcheck disable=SC2086
+        [ -z "$names" ] || spread $every $names
+    done
+}
+
 @test "elementwise kernels and sums" {
-    spread 6 set scale_inplace map1 map1_grad map2 cast copy4 sum3 group_sum sumsq
+    of_files map.cuh sum.cuh
 }
 
 @test "optimizers, random numbers" {
-    spread 3 adamw lion momentum descend adafactor random dropout
+    of_files optimizer.cuh random.cuh
 }
 
 @test "rows, norms, losses" {
-    spread 6 row_map row_map_grad norm norm_backward cross_entropy cross_entropy_backward swiglu swiglu_backward
-    spread 24 linear_cross_entropy
+    of_files rows.cuh norm.cuh loss.cuh swiglu.cuh
 }
 
 @test "indices, embeddings, positions" {
-    spread 3 check_index check_offset gather_rows index_lists take put one_hot embedding rope cache_append
-    spread 6 embedding_grad
+    of_files index.cuh tokens.cuh
 }
 
 @test "routing and dispatch" {
-    spread 6 mask_rows route_gates route_gates_grad joint_count capacity_of group_rows
-    spread 6 topk bincount score_bins capacity reassign routing_stats sum_rows combine_grad
+    of_files route.cuh dispatch.cuh
 }
 
 @test "attention" {
@@ -106,12 +127,26 @@ spread() {
 }
 
 @test "each kernel is in a test above" {
-    for name in $(sed -n 's/^MF_KERNEL(\([a-z0-9_]*\),.*/\1/p' "$srcdir/kernels/kernels.def"); do
-        [ "$name" != pack_weights ] || continue # no other layout of weights is better on a device
-        grep -q "^ .*spread [0-9]*.* $name\( \|\$\)" "$BATS_TEST_FILENAME" || {
-            echo "$name is in none"
-            return 1
-        }
+    cd "$srcdir/kernels/cuda"
+    files=$(grep -rl '^extern "C" void mf_cuda_.*const mf_kctx' --include='*.cuh' .)
+    [ "$(wc -w <<<"$files")" -ge 10 ]
+    for file in $files; do
+        case $file in
+        */*/*) # with families and numbers of their own
+            for name in $(launched "$file"); do
+                grep -q "^ .*spread [0-9]*.* $name\( \|\$\)" "$BATS_TEST_FILENAME" || {
+                    echo "$name is in none"
+                    return 1
+                }
+            done
+            ;;
+        *)
+            grep -q "^ .*of_files.* ${file#./}\( \|\$\)" "$BATS_TEST_FILENAME" || {
+                echo "$file is in none"
+                return 1
+            }
+            ;;
+        esac
     done
 }
 
@@ -137,7 +172,7 @@ spread() {
 @test "each kernel, three orders and two seeds" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: set MOEFW_SLOW=1"
     # weights as files have them have a test of their own, and no other layout of weights is better
-    all=$(sed -n 's/^MF_KERNEL(\([a-z0-9_]*\),.*/\1/p' "$srcdir/kernels/kernels.def" |
+    all=$(sed -n 's/^MF_KERNEL[_AS]*(\([a-z0-9_]*\),.*/\1/p' "$srcdir/kernels/kernels.def" |
         grep -v '^stored_\|^pack_weights$')
     [ "$(wc -w <<<"$all")" -eq $(($(grep -c '^MF_KERNEL' "$srcdir/kernels/kernels.def") - 3)) ]
     for order in 0 1 2; do

@@ -19,12 +19,11 @@ static bool listed(const char *list, const char *word)
 static void take_away(mf_kernels *k, const char *list)
 {
     if (!list) return;
-#define MF_KERNEL(fn, args)                                                                    \
+#define MF_KERNEL(fn, ...)                                                                     \
     if (listed(list, #fn) ||                                                                   \
         (listed(list, "all") && !listed("copy4 map2 set cast sumsq adamw", #fn)))              \
         k->fn = NULL;
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 }
 
 #endif

@@ -1,9 +1,9 @@
-/* launch.h: functions for the code that launches.awk generates. That code packs the arguments
- * of each launch, so that a kernel of another set can run with them later.
+/* launch.h: takes launches apart, so that a kernel of another set can run later with their
+ * arguments, which may be elsewhere by then.
  *
- * A file that includes this header defines `launch`, which gets the packed arguments of each
- * launch through LAUNCH_TABLE. Before the kernel runs, a mover replaces each pointer in
- * the arguments. */
+ * A file that includes this header defines `launch`, which gets the arguments of each launch of
+ * the set `launching`. Before the kernel runs, a mover replaces each pointer in the arguments,
+ * by functions that launches.awk writes. */
 #ifndef TESTS_DEVICE_LAUNCH_H
 #define TESTS_DEVICE_LAUNCH_H
 
@@ -77,100 +77,53 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(gate);
 }
 
-static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args *a)
-{
-    a->w = move_weight(m, a->w);
-    MOVE(x);
-    MOVE(row);
-    MOVE(offset);
-    MOVE(bias);
-    MOVE(y);
-}
-
-static inline void move_mf_stored_rows_args(const mover *m, mf_stored_rows_args *a)
-{
-    a->w = move_weight(m, a->w);
-    MOVE(ids);
-    MOVE(y);
-}
-
-static inline void move_mf_norm_args(const mover *m, mf_norm_args *a)
-{
-    MOVE(a);
-    MOVE(w);
-    MOVE(b);
-    MOVE(y);
-    MOVE(dy);
-    MOVE(da);
-    MOVE(dw);
-    MOVE(db);
-    MOVE(work);
-    MOVE(offset);
-}
-
-static inline void move_mf_attention_args(const mover *m, mf_attention_args *a)
-{
-    MOVE(q);
-    MOVE(k);
-    MOVE(v);
-    MOVE(mask);
-    MOVE(kv_len);
-    MOVE(reach);
-    MOVE(since);
-    MOVE(y);
-    MOVE(lse);
-    MOVE(dy);
-    MOVE(dlse);
-    MOVE(dq);
-    MOVE(dk);
-    MOVE(dv);
-}
-
-static inline void move_mf_rope_args(const mover *m, mf_rope_args *a)
-{
-    MOVE(position);
-    MOVE(factor);
-    MOVE(a);
-    MOVE(y);
-}
-
-static inline void move_mf_grouped_attention_args(const mover *m, mf_grouped_attention_args *a)
-{
-    MOVE(offset);
-    MOVE(token);
-    MOVE(q);
-    MOVE(kv);
-    MOVE(mask);
-    MOVE(y);
-    MOVE(lse);
-    MOVE(dy);
-    MOVE(dq);
-    MOVE(dkv);
-    MOVE(work);
-}
-
-static inline void move_mf_linear_cross_entropy_args(const mover *m,
-                                                     mf_linear_cross_entropy_args *a)
-{
-    if (a->stored) a->stored = move_weight(m, a->stored);
-    MOVE(x);
-    a->w = a->stored ? NULL : moved(m, a->w, "w");
-    MOVE(bias);
-    MOVE(target);
-    MOVE(weight);
-    MOVE(loss);
-    MOVE(row_loss);
-    MOVE(dx);
-    MOVE(dw);
-    MOVE(dbias);
-    MOVE(work);
-}
-
 static inline void move_mf_update_args(const mover *m, mf_update_args *a)
 {
     MOVE(now);
     MOVE(sumsq);
     MOVE(loss);
 }
+
+#undef MOVE
+
+#include "launches.h"
+
+/* For each kernel NAME: move_NAME; run_NAME, which calls the kernel of a set; launch_NAME,
+ * which hands its arguments to launch(). */
+static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
+
+enum {
+#define MF_KERNEL(fn, ...) KERNEL_##fn,
+#include "kernels/kernels.def"
+    KERNELS
+};
+
+#define LAUNCHED(fn, args)                                                                     \
+    static void move_##fn(const mover *m, void *a)                                             \
+    {                                                                                          \
+        move_##args(m, a);                                                                     \
+    }                                                                                          \
+    static void run_##fn(const mf_kernels *k, const mf_kctx *x, void *a)                       \
+    {                                                                                          \
+        k->fn(x, a);                                                                           \
+    }                                                                                          \
+    static void launch_##fn(const mf_kctx *x, const mf_##fn##_args *a)                         \
+    {                                                                                          \
+        launch(x, KERNEL_##fn, a, sizeof *a);                                                  \
+    }
+#define MF_KERNEL(fn, ...)          LAUNCHED(fn, mf_##fn##_args)
+#define MF_KERNEL_AS(fn, args, ...) LAUNCHED(fn, args)
+#include "kernels/kernels.def"
+
+static const launched_kernel launched[KERNELS] = {
+#define MF_KERNEL(fn, ...) {#fn, move_##fn, run_##fn},
+#include "kernels/kernels.def"
+};
+
+/* A set that launches. */
+static const mf_kernels launching = {
+#define MF_KERNEL(fn, ...) .fn = launch_##fn,
+#include "kernels/kernels.def"
+};
 
 #endif

@@ -342,9 +342,6 @@ static entry *append(queue *t, entry_kind kind, size_t bytes)
 
 /* ---- launches ---- */
 
-static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
-#include "launches.h"
-
 /* Counts a launch. A step lasts from the first launch of adamw in an optimizer step to that in
  * the next. */
 static void count_launch(strict *s, int kernel)
@@ -404,7 +401,6 @@ static bool can_pack(int type, int64_t n, int64_t k)
     return packer->can_pack && packer->can_pack(type, n, k);
 }
 
-static const mf_kernels all_kernels = {.name = "strict", .can_pack = can_pack, LAUNCH_TABLE};
 static mf_kernels kernels;
 
 static const mf_kernels *kernels_like(mf_device *d, const mf_kernels *host)
@@ -678,7 +674,9 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
     }
     s->host = *host;
     s->set = packer = host->kernels;
-    kernels = all_kernels;
+    kernels = launching;
+    kernels.name = "strict";
+    kernels.can_pack = can_pack;
     take_away(&kernels, getenv("MOEFW_STRICT_LACKS"));
     s->random = seed ? strtoull(seed, NULL, 10) : 0;
     d->ops = &ops;

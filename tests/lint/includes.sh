@@ -5,7 +5,7 @@
 #   tools     lab < report < cli
 #             a folder includes itself, those before it on its floor and the floors before it, and the
 #             kernel table, as "folder/file.h"; files of its own folder also by their bare name
-#   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
+#   kernels   kernels/kernel.h, cost.h, kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
 #   plugins   <moefw/...>, C's own headers
 #   include   the same, and of C only headers that declare types
 #   comm      modules: core/comm/table.h and the engine's header
@@ -31,7 +31,7 @@ report "folders include only those before them" "$(includes core lib tools | awk
     $3 ~ /^"/ {
         name = substr($3, 2, length($3) - 2)
         split($1, at, "/"); split(name, to, "/"); here = at[1] "/" at[2]
-        if (name == "config.h" || name == "kernels/kernel.h" || name == "kernels/kernels.def") next
+        if (name ~ /^(config|kernels\/(kernel|cost))\.h$/ || name == "kernels/kernels.def") next
         if (!(here in place)) { print $1 ":" $2 ": " here " is no layer"; next }
         if (index(name, "/") == 0) next
         if (!(to[1] in layer)) { print $1 ":" $2 ": " $3 ": expected \"LAYER/FILE\""; next }
@@ -45,7 +45,7 @@ report "kernels include the kernel table, their own set and libc" "$(includes ke
         name = substr($3, 2, length($3) - 2)
         split($1, at, "/"); folder = at[1] "/" at[2] "/"
         if ($3 ~ /^"/) {
-            if (name == "kernels/kernel.h" || name == "kernels/kernels.def") next
+            if (name ~ /^kernels\/(kernel\.h|cost\.h|kernels\.def)$/) next
             if (name == "graph/device/device.h" && $1 ~ /^kernels\/cuda\/backend\.h/) next
             if (index(name, "/") == 0 || index(name, folder) == 1) next
         } else {

@@ -12,18 +12,20 @@ core/ops/shape.c:forward_transpose   over the dimensions
 '
 
 table=$srcdir/kernels/kernels.def
-kernels=$(sed -n 's/^MF_KERNEL(\([a-z0-9_]*\),.*/\1/p' "$table")
+kernels=$(sed -n 's/^MF_KERNEL[_AS]*(\([a-z0-9_]*\),.*/\1/p' "$table")
 count=$(echo "$kernels" | wc -l)
 report "there are kernels" "$([ -n "$kernels" ] || echo "no MF_KERNEL in $table")"
 report "at most $most kernels" "$([ "$count" -le "$most" ] || echo "$count")"
-report "each is declared MF_KERNEL(name, (const mf_kctx *x, type name, ...))" "$(
-    sed 's,/\*.*\*/,,; /^\/\*/,/\*\//d; /^ \*/d' "$table" | tr '\n' ' ' | sed 's/MF_KERNEL/\n&/g' |
+set='(SIMD|CPU|REF)' name='[*]?[a-z0-9_]+(\[4\])?'
+report "each is declared MF_KERNEL(name, set, MF_COST(...), type name, *name; ...), or MF_KERNEL_AS" "$(
+    sed '/^#/d; s,/\*.*\*/,,; /\/\*/,/\*\//d' "$table" | tr '\n' ' ' | sed 's/MF_KERNEL/\n&/g' |
         tr -s ' ' | sed '/^ *$/d; s/ *$//' |
-        grep -vE '^MF_KERNEL\([a-z0-9_]+, \(const mf_kctx \*x(, [a-z0-9_]+( [a-z0-9_]+)? \*?[a-z0-9_]+(\[[0-9]+\])?)*\)\)$'
+        grep -vE "^MF_KERNEL\\([a-z0-9_]+, $set, MF_COST\\(.*\\),( [a-z0-9_]+( [a-z0-9_]+)? ($name, )*$name;)+ *\\)\$" |
+        grep -vE "^MF_KERNEL_AS\\([a-z0-9_]+, mf_[a-z_]+, $set, .*\\)\$"
 )"
 report "no kernel returns a value" "$(
-    grep -rnE 'define MF_KERNEL\(fn, args\)' "$srcdir/kernels" | grep -vE 'args\) void ?[ (*a-zA-Z]'  |
-        grep -vE 'args\) (\.fn|#fn)'
+    grep -rnE 'define MF_KERNEL\(fn, \.\.\.\)' "$srcdir/kernels" | grep -vE '\) void ?[ (*a-zA-Z]'  |
+        grep -vE '\) \.fn'
 )"
 
 # A function of core/ops that is handed a call, or the elements of a tensor, and loops.

@@ -451,7 +451,8 @@ void mf_store_refresh_bf16(mf_store *s)
         const mf_param *p = s->params[i];
         const int64_t at = p->held ? p->held_first : 0, n = p->held ? p->held : p->count;
         if (p->bf16 && !p->f32_released && !p->packed)
-            k->cast(&x, n, MF_CAST_F32, MF_CAST_BF16, p->value + at, p->bf16 + at);
+            MF_RUN(k, &x, cast, .n = n, .from = MF_CAST_F32, .to = MF_CAST_BF16,
+                   .in = p->value + at, .out = p->bf16 + at);
     }
     mf_store_changed(s);
 }
@@ -477,7 +478,8 @@ void mf_store_pack(mf_store *s, mf_param *p)
     const int type = p->bf16 ? MF_CAST_BF16 : MF_CAST_F32;
     p->packed = k->can_pack && k->can_pack(type, dim[0], dim[1]);
     if (p->packed)
-        k->pack_weights(&x, type, rank == 3 ? p->shape.dim[0] : 1, dim[0], dim[1], w);
+        MF_RUN(k, &x, pack_weights, .type = type, .parts = rank == 3 ? p->shape.dim[0] : 1,
+               .n = dim[0], .k = dim[1], .w = w);
     mf_store_changed(s);
 }
 

@@ -32,27 +32,26 @@ static int entropy_infer(mf_infer *in)
 
 static int entropy_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[LOGITS].shape;
     mf_call_check_below(call, TARGET, MF_WHAT_TARGET, s.dim[1]);
-    mf_call_kernels(call)->cross_entropy(&x, s.dim[0], s.dim[1], mf_call_f32(call, LOGITS),
-                                         mf_call_i32(call, TARGET), mf_call_f32(call, WEIGHT),
-                                         mf_call_out(call, 0), mf_call_out(call, 1),
-                                         mf_call_out(call, 2));
+    MF_RUN_OP(call, cross_entropy, .rows = s.dim[0], .n = s.dim[1],
+              .logits = mf_call_f32(call, LOGITS), .target = mf_call_i32(call, TARGET),
+              .weight = mf_call_f32(call, WEIGHT), .loss = mf_call_out(call, 0),
+              .row_loss = mf_call_out(call, 1), .lse = mf_call_out(call, 2));
     return MF_OK;
 }
 
 static int entropy_backward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[LOGITS].shape;
     if (call->in[DLSE].data)
         return call->fail(call, MF_ENOGRAD, "no gradient can pass through the third output");
-    mf_call_kernels(call)->cross_entropy_backward(
-        &x, s.dim[0], s.dim[1], mf_call_f32(call, LOGITS), mf_call_i32(call, TARGET),
-        mf_call_f32(call, WEIGHT), mf_call_f32(call, LOSS), mf_call_f32(call, ROW_LOSS),
-        mf_call_f32(call, LSE), mf_call_f32(call, DLOSS), mf_call_f32(call, DROW),
-        mf_call_out(call, LOGITS), mf_call_out(call, WEIGHT));
+    MF_RUN_OP(call, cross_entropy_backward, .rows = s.dim[0], .n = s.dim[1],
+              .logits = mf_call_f32(call, LOGITS), .target = mf_call_i32(call, TARGET),
+              .weight = mf_call_f32(call, WEIGHT), .loss = mf_call_f32(call, LOSS),
+              .row_loss = mf_call_f32(call, ROW_LOSS), .lse = mf_call_f32(call, LSE),
+              .dloss = mf_call_f32(call, DLOSS), .drow = mf_call_f32(call, DROW),
+              .dlogits = mf_call_out(call, LOGITS), .dweight = mf_call_out(call, WEIGHT));
     return MF_OK;
 }
 

@@ -31,19 +31,20 @@ static int embedding_forward(const mf_call *call)
     if (rows.w)
         mf_call_kernels(call)->stored_rows(&x, &rows);
     else
-        mf_call_kernels(call)->embedding(&x, table.dim[0], table.dim[1], rows.count,
-                                         mf_call_f32(call, 0), rows.ids, rows.y);
+        MF_RUN_OP(call, embedding, .vocab = table.dim[0], .n = table.dim[1],
+                  .count = rows.count, .table = mf_call_f32(call, 0), .ids = rows.ids,
+                  .y = rows.y);
     return MF_OK;
 }
 
 static int embedding_backward(const mf_call *call)
 {
     enum { DY = 3 };
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape table = call->in[0].shape;
-    mf_call_kernels(call)->embedding_grad(
-        &x, table.dim[0], table.dim[1], mf_shape_count(call->in[1].shape), false,
-        mf_call_i32(call, 1), mf_call_f32(call, DY), mf_call_out(call, 0), call->work);
+    MF_RUN_OP(call, embedding_grad, .vocab = table.dim[0], .n = table.dim[1],
+              .count = mf_shape_count(call->in[1].shape), .add = false,
+              .ids = mf_call_i32(call, 1), .dy = mf_call_f32(call, DY),
+              .dtable = mf_call_out(call, 0), .work = call->work);
     return MF_OK;
 }
 
@@ -76,11 +77,11 @@ static int accumulate_infer(mf_infer *in)
 
 static int accumulate_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape table = call->in[0].shape;
-    mf_call_kernels(call)->embedding_grad(
-        &x, table.dim[0], table.dim[1], mf_shape_count(call->in[1].shape), true,
-        mf_call_i32(call, 1), mf_call_f32(call, 2), mf_call_out(call, 0), call->work);
+    MF_RUN_OP(call, embedding_grad, .vocab = table.dim[0], .n = table.dim[1],
+              .count = mf_shape_count(call->in[1].shape), .add = true,
+              .ids = mf_call_i32(call, 1), .dy = mf_call_f32(call, 2),
+              .dtable = mf_call_out(call, 0), .work = call->work);
     return MF_OK;
 }
 

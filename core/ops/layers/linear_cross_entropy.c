@@ -58,6 +58,7 @@ static int loss_infer(mf_infer *in)
 static int loss_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
+    const mf_stored *stored = mf_call_stored(call, W);
     const int64_t want = call->attr->i[0];
     int n = 1;
     mf_linear_cross_entropy_args args = {.rows = call->in[X].shape.dim[0],
@@ -65,8 +66,8 @@ static int loss_forward(const mf_call *call)
                                          .vocab = call->in[W].shape.dim[0],
                                          .type = mf_call_type(&call->in[X]),
                                          .x = call->in[X].data,
-                                         .w = call->in[W].data,
-                                         .stored = mf_call_stored(call, W),
+                                         .w = stored ? NULL : call->in[W].data,
+                                         .stored = stored,
                                          .as_bf16 = call->attr->i[1] != 0,
                                          .bias = mf_call_f32(call, BIAS),
                                          .target = mf_call_i32(call, TARGET),

@@ -116,12 +116,11 @@ static int append_infer(mf_infer *in)
 
 static int append_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int32_t *pos = mf_call_i32(call, 2);
     int64_t batch = call->in[2].shape.dim[0], s = call->in[0].shape.dim[0] / batch;
     int64_t t = call->in[1].shape.dim[0] / batch;
-    mf_call_kernels(call)->cache_append(&x, batch, s, t, call->in[0].shape.dim[1], pos,
-                                        mf_call_f32(call, 1), mf_call_out(call, 0));
+    MF_RUN_OP(call, cache_append, .batch = batch, .s = s, .t = t, .n = call->in[0].shape.dim[1],
+              .pos = pos, .a = mf_call_f32(call, 1), .cache = mf_call_out(call, 0));
     return MF_OK;
 }
 

@@ -30,21 +30,18 @@ enum { X, Y, DY };
 
 static int forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape s = call->in[X].shape;
-    mf_call_kernels(call)->row_map(&x, *(const int *)call->user, mf_shape_rows(s),
-                                   mf_shape_last(s), mf_call_f32(call, X),
-                                   mf_call_out(call, 0));
+    MF_RUN_OP(call, row_map, .fn = *(const int *)call->user, .rows = mf_shape_rows(s),
+              .n = mf_shape_last(s), .in = mf_call_f32(call, X), .out = mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int backward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape s = call->in[X].shape;
-    mf_call_kernels(call)->row_map_grad(
-        &x, *(const int *)call->user, mf_shape_rows(s), mf_shape_last(s), mf_call_f32(call, X),
-        mf_call_f32(call, Y), mf_call_f32(call, DY), mf_call_out(call, 0));
+    MF_RUN_OP(call, row_map_grad, .fn = *(const int *)call->user, .rows = mf_shape_rows(s),
+              .n = mf_shape_last(s), .in = mf_call_f32(call, X), .out = mf_call_f32(call, Y),
+              .dout = mf_call_f32(call, DY), .din = mf_call_out(call, 0));
     return MF_OK;
 }
 

@@ -43,21 +43,19 @@ static void *behind(const void *p, mf_cast_type type, int64_t h)
 
 static int swiglu_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     bool packed = call->in[B].shape.rank < 0;
     int64_t h = mf_shape_last(call->out[0].shape), ld = packed ? 2 * h : h;
     const int64_t rows = mf_shape_rows(call->out[0].shape);
     const float *gate = call->n_in > GATE ? mf_call_f32(call, GATE) : NULL;
     const mf_cast_type type = mf_call_type(&call->in[A]);
     const void *a = call->in[A].data, *b = packed ? behind(a, type, h) : call->in[B].data;
-    mf_call_kernels(call)->swiglu(&x, (int)type, rows, h, a, ld, b, ld, gate,
-                                  call->out[0].data);
+    MF_RUN_OP(call, swiglu, .type = (int)type, .rows = rows, .n = h, .a = a, .lda = ld, .b = b,
+              .ldb = ld, .gate = gate, .y = call->out[0].data);
     return MF_OK;
 }
 
 static int swiglu_backward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int n_in = call->n_in - 2; /* without y and dy */
     const mf_view *dy = &call->in[n_in + 1];
     bool packed = call->in[B].shape.rank < 0;
@@ -69,8 +67,9 @@ static int swiglu_backward(const mf_call *call)
     const mf_cast_type type = mf_call_type(&call->in[A]);
     const void *a = call->in[A].data, *b = packed ? behind(a, type, h) : call->in[B].data;
     void *da = call->out[A].data, *db = packed ? behind(da, type, h) : call->out[B].data;
-    mf_call_kernels(call)->swiglu_backward(&x, (int)type, rows, h, a, ld, b, ld, gate, dy->data,
-                                           da, db, dgate, y);
+    MF_RUN_OP(call, swiglu_backward, .type = (int)type, .rows = rows, .n = h, .a = a, .lda = ld,
+              .b = b, .ldb = ld, .gate = gate, .dy = dy->data, .da = da, .db = db,
+              .dgate = dgate, .y = y);
     return MF_OK;
 }
 

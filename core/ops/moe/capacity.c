@@ -34,10 +34,10 @@ static int infer_of(mf_infer *in)
 
 static int forward_of(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int64_t *i = call->attr->i;
-    mf_call_kernels(call)->capacity_of(&x, i[TOKENS], i[K], i[EXPERTS], mf_call_f32(call, 0),
-                                       mf_call_f32(call, 1), mf_call_out(call, 0));
+    MF_RUN_OP(call, capacity_of, .tokens = i[TOKENS], .k = i[K], .experts = i[EXPERTS],
+              .factor = mf_call_f32(call, 0), .mask = mf_call_f32(call, 1),
+              .cap = mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -68,12 +68,12 @@ static int infer_capacity(mf_infer *in)
 
 static int forward_capacity(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int64_t experts = call->in[2].shape.dim[0];
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, experts);
-    mf_call_kernels(call)->capacity(&x, call->in[0].shape.dim[0], experts, mf_call_i32(call, 0),
-                                    mf_call_f32(call, 1), mf_call_f32(call, 2),
-                                    mf_call_out_i32(call, 0), call->work);
+    MF_RUN_OP(call, capacity, .rows = call->in[0].shape.dim[0], .experts = experts,
+              .chosen = mf_call_i32(call, 0), .priority = mf_call_f32(call, 1),
+              .cap = mf_call_f32(call, 2), .admitted = mf_call_out_i32(call, 0),
+              .work = call->work);
     return MF_OK;
 }
 
@@ -111,14 +111,15 @@ static int infer_reassign(mf_infer *in)
 
 static int forward_reassign(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape prob = call->in[2].shape;
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, prob.dim[1]);
     mf_call_check(call, 1, MF_WHAT_EXPERT, -1, prob.dim[1]);
-    mf_call_kernels(call)->reassign(
-        &x, prob.dim[0], prob.dim[1], call->attr->i[0], call->attr->i[1], mf_call_i32(call, 0),
-        mf_call_i32(call, 1), mf_call_f32(call, 2), mf_call_f32(call, 3), mf_call_f32(call, 4),
-        mf_call_out_i32(call, 0), mf_call_out(call, 1), call->work);
+    MF_RUN_OP(call, reassign, .tokens = prob.dim[0], .experts = prob.dim[1],
+              .k = call->attr->i[0], .most = call->attr->i[1], .chosen = mf_call_i32(call, 0),
+              .admitted = mf_call_i32(call, 1), .prob = mf_call_f32(call, 2),
+              .importance = mf_call_f32(call, 3), .cap = mf_call_f32(call, 4),
+              .out = mf_call_out_i32(call, 0), .moved = mf_call_out(call, 1),
+              .work = call->work);
     return MF_OK;
 }
 

@@ -46,9 +46,12 @@ static int forward_group(const mf_call *call)
     const int32_t *token = mf_call_i32(call, 1);
     int32_t *offset = mf_call_out_i32(call, 1), *order = mf_call_out_i32(call, 0);
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, experts);
-    k->index_lists(&x, rows, experts, mf_call_i32(call, 0), offset, order);
-    k->group_rows(&x, rows, call->attr->i[0], experts, offset, token, order,
-                  mf_call_out_i32(call, 2), mf_call_out_i32(call, 3), call->work);
+    MF_RUN(k, &x, index_lists, .m = rows, .n = experts, .index = mf_call_i32(call, 0),
+           .offset = offset, .list = order);
+    MF_RUN(k, &x, group_rows, .rows = rows, .k = call->attr->i[0], .experts = experts,
+           .offset = offset, .token_of_row = token, .order = order,
+           .token = mf_call_out_i32(call, 2), .place = mf_call_out_i32(call, 3),
+           .work = call->work);
     return MF_OK;
 }
 
@@ -86,10 +89,13 @@ static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int
     if (token_of_row) {
         offset = call->work;
         list = offset + tokens + 1;
-        k->index_lists(&kx, rows, tokens, token_of_row, offset, list);
+        MF_RUN(k, &kx, index_lists, .m = rows, .n = tokens, .index = token_of_row,
+               .offset = offset, .list = list);
     }
-    k->sum_rows(&kx, (int)mf_call_type(x), (int)mf_call_type(&call->out[0]), tokens, d,
-                call->attr->i[0], offset, list, place, gate, x->data, call->out[0].data);
+    MF_RUN(k, &kx, sum_rows, .type_in = (int)mf_call_type(x),
+           .type_out = (int)mf_call_type(&call->out[0]), .n = tokens, .d = d,
+           .k = call->attr->i[0], .offset = offset, .list = list, .place = place, .gate = gate,
+           .in = x->data, .out = call->out[0].data);
 }
 
 static int judge_rows(const mf_infer *in, int list, int64_t rows, int64_t tokens)
@@ -189,13 +195,12 @@ static int forward_combine(const mf_call *call)
 static int backward_combine(const mf_call *call)
 {
     enum { Y, GATE, PLACE, LIST, Z, DZ };
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape y = call->in[Y].shape;
-    mf_call_kernels(call)->combine_grad(&x, (int)mf_call_type(&call->in[Y]), y.dim[0],
-                                        call->attr->i[0], y.dim[1], call->in[Y].data,
-                                        mf_call_f32(call, GATE), mf_call_i32(call, PLACE),
-                                        mf_call_i32(call, LIST), mf_call_f32(call, DZ),
-                                        call->out[Y].data, mf_call_out(call, GATE));
+    MF_RUN_OP(call, combine_grad, .type = (int)mf_call_type(&call->in[Y]), .rows = y.dim[0],
+              .k = call->attr->i[0], .d = y.dim[1], .y = call->in[Y].data,
+              .gate = mf_call_f32(call, GATE), .place = mf_call_i32(call, PLACE),
+              .token = mf_call_i32(call, LIST), .dout = mf_call_f32(call, DZ),
+              .dy = call->out[Y].data, .dgate = mf_call_out(call, GATE));
     return MF_OK;
 }
 

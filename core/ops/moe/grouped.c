@@ -184,7 +184,8 @@ static int swiglu_forward(const mf_call *call)
     g.epilogue = MF_EPILOGUE_NONE;
     k->gemm(&x, &g);
     const char *u = g.c.data, *v = u + n * mf_cast_size((int)g.c.type);
-    k->swiglu(&x, (int)g.c.type, rows, n, u, 2 * n, v, 2 * n, g.gate, g.y.data);
+    MF_RUN(k, &x, swiglu, .type = (int)g.c.type, .rows = rows, .n = n, .a = u, .lda = 2 * n,
+           .b = v, .ldb = 2 * n, .gate = g.gate, .y = g.y.data);
     return MF_OK;
 }
 
@@ -393,12 +394,11 @@ static int sum_infer(mf_infer *in)
 
 static int sum_forward(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const mf_shape s = call->in[0].shape;
     mf_call_check_offset(call, 1, s.dim[0]);
-    mf_call_kernels(call)->group_sum(
-        &x, (int)mf_call_type(&call->in[0]), call->out[0].shape.dim[0], s.dim[0], s.dim[1],
-        mf_call_i32(call, 1), call->in[0].data, mf_call_out(call, 0));
+    MF_RUN_OP(call, group_sum, .type = (int)mf_call_type(&call->in[0]),
+              .groups = call->out[0].shape.dim[0], .rows = s.dim[0], .n = s.dim[1],
+              .offset = mf_call_i32(call, 1), .a = call->in[0].data, .y = mf_call_out(call, 0));
     return MF_OK;
 }
 

@@ -45,11 +45,10 @@ static int infer_mask(mf_infer *in)
 
 static int forward_mask(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_call_check_below(call, 2, MF_WHAT_TOKEN, call->in[1].shape.dim[0]);
-    mf_call_kernels(call)->mask_rows(&x, call->in[0].shape.dim[0], call->attr->i[0],
-                                     mf_call_i32(call, 0), mf_call_i32(call, 2),
-                                     mf_call_f32(call, 1), mf_call_out_i32(call, 0));
+    MF_RUN_OP(call, mask_rows, .rows = call->in[0].shape.dim[0], .k = call->attr->i[0],
+              .expert = mf_call_i32(call, 0), .token = mf_call_i32(call, 2),
+              .mask = mf_call_f32(call, 1), .out = mf_call_out_i32(call, 0));
     return MF_OK;
 }
 
@@ -79,10 +78,10 @@ static int infer_select(mf_infer *in)
 
 static int forward_select(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
-    mf_call_kernels(call)->topk(&x, s.dim[0], s.dim[1], call->attr->i[0], mf_call_f32(call, 0),
-                                mf_call_f32(call, 1), mf_call_out_i32(call, 0));
+    MF_RUN_OP(call, topk, .n = s.dim[0], .width = s.dim[1], .k = call->attr->i[0],
+              .in = mf_call_f32(call, 0), .mask = mf_call_f32(call, 1),
+              .out = mf_call_out_i32(call, 0));
     return MF_OK;
 }
 
@@ -114,25 +113,25 @@ static int infer_gates(mf_infer *in)
 
 static int forward_gates(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
     mf_call_check_below(call, 1, MF_WHAT_EXPERT, s.dim[1]);
     mf_call_check_below(call, 2, MF_WHAT_EXPERT, s.dim[1]);
-    mf_call_kernels(call)->route_gates(
-        &x, s.dim[0], s.dim[1], call->attr->i[0], mf_call_f32(call, 0), mf_call_i32(call, 1),
-        mf_call_i32(call, 2), call->attr->i[1] != 0, call->attr->f[0], mf_call_out(call, 0));
+    MF_RUN_OP(call, route_gates, .tokens = s.dim[0], .experts = s.dim[1], .k = call->attr->i[0],
+              .prob = mf_call_f32(call, 0), .chosen = mf_call_i32(call, 1),
+              .admitted = mf_call_i32(call, 2), .renormalize = call->attr->i[1] != 0,
+              .scale = call->attr->f[0], .gate = mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int backward_gates(const mf_call *call)
 {
     enum { PROB, CHOSEN, ADMITTED, GATE, DGATE };
-    const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[PROB].shape;
-    mf_call_kernels(call)->route_gates_grad(
-        &x, s.dim[0], s.dim[1], call->attr->i[0], mf_call_f32(call, PROB),
-        mf_call_i32(call, CHOSEN), mf_call_i32(call, ADMITTED), call->attr->i[1] != 0,
-        call->attr->f[0], mf_call_f32(call, DGATE), mf_call_out(call, PROB));
+    MF_RUN_OP(call, route_gates_grad, .tokens = s.dim[0], .experts = s.dim[1],
+              .k = call->attr->i[0], .prob = mf_call_f32(call, PROB),
+              .chosen = mf_call_i32(call, CHOSEN), .admitted = mf_call_i32(call, ADMITTED),
+              .renormalize = call->attr->i[1] != 0, .scale = call->attr->f[0],
+              .dgate = mf_call_f32(call, DGATE), .dprob = mf_call_out(call, PROB));
     return MF_OK;
 }
 
@@ -180,17 +179,17 @@ static int infer_stats(mf_infer *in)
 
 static int forward_stats(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int64_t experts = call->attr->i[EXPERTS], tokens = call->attr->i[TOKENS];
     mf_call_check_below(call, CHOSEN, MF_WHAT_EXPERT, experts);
     mf_call_check_below(call, ADMITTED, MF_WHAT_EXPERT, experts);
     mf_call_check_below(call, TOKEN, MF_WHAT_TOKEN, tokens);
-    mf_call_kernels(call)->routing_stats(
-        &x, tokens, call->in[CHOSEN].shape.dim[0], experts, call->attr->i[K],
-        mf_call_f32(call, PROB), mf_call_i32(call, CHOSEN), mf_call_i32(call, ADMITTED),
-        mf_call_f32(call, GATE), mf_call_f32(call, MASK), mf_call_i32(call, TOKEN),
-        mf_call_out(call, 0), mf_call_out(call, 1), mf_call_out(call, 2), mf_call_out(call, 3),
-        call->work);
+    MF_RUN_OP(call, routing_stats, .tokens = tokens, .rows = call->in[CHOSEN].shape.dim[0],
+              .experts = experts, .k = call->attr->i[K], .prob = mf_call_f32(call, PROB),
+              .chosen = mf_call_i32(call, CHOSEN), .admitted = mf_call_i32(call, ADMITTED),
+              .gate = mf_call_f32(call, GATE), .mask = mf_call_f32(call, MASK),
+              .token = mf_call_i32(call, TOKEN), .chosen_sum = mf_call_out(call, 0),
+              .admitted_sum = mf_call_out(call, 1), .importance = mf_call_out(call, 2),
+              .scalars = mf_call_out(call, 3), .work = call->work);
     return MF_OK;
 }
 
@@ -228,14 +227,14 @@ static int infer_joint(mf_infer *in)
 
 static int forward_joint(const mf_call *call)
 {
-    const mf_kctx x = mf_call_kctx(call);
     const int64_t experts = call->attr->i[1], labels = call->attr->i[2];
     mf_call_check_below(call, 0, MF_WHAT_EXPERT, experts);
     mf_call_check_below(call, 2, MF_WHAT_LABEL, labels);
     mf_call_check_below(call, 1, MF_WHAT_TOKEN, call->in[2].shape.dim[0]);
-    mf_call_kernels(call)->joint_count(&x, call->in[0].shape.dim[0], call->attr->i[0], experts,
-                                       labels, mf_call_i32(call, 0), mf_call_i32(call, 1),
-                                       mf_call_i32(call, 2), mf_call_out(call, 0), call->work);
+    MF_RUN_OP(call, joint_count, .rows = call->in[0].shape.dim[0], .k = call->attr->i[0],
+              .experts = experts, .labels = labels, .expert = mf_call_i32(call, 0),
+              .token = mf_call_i32(call, 1), .label = mf_call_i32(call, 2),
+              .out = mf_call_out(call, 0), .work = call->work);
     return MF_OK;
 }
 

@@ -48,8 +48,9 @@ static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t
 {
     const part *a = arg;
     const mf_update_args args = mf_optim_args(l, r);
-    l->k->descend(&l->x, count, &args, 1, a->u + (first - a->from), l->value + first,
-                  l->copy ? l->copy + first : NULL);
+    MF_RUN(l->k, &l->x, descend, .count = count, .update = args, .scale = 1,
+           .u = a->u + (first - a->from), .value = l->value + first,
+           .copy = l->copy ? l->copy + first : NULL);
 }
 
 static void param(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n)
@@ -65,8 +66,9 @@ static void param(const mf_optim_launch *l, const mf_param *p, const mf_optim_ra
         for (int64_t at = 0; at < all.groups; at += most) {
             const int64_t groups = most < all.groups - at ? most : all.groups - at;
             part a = {.from = p->offset + all.first + at * size, .u = u};
-            l->k->adafactor(&l->x, groups, all.rows, all.columns, &args, l->value + a.from,
-                            l->grad + a.from, state, u, sums);
+            MF_RUN(l->k, &l->x, adafactor, .groups = groups, .rows = all.rows,
+                   .columns = all.columns, .update = args, .value = l->value + a.from,
+                   .grad = l->grad + a.from, .v = state, .u = u, .work = sums);
             mf_optim_parts(l, r, n, a.from, groups * size, take_step, &a);
             state += groups * mf_adafactor_state(all.rows, all.columns);
         }

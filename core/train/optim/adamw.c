@@ -5,9 +5,9 @@
 void mf_optim_range_adamw(const mf_optim_launch *l, const mf_optim_range *r)
 {
     const mf_update_args args = mf_optim_args(l, r);
-    l->k->adamw(&l->x, r->count, &args, l->value + r->first,
-                l->copy ? l->copy + r->first : NULL, l->grad + r->first,
-                mf_optim_moment(l, r, 0), mf_optim_moment(l, r, 1));
+    MF_RUN(l->k, &l->x, adamw, .count = r->count, .update = args, .value = l->value + r->first,
+           .copy = l->copy ? l->copy + r->first : NULL, .grad = l->grad + r->first,
+           .m = mf_optim_moment(l, r, 0), .v = mf_optim_moment(l, r, 1));
 }
 
 static bool has_kernels(const mf_kernels *k)

@@ -100,10 +100,12 @@ static void orthogonalize(const mf_optim_launch *l, pass *p)
         multiply(l, g, wide ? p->columns : p->rows, 1, 0,
                  operand(x, p->rows, p->columns, !wide), operand(x, p->rows, p->columns, wide),
                  p->a, s, s);
-        l->k->map1(&l->x, MF_MAP_AFFINE, MF_CAST_F32, g * s * s, coefficient[1], 0, p->a, p->b);
+        MF_RUN(l->k, &l->x, map1, .fn = MF_MAP_AFFINE, .type = MF_CAST_F32, .n = g * s * s,
+               .a = coefficient[1], .b = 0, .in = p->a, .out = p->b);
         multiply(l, g, s, coefficient[2], 1, operand(p->a, s, s, false),
                  operand(p->a, s, s, false), p->b, s, s);
-        l->k->map1(&l->x, MF_MAP_AFFINE, MF_CAST_F32, g * p->n, coefficient[0], 0, x, next);
+        MF_RUN(l->k, &l->x, map1, .fn = MF_MAP_AFFINE, .type = MF_CAST_F32, .n = g * p->n,
+               .a = coefficient[0], .b = 0, .in = x, .out = next);
         if (wide)
             multiply(l, g, s, 1, 1, operand(p->b, s, s, false),
                      operand(x, p->rows, p->columns, false), next, p->rows, p->columns);
@@ -129,8 +131,8 @@ static void take_momentum(const mf_optim_launch *l, const mf_optim_range *r, int
     const part *a = arg;
     mf_update_args args = mf_optim_args(l, r);
     args.beta1 = l->config->momentum;
-    l->k->momentum(&l->x, count, &args, l->grad + first,
-                   mf_optim_moment(l, r, 0) + (first - r->first), a->u + (first - a->from));
+    MF_RUN(l->k, &l->x, momentum, .count = count, .update = args, .grad = l->grad + first,
+           .m = mf_optim_moment(l, r, 0) + (first - r->first), .u = a->u + (first - a->from));
 }
 
 static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,
@@ -140,8 +142,9 @@ static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t
     mf_update_args args = mf_optim_args(l, r);
     if (l->config->muon_lr > 0 && l->config->lr > 0)
         args.lr_scale *= l->config->muon_lr / l->config->lr;
-    l->k->descend(&l->x, count, &args, a->scale, a->u + (first - a->from), l->value + first,
-                  l->copy ? l->copy + first : NULL);
+    MF_RUN(l->k, &l->x, descend, .count = count, .update = args, .scale = a->scale,
+           .u = a->u + (first - a->from), .value = l->value + first,
+           .copy = l->copy ? l->copy + first : NULL);
 }
 
 /* The factor of the orthogonal step: 0.2 sqrt(max(rows, columns)) gives it the mean square of
@@ -166,7 +169,7 @@ static void param(const mf_optim_launch *l, const mf_param *p, const mf_optim_ra
                       .u = q.x,
                       .scale = step_scale(l->config, q.rows, q.columns)};
             if (!mf_optim_parts(l, r, n, a.from, count, NULL, NULL))
-                l->k->set(&l->x, count, 0, q.x);
+                MF_RUN(l->k, &l->x, set, .n = count, .value = 0, .out = q.x);
             mf_optim_parts(l, r, n, a.from, count, take_momentum, &a);
             orthogonalize(l, &q);
             a.u = q.x;

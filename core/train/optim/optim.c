@@ -218,7 +218,8 @@ int mf_optim_measure(mf_optim *o)
     for (int i = 0; i < o->n; i++) {
         const mf_optim_range *r = &o->ranges[i];
         if (r->frozen) continue;
-        k->sumsq(&x, r->count, grad + r->first, add, o->sumsq, o->block);
+        MF_RUN(k, &x, sumsq, .count = r->count, .a = grad + r->first, .add = add,
+               .sum = o->sumsq, .work = o->block);
         add = true;
     }
     return add ? MF_OK : mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);

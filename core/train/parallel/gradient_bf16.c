@@ -15,8 +15,10 @@ void mf_gradient_round(mf_device *d, float *x, int64_t n, uint16_t *room)
     const mf_kctx c = mf_device_context(d);
     for (int64_t at = 0; at < n; at += MF_GRADIENT_CHUNK) {
         const int64_t size = chunk_at(at, n);
-        k->cast(&c, size, MF_CAST_F32, MF_CAST_BF16, x + at, room);
-        k->cast(&c, size, MF_CAST_BF16, MF_CAST_F32, room, x + at);
+        MF_RUN(k, &c, cast, .n = size, .from = MF_CAST_F32, .to = MF_CAST_BF16, .in = x + at,
+               .out = room);
+        MF_RUN(k, &c, cast, .n = size, .from = MF_CAST_BF16, .to = MF_CAST_F32, .in = room,
+               .out = x + at);
     }
 }
 
@@ -26,7 +28,8 @@ void mf_gradient_pack(float *x, int64_t n, uint16_t *room)
     const mf_kctx c = mf_device_context(NULL);
     for (int64_t at = 0; at < n; at += MF_GRADIENT_CHUNK) {
         const int64_t size = chunk_at(at, n);
-        k->cast(&c, size, MF_CAST_F32, MF_CAST_BF16, x + at, room);
+        MF_RUN(k, &c, cast, .n = size, .from = MF_CAST_F32, .to = MF_CAST_BF16, .in = x + at,
+               .out = room);
         memcpy((uint16_t *)(void *)x + at, room, (size_t)size * sizeof *room);
     }
 }
@@ -34,5 +37,6 @@ void mf_gradient_pack(float *x, int64_t n, uint16_t *room)
 void mf_gradient_unpack(const void *x, int64_t n, float *to)
 {
     const mf_kctx c = mf_device_context(NULL);
-    mf_device_kernels(NULL, NULL)->cast(&c, n, MF_CAST_BF16, MF_CAST_F32, x, to);
+    MF_RUN(mf_device_kernels(NULL, NULL), &c, cast, .n = n, .from = MF_CAST_BF16,
+           .to = MF_CAST_F32, .in = x, .out = to);
 }

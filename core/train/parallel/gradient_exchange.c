@@ -263,7 +263,6 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
     const mf_kctx c = mf_device_context(NULL);
     const int rank = x->rank;
     const mf_owned s = x->own[b];
-    const int64_t dim[4] = {1, 1, 1, count}, dense[4] = {0, 0, 0, 1};
     float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES];
     float *sum = mf_store_grads(x->store) + s.first + at;
     char *from = x->received + x->at[b];
@@ -280,12 +279,16 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
         if (!here) from += room_of(x, i, s.end - s.first);
         for (int n = mf_tree_sums(x->leaves, 0, x->pieces[i]); n > 0; n--) {
             float *left = stack[--top], *to = chunk ? left : now;
-            k->map2(&c, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, left, now, to);
+            MF_RUN(k, &c, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32, .dim = {1, 1, 1, count},
+                   .stride_a = {[3] = 1}, .stride_b = {[3] = 1}, .a = left, .b = now,
+                   .out = to);
             now = to; /* entry n of the stack is in chunk n, or in none */
         }
         stack[top++] = now;
     }
-    if (stack[0] != sum) k->copy4(&c, dim, dense, dense, stack[0], sum);
+    if (stack[0] != sum)
+        MF_RUN(k, &c, copy4, .dim = {1, 1, 1, count}, .stride_in = {[3] = 1},
+               .stride_out = {[3] = 1}, .in = stack[0], .out = sum);
 }
 
 static void add(mf_gradient_exchange *x, int b)
@@ -337,8 +340,8 @@ int mf_gradient_exchange_give_values(mf_gradient_exchange *x)
     for (int i = 0; rc == MF_OK && copies && i < x->parts->buckets * x->parts->ranks; i++) {
         const mf_owned s = x->parts->slices[i];
         if (s.owner != x->rank)
-            k->cast(&c, s.end - s.first, MF_CAST_F32, MF_CAST_BF16, values + s.first,
-                    copies + s.first);
+            MF_RUN(k, &c, cast, .n = s.end - s.first, .from = MF_CAST_F32, .to = MF_CAST_BF16,
+                   .in = values + s.first, .out = copies + s.first);
     }
     mf_store_changed(x->store);
     return rc;

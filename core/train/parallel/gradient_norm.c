@@ -161,7 +161,8 @@ static void sum_tiles(const mf_optim_range *r, const float *grads, int first, in
     if (k->sumsq_tiles)
         k->sumsq_tiles(&c, r->count, first, count, grads + r->first, &tile, part);
     else
-        k->sumsq(&c, r->count, grads + r->first, false, part, NULL);
+        MF_RUN(k, &c, sumsq, .count = r->count, .a = grads + r->first, .add = false,
+               .sum = part);
 }
 
 /* Sums the own tiles; neighbours at once, for the threads. */

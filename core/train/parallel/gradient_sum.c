@@ -221,21 +221,22 @@ void mf_gradient_sum_add(mf_gradient_sum *s, int64_t leaf, bool recorded)
     mf_device *d = mf_store_device(s->store);
     const mf_kernels *k = mf_device_kernels(d, NULL);
     const mf_kctx x = mf_device_context(d);
-    const int64_t dense[4] = {0, 0, 0, 1};
     const int sums = sums_of(&s->plan, leaf);
     for (int j = 0; j < s->n_rounded; j++)
         mf_gradient_round(d, mf_store_grads(s->store) + s->rounded[j].first,
                           s->rounded[j].end - s->rounded[j].first, s->bf16);
     for (int j = 0; j < s->n_spans; j++) {
         const span *at = &s->spans[j];
-        const int64_t dim[4] = {1, 1, 1, at->end - at->first};
         float *now = mf_store_grads(s->store) + at->first;
         int top = s->top;
         for (int i = sums; i > 0; i--)
-            k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[--top] + at->first,
-                    now, now);
+            MF_RUN(k, &x, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32,
+                   .dim = {1, 1, 1, at->end - at->first}, .stride_a = {[3] = 1},
+                   .stride_b = {[3] = 1}, .a = s->kept[--top] + at->first, .b = now,
+                   .out = now);
         if (keeps(&s->plan, leaf))
-            k->copy4(&x, dim, dense, dense, now, s->kept[top] + at->first);
+            MF_RUN(k, &x, copy4, .dim = {1, 1, 1, at->end - at->first}, .stride_in = {[3] = 1},
+                   .stride_out = {[3] = 1}, .in = now, .out = s->kept[top] + at->first);
     }
     pass(s, leaf);
 }
@@ -249,13 +250,13 @@ void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx x = mf_device_context(NULL);
-    const int64_t dim[4] = {1, 1, 1, end - first}, dense[4] = {0, 0, 0, 1};
     float *now = mf_store_grads(s->store) + first;
     /* If the graph runs on, the last leaf was added before. */
     if (s->bf16 && !s->plan.runs_on) mf_gradient_round(NULL, now, end - first, s->bf16);
     for (int i = s->sums; i-- > 0;)
-        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dense, dense, s->kept[s->top + i] + first,
-                now, now);
+        MF_RUN(k, &x, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32,
+               .dim = {1, 1, 1, end - first}, .stride_a = {[3] = 1}, .stride_b = {[3] = 1},
+               .a = s->kept[s->top + i] + first, .b = now, .out = now);
 }
 
 bool mf_gradient_sum_rounds(const mf_gradient_sum *s)

@@ -159,31 +159,29 @@ static void scale_pass(void *arg, int64_t tile)
         p->u[i] *= factor;
 }
 
-void MF_SIMD(adafactor)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t columns,
-                        const mf_update_args *args, const float *value, const float *grad,
-                        float *v, float *u, void *work)
+void MF_SIMD(adafactor)(const mf_kctx *x, const mf_adafactor_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    const mf_adafactor_factors a = mf_adafactor_resolve(args);
-    const bool vector = rows == 0;
-    const int64_t all = vector ? columns : rows;
-    factored p = {.groups = groups,
-                  .rows = vector ? 1 : rows,
-                  .columns = columns,
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    const mf_adafactor_factors step = mf_adafactor_resolve(&a->update);
+    const bool vector = a->rows == 0;
+    const int64_t all = vector ? a->columns : a->rows;
+    factored p = {.groups = a->groups,
+                  .rows = vector ? 1 : a->rows,
+                  .columns = a->columns,
                   .per = (all + MF_ADAFACTOR_TILES - 1) / MF_ADAFACTOR_TILES,
                   .vector = vector,
-                  .value = value,
-                  .grad = grad,
-                  .v = v,
-                  .u = u,
-                  .work = work,
+                  .value = a->value,
+                  .grad = a->grad,
+                  .v = a->v,
+                  .u = a->u,
+                  .work = a->work,
                   .scale = f.scale,
-                  .fresh = a.fresh,
-                  .relative = a.relative};
+                  .fresh = step.fresh,
+                  .relative = step.relative};
     if (f.scale == 0 || all == 0) return;
     p.tiles = (all + p.per - 1) / p.per;
-    x->parallel(groups * p.tiles, rows_pass, &p);
-    if (!vector) x->parallel(groups, columns_pass, &p);
-    x->parallel(groups * p.tiles, step_pass, &p);
-    x->parallel(groups * p.tiles, scale_pass, &p);
+    x->parallel(a->groups * p.tiles, rows_pass, &p);
+    if (!vector) x->parallel(a->groups, columns_pass, &p);
+    x->parallel(a->groups * p.tiles, step_pass, &p);
+    x->parallel(a->groups * p.tiles, scale_pass, &p);
 }

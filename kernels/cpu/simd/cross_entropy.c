@@ -70,23 +70,22 @@ static double sum_weights(int64_t rows, const int32_t *target, const float *weig
     return sum;
 }
 
-void MF_SIMD(cross_entropy)(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                            const int32_t *target, const float *weight, float *loss,
-                            float *row_loss, float *lse)
+void MF_SIMD(cross_entropy)(const mf_kctx *x, const mf_cross_entropy_args *a)
 {
-    entropy p = {.rows = rows,
-                 .n = n,
-                 .per = rows_per_tile(n),
-                 .logits = logits,
-                 .target = target,
-                 .row_loss = row_loss,
-                 .ret_lse = lse};
+    entropy p = {.rows = a->rows,
+                 .n = a->n,
+                 .per = rows_per_tile(a->n),
+                 .logits = a->logits,
+                 .target = a->target,
+                 .row_loss = a->row_loss,
+                 .ret_lse = a->lse};
     if (mf_kctx_failed(x)) return;
-    x->parallel(rows_tiles(rows, n), forward_tile, &p);
-    double total = 0, weights = sum_weights(rows, target, weight);
-    for (int64_t i = 0; i < rows; i++)
-        if (target[i] >= 0) total += (weight != NULL ? (double)weight[i] : 1.0) * row_loss[i];
-    *loss = weights != 0 ? (float)(total / weights) : 0;
+    x->parallel(rows_tiles(a->rows, a->n), forward_tile, &p);
+    double total = 0, weights = sum_weights(a->rows, a->target, a->weight);
+    for (int64_t i = 0; i < a->rows; i++)
+        if (a->target[i] >= 0)
+            total += (a->weight != NULL ? (double)a->weight[i] : 1.0) * a->row_loss[i];
+    *a->loss = weights != 0 ? (float)(total / weights) : 0;
 }
 
 static void backward_tile(void *arg, int64_t tile)
@@ -110,28 +109,23 @@ static void backward_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
-                                     const float *logits, const int32_t *target,
-                                     const float *weight, const float *loss,
-                                     const float *row_loss, const float *lse,
-                                     const float *dloss, const float *drow, float *dlogits,
-                                     float *dweight)
+void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, const mf_cross_entropy_backward_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    double weights = sum_weights(rows, target, weight);
-    entropy p = {.rows = rows,
-                 .n = n,
-                 .per = rows_per_tile(n),
-                 .logits = logits,
-                 .weight = weight,
-                 .lse = lse,
-                 .drow = drow,
-                 .target = target,
-                 .each = dloss != NULL && weights != 0 ? (float)(*dloss / weights) : 0,
-                 .dlogits = dlogits};
-    if (dlogits != NULL) x->parallel(rows_tiles(rows, n), backward_tile, &p);
-    for (int64_t i = 0; i < rows && dweight != NULL; i++)
-        dweight[i] = target[i] >= 0 ? p.each * (row_loss[i] - *loss) : 0;
+    double weights = sum_weights(a->rows, a->target, a->weight);
+    entropy p = {.rows = a->rows,
+                 .n = a->n,
+                 .per = rows_per_tile(a->n),
+                 .logits = a->logits,
+                 .weight = a->weight,
+                 .lse = a->lse,
+                 .drow = a->drow,
+                 .target = a->target,
+                 .each = a->dloss != NULL && weights != 0 ? (float)(*a->dloss / weights) : 0,
+                 .dlogits = a->dlogits};
+    if (a->dlogits != NULL) x->parallel(rows_tiles(a->rows, a->n), backward_tile, &p);
+    for (int64_t i = 0; i < a->rows && a->dweight != NULL; i++)
+        a->dweight[i] = a->target[i] >= 0 ? p.each * (a->row_loss[i] - *a->loss) : 0;
 }
 
 /* Returns the loss of a row and overwrites the row with its gradient, with one e^x for both.

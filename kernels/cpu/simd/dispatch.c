@@ -8,27 +8,26 @@
 
 /* ---- range of indices ---- */
 
-void MF_SIMD(check_index)(const mf_kctx *x, int what, int64_t n, const int32_t *index,
-                          int64_t lo, int64_t hi)
+void MF_SIMD(check_index)(const mf_kctx *x, const mf_check_index_args *a)
 {
-    const vi low = v_seti((int32_t)(lo < INT32_MIN ? INT32_MIN : lo));
-    const vi last = v_seti((int32_t)(hi - 1 > INT32_MAX ? INT32_MAX : hi - 1));
+    const vi low = v_seti((int32_t)(a->lo < INT32_MIN ? INT32_MIN : a->lo));
+    const vi last = v_seti((int32_t)(a->hi - 1 > INT32_MAX ? INT32_MAX : a->hi - 1));
     int64_t i = 0;
-    for (; i + VL <= n; i += VL) {
-        vi v = v_loadi(index + i), bad = (v < low) | (v > last);
+    for (; i + VL <= a->n; i += VL) {
+        vi v = v_loadi(a->index + i), bad = (v < low) | (v > last);
         int32_t any = 0;
         for (int l = 0; l < VL; l++)
             any |= bad[l];
         if (any) break;
     }
-    for (; i < n; i++)
-        if (index[i] < lo || index[i] >= hi) {
+    for (; i < a->n; i++)
+        if (a->index[i] < a->lo || a->index[i] >= a->hi) {
             mf_kctx_fail(x, (mf_fault){.kind = MF_FAULT_RANGE,
-                                       .what = what,
+                                       .what = a->what,
                                        .index = i,
-                                       .value = index[i],
-                                       .lo = lo,
-                                       .hi = hi});
+                                       .value = a->index[i],
+                                       .lo = a->lo,
+                                       .hi = a->hi});
             return;
         }
 }
@@ -55,12 +54,12 @@ static void gather_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(gather_rows)(const mf_kctx *x, int type, int64_t m, int64_t d, const void *in,
-                          const int32_t *index, void *out)
+void MF_SIMD(gather_rows)(const mf_kctx *x, const mf_gather_rows_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    gather p = {m, d * mf_cast_size(type), rows_per_tile(d), in, index, out};
-    x->parallel(rows_tiles(m, d), gather_tile, &p);
+    gather p = {a->m,  a->d * mf_cast_size(a->type), rows_per_tile(a->d), a->in, a->index,
+                a->out};
+    x->parallel(rows_tiles(a->m, a->d), gather_tile, &p);
 }
 
 /* ---- sums of rows ---- */
@@ -151,23 +150,22 @@ static void sums_bf16_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(sum_rows)(const mf_kctx *x, int type_in, int type_out, int64_t n, int64_t d,
-                       int64_t k, const int32_t *offset, const int32_t *list,
-                       const int32_t *place, const float *gate, const void *in, void *out)
+void MF_SIMD(sum_rows)(const mf_kctx *x, const mf_sum_rows_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    sums p = {.n = n,
-              .d = d,
-              .k = k,
-              .per = rows_per_tile(d),
-              .offset = offset,
-              .list = list,
-              .place = place,
-              .gate = gate,
-              .in = in,
-              .out = type_out == MF_CAST_F32 ? out : NULL,
-              .rounded = type_out == MF_CAST_F32 ? NULL : out};
-    x->parallel(rows_tiles(n, d), type_in == MF_CAST_BF16 ? sums_bf16_tile : sums_tile, &p);
+    sums p = {.n = a->n,
+              .d = a->d,
+              .k = a->k,
+              .per = rows_per_tile(a->d),
+              .offset = a->offset,
+              .list = a->list,
+              .place = a->place,
+              .gate = a->gate,
+              .in = a->in,
+              .out = a->type_out == MF_CAST_F32 ? a->out : NULL,
+              .rounded = a->type_out == MF_CAST_F32 ? NULL : a->out};
+    x->parallel(rows_tiles(a->n, a->d), a->type_in == MF_CAST_BF16 ? sums_bf16_tile : sums_tile,
+                &p);
 }
 
 /* ---- the gradient of the weighted sum ---- */
@@ -234,15 +232,16 @@ static void spread_bf16_tile(void *arg, int64_t tile)
     spread_part(arg, tile, true);
 }
 
-void MF_SIMD(combine_grad)(const mf_kctx *x, int type, int64_t rows, int64_t k, int64_t d,
-                           const void *y, const float *gate, const int32_t *place,
-                           const int32_t *token, const float *dout, void *dy, float *dgate)
+void MF_SIMD(combine_grad)(const mf_kctx *x, const mf_combine_grad_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    spread p = {rows, k, d, rows_per_tile(d), 0, y, gate, dout, place, token, dy, dgate};
-    for (int64_t r = 0; r < rows; r++)
-        p.placed += place[r] >= 0;
-    x->parallel(rows_tiles(rows, d), type == MF_CAST_BF16 ? spread_bf16_tile : spread_tile, &p);
+    spread p = {a->rows,  a->k,     a->d,    rows_per_tile(a->d),
+                0,        a->y,     a->gate, a->dout,
+                a->place, a->token, a->dy,   a->dgate};
+    for (int64_t r = 0; r < a->rows; r++)
+        p.placed += a->place[r] >= 0;
+    x->parallel(rows_tiles(a->rows, a->d),
+                a->type == MF_CAST_BF16 ? spread_bf16_tile : spread_tile, &p);
 }
 
 /* ---- assignments by expert and token ---- */
@@ -275,18 +274,17 @@ static void sort_by_token(int64_t n, const int32_t *token, int32_t *list, int32_
     if (from != list) memcpy(list, from, (size_t)n * sizeof *list);
 }
 
-void MF_SIMD(group_rows)(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
-                         const int32_t *offset, const int32_t *token_of_row, int32_t *order,
-                         int32_t *token, int32_t *place, void *work)
+void MF_SIMD(group_rows)(const mf_kctx *x, const mf_group_rows_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    for (int64_t e = 0; token_of_row && e < experts; e++)
-        sort_by_token(offset[e + 1] - offset[e], token_of_row, order + offset[e], work);
-    for (int64_t r = 0; r < rows; r++)
-        place[r] = -1;
-    for (int64_t p = 0; p < rows; p++) {
-        const int32_t r = order[p];
-        if (r >= 0) place[r] = (int32_t)p;
-        token[p] = r < 0 ? -1 : token_of_row ? token_of_row[r] : (int32_t)(r / k);
+    for (int64_t e = 0; a->token_of_row && e < a->experts; e++)
+        sort_by_token(a->offset[e + 1] - a->offset[e], a->token_of_row, a->order + a->offset[e],
+                      a->work);
+    for (int64_t r = 0; r < a->rows; r++)
+        a->place[r] = -1;
+    for (int64_t p = 0; p < a->rows; p++) {
+        const int32_t r = a->order[p];
+        if (r >= 0) a->place[r] = (int32_t)p;
+        a->token[p] = r < 0 ? -1 : a->token_of_row ? a->token_of_row[r] : (int32_t)(r / a->k);
     }
 }

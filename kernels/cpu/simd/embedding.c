@@ -22,14 +22,16 @@ static void copy_tile(void *arg, int64_t tile)
         memcpy(p->to + i * p->n, p->from + p->ids[i] * p->n, (size_t)p->n * sizeof(float));
 }
 
-void MF_SIMD(embedding)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                        const float *table, const int32_t *ids, float *y)
+void MF_SIMD(embedding)(const mf_kctx *x, const mf_embedding_args *a)
 {
-    (void)vocab;
-    embedding p = {
-        .n = n, .count = count, .per = rows_per_tile(n), .from = table, .ids = ids, .to = y};
+    embedding p = {.n = a->n,
+                   .count = a->count,
+                   .per = rows_per_tile(a->n),
+                   .from = a->table,
+                   .ids = a->ids,
+                   .to = a->y};
     if (mf_kctx_failed(x)) return;
-    x->parallel(rows_tiles(count, n), copy_tile, &p);
+    x->parallel(rows_tiles(a->count, a->n), copy_tile, &p);
 }
 
 static void sum_tile(void *arg, int64_t tile)
@@ -43,26 +45,24 @@ static void sum_tile(void *arg, int64_t tile)
 }
 
 /* Sorts positions by id (counting sort), then sums the positions of each row of the table. */
-void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                             bool add, const int32_t *ids, const float *dy, float *dtable,
-                             void *work)
+void MF_SIMD(embedding_grad)(const mf_kctx *x, const mf_embedding_grad_args *a)
 {
-    int32_t *begin = work, *order = begin + vocab + 1, sum = 0;
+    int32_t *begin = a->work, *order = begin + a->vocab + 1, sum = 0;
     if (mf_kctx_failed(x)) return;
-    memset(begin, 0, (size_t)(vocab + 1) * sizeof(int32_t));
-    for (int64_t i = 0; i < count; i++)
-        begin[ids[i]]++;
-    for (int64_t v = 0; v <= vocab; v++)
+    memset(begin, 0, (size_t)(a->vocab + 1) * sizeof(int32_t));
+    for (int64_t i = 0; i < a->count; i++)
+        begin[a->ids[i]]++;
+    for (int64_t v = 0; v <= a->vocab; v++)
         sum = begin[v] += sum; /* the end of the positions of v */
-    for (int64_t i = count - 1; i >= 0; i--)
-        order[--begin[ids[i]]] = (int32_t)i;
-    embedding p = {.vocab = vocab,
-                   .n = n,
-                   .add = add,
-                   .per = rows_per_tile(n),
-                   .from = dy,
+    for (int64_t i = a->count - 1; i >= 0; i--)
+        order[--begin[a->ids[i]]] = (int32_t)i;
+    embedding p = {.vocab = a->vocab,
+                   .n = a->n,
+                   .add = a->add,
+                   .per = rows_per_tile(a->n),
+                   .from = a->dy,
                    .begin = begin,
                    .order = order,
-                   .to = dtable};
-    x->parallel(rows_tiles(vocab, n), sum_tile, &p);
+                   .to = a->dtable};
+    x->parallel(rows_tiles(a->vocab, a->n), sum_tile, &p);
 }

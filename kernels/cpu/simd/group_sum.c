@@ -39,11 +39,9 @@ static void sum_bf16_tile(void *arg, int64_t tile)
     sum_part(arg, tile, true);
 }
 
-void MF_SIMD(group_sum)(const mf_kctx *x, int type, int64_t groups, int64_t rows, int64_t n,
-                        const int32_t *offset, const void *a, float *y)
+void MF_SIMD(group_sum)(const mf_kctx *x, const mf_group_sum_args *a)
 {
-    (void)rows;
     if (mf_kctx_failed(x)) return;
-    sums p = {n, (n + SUM_COLS - 1) / SUM_COLS, offset, a, y};
-    x->parallel(groups * p.across, type == MF_CAST_BF16 ? sum_bf16_tile : sum_tile, &p);
+    sums p = {a->n, (a->n + SUM_COLS - 1) / SUM_COLS, a->offset, a->a, a->y};
+    x->parallel(a->groups * p.across, a->type == MF_CAST_BF16 ? sum_bf16_tile : sum_tile, &p);
 }

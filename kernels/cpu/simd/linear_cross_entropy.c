@@ -92,7 +92,13 @@ static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
         MF_SIMD(cross_entropy_over)(h->x, n, p->vocab, s->logits, s->target, s->share, s->row);
     else
         MF_SIMD(cross_entropy)
-    (h->x, n, p->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
+    (h->x, &(mf_cross_entropy_args){.rows = n,
+                                    .n = p->vocab,
+                                    .logits = s->logits,
+                                    .target = s->target,
+                                    .loss = &mean,
+                                    .row_loss = s->row,
+                                    .lse = s->lse});
 }
 
 /* ---- gemms ---- */
@@ -188,7 +194,14 @@ static void add_weight_gradients(const head *h, const void *x, int64_t n, bool f
     const scratch *s = &h->s;
     if (p->dw) add_dw(h, x, n, first ? 0.0f : 1.0f);
     if (!p->dbias) return;
-    MF_SIMD(sum3)(h->x, 1, n, p->vocab, 1, s->logits, first ? p->dbias : s->db, s->sum);
+    MF_SIMD(sum3)
+    (h->x, &(mf_sum3_args){.outer = 1,
+                           .n = n,
+                           .inner = p->vocab,
+                           .scale = 1,
+                           .in = s->logits,
+                           .out = first ? p->dbias : s->db,
+                           .work = s->sum});
     if (!first) v_add_to(p->vocab, s->db, p->dbias);
 }
 
@@ -207,7 +220,10 @@ static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
     scratch *s = &h->s;
     const bool together = list[n - 1] - list[0] == n - 1, over = p->dx || p->dw || p->dbias;
     const void *x = together ? (const char *)p->x + list[0] * h->row_bytes : s->x;
-    if (!together) MF_SIMD(gather_rows)(h->x, (int)p->type, n, p->d, p->x, list, s->x);
+    if (!together) MF_SIMD(gather_rows)
+    (h->x,
+     &(mf_gather_rows_args){
+         .type = (int)p->type, .m = n, .d = p->d, .in = p->x, .index = list, .out = s->x});
     make_logits(h, x, n);
     make_losses(h, list, n, over);
     for (int64_t i = 0; i < n; i++) {

@@ -218,18 +218,23 @@ static void map1_grad_bf16_tile(void *arg, int64_t tile)
     map1_grad_part(arg, tile, true);
 }
 
-void MF_SIMD(map1)(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
-                   const void *in, void *out)
+void MF_SIMD(map1)(const mf_kctx *x, const mf_map1_args *a)
 {
-    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .to = out};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE,
-                type == MF_CAST_BF16 ? map1_bf16_tile : map1_tile, &p);
+    map p = {.fn = a->fn, .n = a->n, .a = a->a, .b = a->b, .in = a->in, .to = a->out};
+    x->parallel((a->n + ROWS_TILE - 1) / ROWS_TILE,
+                a->type == MF_CAST_BF16 ? map1_bf16_tile : map1_tile, &p);
 }
 
-void MF_SIMD(map1_grad)(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
-                        const void *in, const void *out, const void *dout, void *din)
+void MF_SIMD(map1_grad)(const mf_kctx *x, const mf_map1_grad_args *a)
 {
-    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .out = out, .dout = dout, .to = din};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE,
-                type == MF_CAST_BF16 ? map1_grad_bf16_tile : map1_grad_tile, &p);
+    map p = {.fn = a->fn,
+             .n = a->n,
+             .a = a->a,
+             .b = a->b,
+             .in = a->in,
+             .out = a->out,
+             .dout = a->dout,
+             .to = a->din};
+    x->parallel((a->n + ROWS_TILE - 1) / ROWS_TILE,
+                a->type == MF_CAST_BF16 ? map1_grad_bf16_tile : map1_grad_tile, &p);
 }

@@ -169,19 +169,21 @@ static void map2_i32_tile(void *arg, int64_t tile)
     map2_part(arg, tile, false, true);
 }
 
-void MF_SIMD(map2)(const mf_kctx *x, int fn, int type, const int64_t dim[4],
-                   const int64_t stride_a[4], const int64_t stride_b[4], const void *a,
-                   const void *b, void *out)
+void MF_SIMD(map2)(const mf_kctx *x, const mf_map2_args *a)
 {
-    map p = {.fn = fn, .lines = dim[0] * dim[1] * dim[2], .a = a, .b = b, .out = out};
-    memcpy(p.dim, dim, sizeof p.dim);
-    memcpy(p.stride_a, stride_a, sizeof p.stride_a);
-    memcpy(p.stride_b, stride_b, sizeof p.stride_b);
-    p.per = rows_per_tile(dim[3]);
-    p.parts = dim[3] > ROWS_TILE ? (dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
+    map p = {.fn = a->fn,
+             .lines = a->dim[0] * a->dim[1] * a->dim[2],
+             .a = a->a,
+             .b = a->b,
+             .out = a->out};
+    memcpy(p.dim, a->dim, sizeof p.dim);
+    memcpy(p.stride_a, a->stride_a, sizeof p.stride_a);
+    memcpy(p.stride_b, a->stride_b, sizeof p.stride_b);
+    p.per = rows_per_tile(a->dim[3]);
+    p.parts = a->dim[3] > ROWS_TILE ? (a->dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
     x->parallel((p.lines + p.per - 1) / p.per * p.parts,
-                type == MF_CAST_BF16  ? map2_bf16_tile
-                : type == MF_CAST_I32 ? map2_i32_tile
-                                      : map2_tile,
+                a->type == MF_CAST_BF16  ? map2_bf16_tile
+                : a->type == MF_CAST_I32 ? map2_i32_tile
+                                         : map2_tile,
                 &p);
 }

@@ -85,27 +85,26 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
 
 /* The factors contain lr / correction1 and 1 / sqrt(correction2), so that an element costs one
  * root and one division. */
-void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_update_args *args, float *value,
-                    mf_bf16 *copy, const float *grad, float *m, float *v)
+void MF_SIMD(adamw)(const mf_kctx *x, const mf_adamw_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    range p = {.count = count,
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    range p = {.count = a->count,
                .per = ROWS_TILE,
-               .grad = grad,
-               .value = value,
-               .m = m,
-               .v = v,
-               .copy = copy,
+               .grad = a->grad,
+               .value = a->value,
+               .m = a->m,
+               .v = a->v,
+               .copy = a->copy,
                .scale = (float)f.scale,
-               .keep1 = (float)(1 - args->beta1),
-               .keep2 = (float)(1 - args->beta2),
+               .keep1 = (float)(1 - a->update.beta1),
+               .keep2 = (float)(1 - a->update.beta2),
                .lr = (float)(f.lr / f.correction1),
                .decay = (float)(f.lr * f.weight_decay),
                .l2 = (float)f.l2,
-               .eps = (float)args->eps,
+               .eps = (float)a->update.eps,
                .root2 = (float)(1 / sqrt(f.correction2))};
     if (f.scale == 0) return;
-    x->parallel(rows_tiles(count, 1), copy != NULL ? adamw_bf16_tile : adamw_tile, &p);
+    x->parallel(rows_tiles(a->count, 1), a->copy != NULL ? adamw_bf16_tile : adamw_tile, &p);
 }
 
 /* ---- lion, momentum, descend: loops over memory like that of adamw ---- */
@@ -137,23 +136,22 @@ static void lion_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(lion)(const mf_kctx *x, int64_t count, const mf_update_args *args, float *value,
-                   mf_bf16 *copy, const float *grad, float *m)
+void MF_SIMD(lion)(const mf_kctx *x, const mf_lion_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    range p = {.count = count,
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    range p = {.count = a->count,
                .per = ROWS_TILE,
-               .grad = grad,
-               .value = value,
-               .m = m,
-               .copy = copy,
+               .grad = a->grad,
+               .value = a->value,
+               .m = a->m,
+               .copy = a->copy,
                .scale = (float)f.scale,
-               .keep1 = (float)(1 - args->beta1),
-               .keep2 = (float)(1 - args->beta2),
+               .keep1 = (float)(1 - a->update.beta1),
+               .keep2 = (float)(1 - a->update.beta2),
                .lr = (float)f.lr,
                .decay = (float)(f.lr * f.weight_decay)};
     if (f.scale == 0) return;
-    x->parallel(rows_tiles(count, 1), lion_tile, &p);
+    x->parallel(rows_tiles(a->count, 1), lion_tile, &p);
 }
 
 static void momentum_tile(void *arg, int64_t tile)
@@ -169,19 +167,18 @@ static void momentum_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(momentum)(const mf_kctx *x, int64_t count, const mf_update_args *args,
-                       const float *grad, float *m, float *u)
+void MF_SIMD(momentum)(const mf_kctx *x, const mf_momentum_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    range p = {.count = count,
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    range p = {.count = a->count,
                .per = ROWS_TILE,
-               .grad = grad,
-               .m = m,
-               .u = u,
+               .grad = a->grad,
+               .m = a->m,
+               .u = a->u,
                .scale = (float)f.scale,
-               .keep1 = (float)(1 - args->beta1)};
+               .keep1 = (float)(1 - a->update.beta1)};
     if (f.scale == 0) return;
-    x->parallel(rows_tiles(count, 1), momentum_tile, &p);
+    x->parallel(rows_tiles(a->count, 1), momentum_tile, &p);
 }
 
 static void descend_tile(void *arg, int64_t tile)
@@ -197,19 +194,18 @@ static void descend_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(descend)(const mf_kctx *x, int64_t count, const mf_update_args *args, double scale,
-                      const float *u, float *value, mf_bf16 *copy)
+void MF_SIMD(descend)(const mf_kctx *x, const mf_descend_args *a)
 {
-    const mf_update_factors f = mf_update_resolve(x, args);
-    range p = {.count = count,
+    const mf_update_factors f = mf_update_resolve(x, &a->update);
+    range p = {.count = a->count,
                .per = ROWS_TILE,
-               .grad = u,
-               .value = value,
-               .copy = copy,
-               .lr = (float)(f.lr * scale),
+               .grad = a->u,
+               .value = a->value,
+               .copy = a->copy,
+               .lr = (float)(f.lr * a->scale),
                .decay = (float)(f.lr * f.weight_decay)};
     if (f.scale == 0) return;
-    x->parallel(rows_tiles(count, 1), descend_tile, &p);
+    x->parallel(rows_tiles(a->count, 1), descend_tile, &p);
 }
 
 /* ---- sums and scaling ---- */
@@ -264,17 +260,16 @@ void MF_SIMD(sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_
     if (count > 0) x->parallel(count, sumsq_tile, &p);
 }
 
-void MF_SIMD(sumsq)(const mf_kctx *x, int64_t count, const float *a, bool add, double *sum,
-                    void *work)
+void MF_SIMD(sumsq)(const mf_kctx *x, const mf_sumsq_args *a)
 {
-    double *part = work, total = 0;
-    const int64_t per = sumsq_per(count);
-    int64_t tiles = (count + per - 1) / per;
-    range p = {.count = count, .per = per, .grad = a, .part = part};
+    double *part = a->work, total = 0;
+    const int64_t per = sumsq_per(a->count);
+    int64_t tiles = (a->count + per - 1) / per;
+    range p = {.count = a->count, .per = per, .grad = a->a, .part = part};
     x->parallel(tiles, sumsq_tile, &p);
     for (int64_t t = 0; t < tiles; t++)
         total += part[t];
-    sum[0] = add ? sum[0] + total : total;
+    a->sum[0] = a->add ? a->sum[0] + total : total;
 }
 
 static void scale_tile(void *arg, int64_t tile)
@@ -287,8 +282,8 @@ static void scale_tile(void *arg, int64_t tile)
         p->value[i] *= p->scale;
 }
 
-void MF_SIMD(scale_inplace)(const mf_kctx *x, int64_t count, float factor, float *a)
+void MF_SIMD(scale_inplace)(const mf_kctx *x, const mf_scale_inplace_args *a)
 {
-    range p = {.count = count, .per = ROWS_TILE, .value = a, .scale = factor};
-    x->parallel(rows_tiles(count, 1), scale_tile, &p);
+    range p = {.count = a->count, .per = ROWS_TILE, .value = a->a, .scale = a->factor};
+    x->parallel(rows_tiles(a->count, 1), scale_tile, &p);
 }

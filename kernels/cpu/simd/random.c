@@ -165,15 +165,14 @@ static void run(const mf_kctx *x, uint64_t stream, void (*tile)(void *, int64_t)
     x->parallel((p.n + ROWS_TILE - 1) / ROWS_TILE, tile, &p);
 }
 
-void MF_SIMD(random)(const mf_kctx *x, int kind, uint64_t stream, int64_t n, float *out)
+void MF_SIMD(random)(const mf_kctx *x, const mf_random_args *a)
 {
-    run(x, stream, kind == MF_RANDOM_UNIFORM ? uniform_tile : normal_tile,
-        (draw){.n = n, .out = out});
+    run(x, a->stream, a->kind == MF_RANDOM_UNIFORM ? uniform_tile : normal_tile,
+        (draw){.n = a->n, .out = a->out});
 }
 
-void MF_SIMD(dropout)(const mf_kctx *x, uint64_t stream, int64_t n, float p, const float *in,
-                      float *out)
+void MF_SIMD(dropout)(const mf_kctx *x, const mf_dropout_args *a)
 {
-    run(x, stream, dropout_tile,
-        (draw){.n = n, .p = p, .scale = 1 / (1 - p), .in = in, .out = out});
+    run(x, a->stream, dropout_tile,
+        (draw){.n = a->n, .p = a->p, .scale = 1 / (1 - a->p), .in = a->in, .out = a->out});
 }

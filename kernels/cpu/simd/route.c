@@ -162,12 +162,11 @@ static void best_lanes(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(topk)(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
-                   const float *mask, int32_t *out)
+void MF_SIMD(topk)(const mf_kctx *x, const mf_topk_args *a)
 {
-    const bool lanes = width <= LANES_MOST && k <= FEW_BEST;
-    best p = {n, width, k, rows_per_tile(2 * width), in, mask, out};
-    x->parallel(rows_tiles(n, 2 * width), lanes ? best_lanes : best_tile, &p);
+    const bool lanes = a->width <= LANES_MOST && a->k <= FEW_BEST;
+    best p = {a->n, a->width, a->k, rows_per_tile(2 * a->width), a->in, a->mask, a->out};
+    x->parallel(rows_tiles(a->n, 2 * a->width), lanes ? best_lanes : best_tile, &p);
 }
 
 /* ---- routing_stats: a tile has MF_STATS_TOKENS tokens, and their assignments or, with a token
@@ -237,32 +236,28 @@ static void stats_tile(void *arg, int64_t tile)
         count_row(p, r, sum, scalar);
 }
 
-void MF_SIMD(routing_stats)(const mf_kctx *x, int64_t tokens, int64_t rows, int64_t experts,
-                            int64_t k, const float *prob, const int32_t *chosen,
-                            const int32_t *admitted, const float *gate, const float *mask,
-                            const int32_t *token, float *chosen_sum, float *admitted_sum,
-                            float *importance, float *scalars, void *work)
+void MF_SIMD(routing_stats)(const mf_kctx *x, const mf_routing_stats_args *a)
 {
     if (mf_kctx_failed(x)) return;
-    stats p = {.tokens = tokens,
-               .rows = rows,
-               .experts = experts,
-               .k = k,
-               .width = 3 * experts + MF_STATS_SUMS,
-               .prob = prob,
-               .gate = gate,
-               .mask = mask,
-               .chosen = chosen,
-               .admitted = admitted,
-               .token = token,
-               .part = work};
-    const int64_t units = token && rows > tokens ? rows : tokens;
+    stats p = {.tokens = a->tokens,
+               .rows = a->rows,
+               .experts = a->experts,
+               .k = a->k,
+               .width = 3 * a->experts + MF_STATS_SUMS,
+               .prob = a->prob,
+               .gate = a->gate,
+               .mask = a->mask,
+               .chosen = a->chosen,
+               .admitted = a->admitted,
+               .token = a->token,
+               .part = a->work};
+    const int64_t units = a->token && a->rows > a->tokens ? a->rows : a->tokens;
     const int64_t tiles = (units + MF_STATS_TOKENS - 1) / MF_STATS_TOKENS;
     int32_t *rows_of = (int32_t *)(p.part + (tiles > 0 ? tiles : 1) * p.width);
-    if (token) {
-        memset(rows_of, 0, (size_t)tokens * sizeof(*rows_of));
-        for (int64_t r = 0; r < rows; r++)
-            if (token[r] >= 0) rows_of[token[r]] += chosen[r] >= 0;
+    if (a->token) {
+        memset(rows_of, 0, (size_t)a->tokens * sizeof(*rows_of));
+        for (int64_t r = 0; r < a->rows; r++)
+            if (a->token[r] >= 0) rows_of[a->token[r]] += a->chosen[r] >= 0;
         p.rows_of = rows_of;
     }
     x->parallel(tiles, stats_tile, &p);
@@ -270,14 +265,14 @@ void MF_SIMD(routing_stats)(const mf_kctx *x, int64_t tokens, int64_t rows, int6
     for (int64_t i = 0; i < p.width; i++)
         for (int64_t tile = 1; tile < tiles; tile++)
             p.part[i] += p.part[tile * p.width + i];
-    const double *scalar = p.part + 3 * experts;
-    for (int64_t e = 0; e < experts; e++) {
-        chosen_sum[e] = (float)p.part[e];
-        admitted_sum[e] = (float)p.part[experts + e];
-        importance[e] = (float)p.part[2 * experts + e];
+    const double *scalar = p.part + 3 * a->experts;
+    for (int64_t e = 0; e < a->experts; e++) {
+        a->chosen_sum[e] = (float)p.part[e];
+        a->admitted_sum[e] = (float)p.part[a->experts + e];
+        a->importance[e] = (float)p.part[2 * a->experts + e];
     }
-    scalars[0] = (float)scalar[REAL];
-    scalars[1] = prob ? (float)scalar[ENTROPY] : NAN;
-    scalars[2] = prob ? (float)scalar[TOP_PROB] : NAN;
-    scalars[3] = (float)scalar[CHOSEN];
+    a->scalars[0] = (float)scalar[REAL];
+    a->scalars[1] = a->prob ? (float)scalar[ENTROPY] : NAN;
+    a->scalars[2] = a->prob ? (float)scalar[TOP_PROB] : NAN;
+    a->scalars[3] = (float)scalar[CHOSEN];
 }

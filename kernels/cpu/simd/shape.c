@@ -24,10 +24,10 @@ static void set_tile(void *arg, int64_t tile)
         p->out[j] = p->value;
 }
 
-void MF_SIMD(set)(const mf_kctx *x, int64_t n, float value, float *out)
+void MF_SIMD(set)(const mf_kctx *x, const mf_set_args *a)
 {
-    fill p = {n, value, out};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, set_tile, &p);
+    fill p = {a->n, a->value, a->out};
+    x->parallel((a->n + ROWS_TILE - 1) / ROWS_TILE, set_tile, &p);
 }
 
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
@@ -90,27 +90,30 @@ static void copy_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(copy4)(const mf_kctx *x, const int64_t dim[4], const int64_t stride_in[4],
-                    const int64_t stride_out[4], const void *in, void *out)
+void MF_SIMD(copy4)(const mf_kctx *x, const mf_copy4_args *a)
 {
-    copy p = {.from = in, .to = out};
-    memcpy(p.dim, dim, sizeof p.dim);
-    memcpy(p.in, stride_in, sizeof p.in);
-    memcpy(p.out, stride_out, sizeof p.out);
+    copy p = {.from = a->in, .to = a->out};
+    memcpy(p.dim, a->dim, sizeof p.dim);
+    memcpy(p.in, a->stride_in, sizeof p.in);
+    memcpy(p.out, a->stride_out, sizeof p.out);
     /* one long line is cut into rows, so that threads share it */
-    if (dim[0] * dim[1] * dim[2] == 1 && dim[3] > ROWS_TILE) {
-        int64_t whole = dim[3] / ROWS_TILE, done = whole * ROWS_TILE;
-        int64_t cut[4] = {1, 1, whole, ROWS_TILE}, rest[4] = {1, 1, 1, dim[3] - done};
-        int64_t i[4] = {0, 0, ROWS_TILE * p.in[3], p.in[3]};
-        int64_t o[4] = {0, 0, ROWS_TILE * p.out[3], p.out[3]};
-        MF_SIMD(copy4)(x, cut, i, o, in, out);
-        MF_SIMD(copy4)(x, rest, i, o, p.from + done * p.in[3], p.to + done * p.out[3]);
+    if (a->dim[0] * a->dim[1] * a->dim[2] == 1 && a->dim[3] > ROWS_TILE) {
+        int64_t whole = a->dim[3] / ROWS_TILE, done = whole * ROWS_TILE;
+        mf_copy4_args cut = {.dim = {1, 1, whole, ROWS_TILE},
+                             .stride_in = {0, 0, ROWS_TILE * p.in[3], p.in[3]},
+                             .stride_out = {0, 0, ROWS_TILE * p.out[3], p.out[3]},
+                             .in = a->in,
+                             .out = a->out};
+        MF_SIMD(copy4)(x, &cut);
+        cut.dim[2] = 1, cut.dim[3] = a->dim[3] - done;
+        cut.in = p.from + done * p.in[3], cut.out = p.to + done * p.out[3];
+        MF_SIMD(copy4)(x, &cut);
         return;
     }
-    p.planes = dim[0] * dim[1];
-    p.rows_a_tile = rows_per_tile(dim[3]);
-    p.tiles_a_plane = rows_tiles(dim[2], dim[3]);
-    p.planes_a_tile = p.tiles_a_plane == 1 ? rows_per_tile(dim[2] * dim[3]) : 1;
+    p.planes = a->dim[0] * a->dim[1];
+    p.rows_a_tile = rows_per_tile(a->dim[3]);
+    p.tiles_a_plane = rows_tiles(a->dim[2], a->dim[3]);
+    p.planes_a_tile = p.tiles_a_plane == 1 ? rows_per_tile(a->dim[2] * a->dim[3]) : 1;
     if (p.tiles_a_plane > 0)
         x->parallel((p.planes + p.planes_a_tile - 1) / p.planes_a_tile * p.tiles_a_plane,
                     copy_tile, &p);
@@ -182,11 +185,12 @@ static void cast_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(cast)(const mf_kctx *x, int64_t n, int from, int to, const void *in, void *out)
+void MF_SIMD(cast)(const mf_kctx *x, const mf_cast_args *a)
 {
-    cast p = {n, from, to, in, out};
-    if (from == MF_CAST_I32 && to == MF_CAST_I32) /* a float cannot represent every integer */
-        memcpy(out, in, (size_t)n * sizeof(int32_t));
+    cast p = {a->n, a->from, a->to, a->in, a->out};
+    if (a->from == MF_CAST_I32 &&
+        a->to == MF_CAST_I32) /* a float cannot represent every integer */
+        memcpy(a->out, a->in, (size_t)a->n * sizeof(int32_t));
     else
-        x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, cast_tile, &p);
+        x->parallel((a->n + ROWS_TILE - 1) / ROWS_TILE, cast_tile, &p);
 }

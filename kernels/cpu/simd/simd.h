@@ -2,8 +2,8 @@
  *
  * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512; gemm/amx.c
  * and gemm/engine_bf16.c only with avx512. MF_SIMD(name) is the external name in that
- * compilation; all other functions must be static. A kernel here has the type that kernels.def
- * declares, and a line in simd.def. */
+ * compilation; all other functions must be static. kernels.def lists the kernels here as
+ * SIMD. */
 #ifndef MF_SIMD_H
 #define MF_SIMD_H
 
@@ -13,9 +13,8 @@
 #define MF_SIMD_JOIN(name, isa)  MF_SIMD_JOIN2(name, isa)
 #define MF_SIMD(name)            MF_SIMD_JOIN(name, MF_ISA)
 
-#define MF_KERNEL(fn, args) void MF_SIMD(fn) args;
+#define MF_KERNEL(fn, ...) void MF_SIMD(fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 
 void MF_SIMD(fill)(mf_kernels *table);
 /* See mf_kernels_multiply. */

@@ -250,27 +250,30 @@ V_INLINE void row_max_grad_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(row_max_grad)
 
-void MF_SIMD(row_map)(const mf_kctx *x, int fn, int64_t n_rows, int64_t n, const float *in,
-                      float *out)
+void MF_SIMD(row_map)(const mf_kctx *x, const mf_row_map_args *a)
 {
     void (*const tiles[])(void *, int64_t) = {
-        [MF_ROW_SOFTMAX] = n <= LANES_MOST ? softmax_lanes : softmax,
+        [MF_ROW_SOFTMAX] = a->n <= LANES_MOST ? softmax_lanes : softmax,
         [MF_ROW_LOG_SOFTMAX] = log_softmax,
         [MF_ROW_LOGSUMEXP] = logsumexp,
         [MF_ROW_MAX] = row_max,
     };
-    run(x, tiles[fn], (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+    run(x, tiles[a->fn], (rows){.rows = a->rows, .n = a->n, .in = a->in, .to = a->out});
 }
 
-void MF_SIMD(row_map_grad)(const mf_kctx *x, int fn, int64_t n_rows, int64_t n, const float *in,
-                           const float *out, const float *dout, float *din)
+void MF_SIMD(row_map_grad)(const mf_kctx *x, const mf_row_map_grad_args *a)
 {
     void (*const tiles[])(void *, int64_t) = {
-        [MF_ROW_SOFTMAX] = n <= LANES_MOST ? softmax_grad_lanes : softmax_grad,
+        [MF_ROW_SOFTMAX] = a->n <= LANES_MOST ? softmax_grad_lanes : softmax_grad,
         [MF_ROW_LOG_SOFTMAX] = log_softmax_grad,
         [MF_ROW_LOGSUMEXP] = logsumexp_grad,
         [MF_ROW_MAX] = row_max_grad,
     };
-    run(x, tiles[fn],
-        (rows){.rows = n_rows, .n = n, .in = in, .out = out, .dout = dout, .to = din});
+    run(x, tiles[a->fn],
+        (rows){.rows = a->rows,
+               .n = a->n,
+               .in = a->in,
+               .out = a->out,
+               .dout = a->dout,
+               .to = a->din});
 }

@@ -139,25 +139,24 @@ static void sum_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(sum3)(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner, double scale,
-                   const float *in, float *out, void *work)
+void MF_SIMD(sum3)(const mf_kctx *x, const mf_sum3_args *a)
 {
-    sum p = {.outer = outer,
-             .n = n,
-             .inner = inner,
-             .chunk = mf_sum3_chunk(inner),
-             .scale = scale,
-             .in = in,
-             .out = out};
-    p.chunks = n > p.chunk ? (n + p.chunk - 1) / p.chunk : 1;
-    p.part = p.chunks > 1 ? work : NULL;
-    p.per = rows_per_tile((n < p.chunk ? n : p.chunk) * inner);
-    x->parallel((outer * p.chunks + p.per - 1) / p.per, sum_tile, &p);
-    for (int64_t o = 0; p.part && o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) {
+    sum p = {.outer = a->outer,
+             .n = a->n,
+             .inner = a->inner,
+             .chunk = mf_sum3_chunk(a->inner),
+             .scale = a->scale,
+             .in = a->in,
+             .out = a->out};
+    p.chunks = a->n > p.chunk ? (a->n + p.chunk - 1) / p.chunk : 1;
+    p.part = p.chunks > 1 ? a->work : NULL;
+    p.per = rows_per_tile((a->n < p.chunk ? a->n : p.chunk) * a->inner);
+    x->parallel((a->outer * p.chunks + p.per - 1) / p.per, sum_tile, &p);
+    for (int64_t o = 0; p.part && o < a->outer; o++)
+        for (int64_t i = 0; i < a->inner; i++) {
             double total = 0;
             for (int64_t c = 0; c < p.chunks; c++)
-                total += p.part[(o * p.chunks + c) * inner + i];
-            out[o * inner + i] = (float)(scale * total);
+                total += p.part[(o * p.chunks + c) * a->inner + i];
+            a->out[o * a->inner + i] = (float)(a->scale * total);
         }
 }

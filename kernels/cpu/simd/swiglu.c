@@ -50,20 +50,19 @@ static void forward_bf16_tile(void *arg, int64_t tile)
     forward_part(arg, tile, true);
 }
 
-void MF_SIMD(swiglu)(const mf_kctx *x, int type, int64_t rows, int64_t n, const void *a,
-                     int64_t lda, const void *b, int64_t ldb, const float *gate, void *y)
+void MF_SIMD(swiglu)(const mf_kctx *x, const mf_swiglu_args *a)
 {
-    swiglu p = {.rows = rows,
-                .n = n,
-                .per = rows_per_tile(n),
-                .lda = lda,
-                .ldb = ldb,
-                .a = a,
-                .b = b,
-                .gate = gate,
-                .y = y};
-    x->parallel(rows_tiles(rows, n), type == MF_CAST_BF16 ? forward_bf16_tile : forward_tile,
-                &p);
+    swiglu p = {.rows = a->rows,
+                .n = a->n,
+                .per = rows_per_tile(a->n),
+                .lda = a->lda,
+                .ldb = a->ldb,
+                .a = a->a,
+                .b = a->b,
+                .gate = a->gate,
+                .y = a->y};
+    x->parallel(rows_tiles(a->rows, a->n),
+                a->type == MF_CAST_BF16 ? forward_bf16_tile : forward_tile, &p);
 }
 
 V_INLINE void put(void *to, int64_t j, vf v, int64_t left, bool bf16)
@@ -114,12 +113,13 @@ static void backward_bf16_tile(void *arg, int64_t tile)
     backward_part(arg, tile, true);
 }
 
-void MF_SIMD(swiglu_backward)(const mf_kctx *x, int type, int64_t rows, int64_t n,
-                              const void *a, int64_t lda, const void *b, int64_t ldb,
-                              const float *gate, const void *dy, void *da, void *db,
-                              float *dgate, void *y)
+void MF_SIMD(swiglu_backward)(const mf_kctx *x, const mf_swiglu_backward_args *a)
 {
-    swiglu p = {rows, n, rows_per_tile(n), lda, ldb, a, b, dy, gate, y, da, db, dgate};
-    x->parallel(rows_tiles(rows, n), type == MF_CAST_BF16 ? backward_bf16_tile : backward_tile,
-                &p);
+    swiglu p = {a->rows, a->n,   rows_per_tile(a->n),
+                a->lda,  a->ldb, a->a,
+                a->b,    a->dy,  a->gate,
+                a->y,    a->da,  a->db,
+                a->dgate};
+    x->parallel(rows_tiles(a->rows, a->n),
+                a->type == MF_CAST_BF16 ? backward_bf16_tile : backward_tile, &p);
 }

@@ -159,7 +159,7 @@ START_TEST(kernels_get_memory_of_the_device_only)
     mf_device *d = open_strict("0");
     float host[4] = {1, 2, 3, 4};
     const mf_kctx x = mf_device_context(d);
-    mf_device_kernels(d, NULL)->scale_inplace(&x, 4, 2, host);
+    MF_RUN(mf_device_kernels(d, NULL), &x, scale_inplace, .count = 4, .factor = 2, .a = host);
     ck_assert_int_eq(mf_device_wait(d), MF_ERUN);
     ASSERT_SAYS("scale_inplace: a ");
     ASSERT_SAYS("is not memory of the device");

@@ -119,9 +119,11 @@ START_TEST(stays_within_its_bound)
         uint64_t bits = 0;
         for (int n; (n = next_batch(&bits, functions[_i].lo, functions[_i].hi, x)) > 0;) {
             if (functions[_i].slope)
-                k->map1_grad(&context, functions[_i].fn, MF_CAST_F32, n, 0, 0, x, NULL, one, y);
+                MF_RUN(k, &context, map1_grad, .fn = functions[_i].fn, .type = MF_CAST_F32,
+                       .n = n, .a = 0, .b = 0, .in = x, .dout = one, .din = y);
             else
-                k->map1(&context, functions[_i].fn, MF_CAST_F32, n, 0, 0, x, y);
+                MF_RUN(k, &context, map1, .fn = functions[_i].fn, .type = MF_CAST_F32, .n = n,
+                       .a = 0, .b = 0, .in = x, .out = y);
             for (int i = 0; i < n; i++, judged++) {
                 double want = functions[_i].truth(x[i]), off = fabs(y[i] - want);
                 if (isinf((float)want) && y[i] == (float)want) continue;
@@ -181,12 +183,14 @@ static void expect_limits(const mf_kernels *k, const char *set)
             x[i] = in[i % 4];
             one[i] = 1;
         }
-        k->map1(&context, limits[f].fn, MF_CAST_F32, N, a, 3, x, y);
+        MF_RUN(k, &context, map1, .fn = limits[f].fn, .type = MF_CAST_F32, .n = N, .a = a,
+               .b = 3, .in = x, .out = y);
         for (int i = 0; i < N; i++)
             ck_assert_msg(alike(want[i % 4], y[i]),
                           "function %d of %g, %s: expected %g, found %g", limits[f].fn, x[i],
                           set, want[i % 4], y[i]);
-        k->map1_grad(&context, limits[f].fn, MF_CAST_F32, N, a, 3, x, y, one, one);
+        MF_RUN(k, &context, map1_grad, .fn = limits[f].fn, .type = MF_CAST_F32, .n = N, .a = a,
+               .b = 3, .in = x, .out = y, .dout = one, .din = one);
         /* At -Inf the derivatives of GELU to NORMAL_CDF are 0. At NaN a derivative is NaN,
          * except of RELU and of the functions from SIGN on. */
         for (int i = 0; i < N; i += 4) {

@@ -195,7 +195,7 @@ static void same_packed(const mf_kernels *k)
     mf_gemm g = gemm_of(&s, a, b, plain);
     k->gemm(&context, &g);
     ck_assert(k->can_pack(BF16, N, K));
-    k->pack_weights(&context, BF16, 1, N, K, b);
+    MF_RUN(k, &context, pack_weights, .type = BF16, .parts = 1, .n = N, .k = K, .w = b);
     g.c.data = packed;
     g.b.packed = true;
     k->gemm(&context, &g);

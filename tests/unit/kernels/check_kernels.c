@@ -28,9 +28,8 @@ static const struct family {
 };
 
 static const char *const names[] = {
-#define MF_KERNEL(fn, args) #fn,
+#define MF_KERNEL(fn, ...) #fn,
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 };
 
 /* ---- runs and comparison ---- */
@@ -309,11 +308,14 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         const mf_kernels *k = mf_kernels_cpu_for(*isa);
         for (int n = K; n <= LONGEST; n++) {
-            k->row_map(&x, MF_ROW_SOFTMAX, ROWS, n, in, all);
-            k->topk(&x, ROWS, n, K, in, NULL, best);
+            MF_RUN(k, &x, row_map, .fn = MF_ROW_SOFTMAX, .rows = ROWS, .n = n, .in = in,
+                   .out = all);
+            MF_RUN(k, &x, topk, .n = ROWS, .width = n, .k = K, .in = in, .out = best);
             for (int r = 0; r < ROWS; r++) {
-                k->row_map(&x, MF_ROW_SOFTMAX, 1, n, in + r * n, one);
-                k->topk(&x, 1, n, K, in + r * n, NULL, best_one);
+                MF_RUN(k, &x, row_map, .fn = MF_ROW_SOFTMAX, .rows = 1, .n = n,
+                       .in = in + r * n, .out = one);
+                MF_RUN(k, &x, topk, .n = 1, .width = n, .k = K, .in = in + r * n,
+                       .out = best_one);
                 ck_assert_mem_eq(one, all + r * n, (size_t)n * sizeof *one);
                 ck_assert_mem_eq(best_one, best + r * K, sizeof best_one);
             }
@@ -573,7 +575,7 @@ START_TEST(packing_changes_no_bit)
         k->gemm(&x, &p);
         p.b.packed = k->can_pack(MF_CAST_F32, N, K);
         if (!p.b.packed) continue; /* a library computes this gemm */
-        k->pack_weights(&x, MF_CAST_F32, 1, N, K, w);
+        MF_RUN(k, &x, pack_weights, .type = MF_CAST_F32, .parts = 1, .n = N, .k = K, .w = w);
         any = true;
         p.c.data = all;
         k->gemm(&x, &p);
@@ -603,10 +605,8 @@ START_TEST(sets_are_complete_and_chosen_by_name)
     ck_assert_str_eq(mf_kernels_ref.name, "ref");
     ck_assert_str_eq(mf_kernels_cpu()->name, "cpu");
     ck_assert_ptr_nonnull(strstr(mf_kernels_blas(), "OpenBLAS"));
-#define MF_KERNEL(fn, args)                                                                    \
-    ck_assert(mf_kernels_ref.fn != NULL && mf_kernels_cpu()->fn != NULL);
+#define MF_KERNEL(fn, ...) ck_assert(mf_kernels_ref.fn != NULL && mf_kernels_cpu()->fn != NULL);
 #include "kernels/kernels.def"
-#undef MF_KERNEL
 }
 END_TEST
 

@@ -16,7 +16,7 @@
  *     {
  *         int64_t n = t->variant == 0 ? 1000 : 70001;   // variants: other shapes, t->variant
  *         float *a = kt_result(t, n);                   // results are first filled like inputs
- *         t->k->scale_inplace(t->x, n, 3, a);
+ *         KT_RUN(t, scale_inplace, .count = n, .factor = 3, .a = a);
  *     }
  *     ... {"scale_inplace", run_scale, 2, true, 1e-6} ...  // kernel, function,
  *                                                          // variants, exact, tol */
@@ -57,6 +57,9 @@ typedef struct mf_kernel_row {
     bool exact;
     double tol;
 } mf_kernel_row;
+
+/* Runs the kernel of the case, with fields as MF_RUN takes them. */
+#define KT_RUN(t, fn, ...) MF_RUN((t)->k, (t)->x, fn, __VA_ARGS__)
 
 /* Inputs in [-2, 2), or integers from -4 to 4. They are the same in every run. */
 float *kt_f32(mf_kt *t, int64_t count);

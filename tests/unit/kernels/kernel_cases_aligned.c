@@ -204,7 +204,8 @@ static void run_swiglu(mf_kt *t)
     if (!fused) g.epilogue = MF_EPILOGUE_NONE;
     t->k->gemm(t->x, &g);
     if (!fused && t->fault.kind == MF_FAULT_NONE) /* the epilogue does nothing after one */
-        t->k->swiglu(t->x, MF_CAST_BF16, rows, n, c, 2 * n, c + n, 2 * n, g.gate, y);
+        KT_RUN(t, swiglu, .type = MF_CAST_BF16, .rows = rows, .n = n, .a = c, .lda = 2 * n,
+               .b = c + n, .ldb = 2 * n, .gate = g.gate, .y = y);
     to_f32(rows * n, y, result);
     if (kept) to_f32(rows * 2 * n, c, kept);
 }

@@ -66,7 +66,8 @@ static float *bf16s(mf_kt *t, int64_t n)
 {
     float *from = kt_f32(t, n);
     mf_bf16 *to = kt_work(t, (size_t)n * sizeof *to);
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, from, to);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_F32, .to = MF_CAST_BF16,
+           .in = from, .out = to);
     return (float *)(void *)to;
 }
 
@@ -79,7 +80,8 @@ static float *at(const float *p, int64_t i)
 /* Adds what a kernel has written to the results, as f32. */
 static void give(mf_kt *t, int64_t n, const float *from)
 {
-    mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, from, kt_result(t, n));
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_BF16, .to = MF_CAST_F32,
+           .in = from, .out = kt_result(t, n));
 }
 
 static mf_attention_args args_of(mf_kt *t, const attention_case *c)
@@ -250,6 +252,17 @@ static void run_backward_of_nan(mf_kt *t)
     backward(t, &p, false, 0);
 }
 
+static void run_cache_append(mf_kt *t)
+{
+    int32_t *pos = kt_i32(t, 3, 0, t->variant == 0 ? 6 : 0);
+    float *a = kt_f32(t, 3 * 4 * 5), *cache = kt_result(t, 3 * 10 * 5);
+    if (t->variant == 1) pos[1] = 7; /* one row too many */
+    if (t->variant == 2) pos[2] = -1;
+    KT_RUN(t, cache_append, .batch = 3, .s = 10, .t = 4, .n = 5, .pos = pos, .a = a,
+           .cache = cache);
+    kt_faulted(t);
+}
+
 const mf_kernel_row mf_kernel_cases_attention[] = {
     {"attention", run_attention, CASES, false, 8e-3},
     {"attention", run_lse, CASES, false, 2e-6},
@@ -260,5 +273,6 @@ const mf_kernel_row mf_kernel_cases_attention[] = {
     {"attention_backward", run_attention_backward, CASES, false, 8e-3},
     {"attention_backward", run_backward_of_nan, 2, false, 8e-3},
     {"attention_backward", run_alone_backward, 3, true, 8e-3},
+    {"cache_append", run_cache_append, 3, true, 0},
     {0},
 };

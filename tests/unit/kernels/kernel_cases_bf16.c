@@ -37,7 +37,8 @@ static void run_map1(mf_kt *t)
     int fn = t->variant / LENGTHS;
     int64_t n = length_of[t->variant % LENGTHS];
     mf_bf16 *a = arguments(t, n);
-    t->k->map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, a);
+    KT_RUN(t, map1, .fn = fn, .type = MF_CAST_BF16, .n = n, .a = -1.5f, .b = 2, .in = a,
+           .out = a);
     give(t, n, a);
 }
 
@@ -47,8 +48,10 @@ static void run_map1_grad(mf_kt *t)
     int64_t n = length_of[t->variant % LENGTHS];
     mf_bf16 *a = arguments(t, n), *y = arguments(t, n), *dy = bf16s(t, n), *da = bf16s(t, n);
     /* the same y for all kernel sets */
-    mf_kernels_ref.map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y);
-    t->k->map1_grad(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y, dy, da);
+    MF_RUN(&mf_kernels_ref, t->x, map1, .fn = fn, .type = MF_CAST_BF16, .n = n, .a = -1.5f,
+           .b = 2, .in = a, .out = y);
+    KT_RUN(t, map1_grad, .fn = fn, .type = MF_CAST_BF16, .n = n, .a = -1.5f, .b = 2, .in = a,
+           .out = y, .dout = dy, .din = da);
     give(t, n, da);
 }
 
@@ -67,7 +70,8 @@ static void run_map2(mf_kt *t)
     const int64_t(*s)[4] = map2_of[t->variant % SHAPES];
     int64_t n = s[0][0] * s[0][1] * s[0][2] * s[0][3];
     mf_bf16 *a = bf16s(t, 40000), *b = bf16s(t, 40000), *y = bf16s(t, n);
-    t->k->map2(t->x, t->variant / SHAPES, MF_CAST_BF16, s[0], s[1], s[2], a, b, y);
+    KT_RUN(t, map2, .fn = t->variant / SHAPES, .type = MF_CAST_BF16, .dim = MF_FOUR(s[0]),
+           .stride_a = MF_FOUR(s[1]), .stride_b = MF_FOUR(s[2]), .a = a, .b = b, .out = y);
     give(t, n, y);
 }
 
@@ -80,7 +84,8 @@ static void run_swiglu(mf_kt *t)
     mf_bf16 *a = bf16s(t, rows * ld), *b = t->variant < 3 ? bf16s(t, rows * n) : a + n;
     mf_bf16 *y = bf16s(t, rows * n);
     const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
-    t->k->swiglu(t->x, MF_CAST_BF16, rows, n, a, ld, b, ld, gate, y);
+    KT_RUN(t, swiglu, .type = MF_CAST_BF16, .rows = rows, .n = n, .a = a, .lda = ld, .b = b,
+           .ldb = ld, .gate = gate, .y = y);
     give(t, rows * n, y);
 }
 
@@ -93,10 +98,10 @@ static void run_swiglu_backward(mf_kt *t)
     mf_bf16 *db = t->variant < 3 ? bf16s(t, rows * n) : da + n;
     mf_bf16 *y = bf16s(t, rows * n);
     const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
-    t->k->swiglu_backward(t->x, MF_CAST_BF16, rows, n, a, ld, b, ld, gate, dy,
-                          t->variant == 1 ? NULL : da, t->variant == 2 ? NULL : db,
-                          t->variant < 6 ? NULL : kt_result(t, rows),
-                          t->variant < 3 ? NULL : y);
+    KT_RUN(t, swiglu_backward, .type = MF_CAST_BF16, .rows = rows, .n = n, .a = a, .lda = ld,
+           .b = b, .ldb = ld, .gate = gate, .dy = dy, .da = t->variant == 1 ? NULL : da,
+           .db = t->variant == 2 ? NULL : db,
+           .dgate = t->variant < 6 ? NULL : kt_result(t, rows), .y = t->variant < 3 ? NULL : y);
     give(t, rows * n, y);
     give(t, rows * ld, da);
     if (t->variant < 3) give(t, rows * n, db);
@@ -198,7 +203,8 @@ static void run_gather_rows(mf_kt *t)
     SIZE(t);
     int32_t *index = kt_i32(t, rows, -1, tokens - 1);
     mf_bf16 *in = bf16s(t, tokens * d), *out = bf16s(t, rows * d);
-    t->k->gather_rows(t->x, MF_CAST_BF16, rows, d, in, index, out);
+    KT_RUN(t, gather_rows, .type = MF_CAST_BF16, .m = rows, .d = d, .in = in, .index = index,
+           .out = out);
     give(t, rows * d, out);
 }
 
@@ -211,10 +217,13 @@ static void run_sum_rows(mf_kt *t)
     int32_t *list = kt_i32(t, rows, 0, 0), *token = kt_i32(t, rows, -1, tokens / 4);
     float *gate = how < 2 ? kt_f32(t, rows) : NULL;
     mf_bf16 *in = bf16s(t, rows * d), *rounded = bf16s(t, tokens * d);
-    mf_kernels_ref.index_lists(t->x, rows, tokens, token, offset, list);
-    t->k->sum_rows(t->x, MF_CAST_BF16, how == 0 ? MF_CAST_F32 : MF_CAST_BF16, tokens, d, k,
-                   how == 3 ? offset : NULL, how == 3 ? list : NULL, place, gate, in,
-                   how == 0 ? (void *)kt_result(t, tokens * d) : rounded);
+    MF_RUN(&mf_kernels_ref, t->x, index_lists, .m = rows, .n = tokens, .index = token,
+           .offset = offset, .list = list);
+    KT_RUN(t, sum_rows, .type_in = MF_CAST_BF16,
+           .type_out = how == 0 ? MF_CAST_F32 : MF_CAST_BF16, .n = tokens, .d = d, .k = k,
+           .offset = how == 3 ? offset : NULL, .list = how == 3 ? list : NULL, .place = place,
+           .gate = gate, .in = in,
+           .out = how == 0 ? (void *)kt_result(t, tokens * d) : rounded);
     if (how > 0) give(t, tokens * d, rounded);
 }
 
@@ -227,8 +236,9 @@ static void run_combine_grad(mf_kt *t)
     float *gate = how == 1 ? NULL : kt_f32(t, rows), *dout = kt_f32(t, tokens * d);
     mf_bf16 *y = bf16s(t, rows * d), *dy = bf16s(t, rows * d);
     float *dgate = kt_result(t, rows);
-    t->k->combine_grad(t->x, MF_CAST_BF16, rows, k, d, y, gate, place, token, dout,
-                       how == 4 ? NULL : dy, how == 3 ? NULL : dgate);
+    KT_RUN(t, combine_grad, .type = MF_CAST_BF16, .rows = rows, .k = k, .d = d, .y = y,
+           .gate = gate, .place = place, .token = token, .dout = dout,
+           .dy = how == 4 ? NULL : dy, .dgate = how == 3 ? NULL : dgate);
     give(t, rows * d, dy);
 }
 
@@ -237,8 +247,8 @@ static void run_group_sum(mf_kt *t)
     static const int64_t of[][3] = {{1, 5, 7}, {4, 9, 40}, {8, 200, 1060}};
     const int64_t *s = of[t->variant];
     int32_t *offset = kt_offsets(t, s[0], s[1]);
-    t->k->group_sum(t->x, MF_CAST_BF16, s[0], s[1], s[2], offset, bf16s(t, s[1] * s[2]),
-                    kt_result(t, s[0] * s[2]));
+    KT_RUN(t, group_sum, .type = MF_CAST_BF16, .groups = s[0], .rows = s[1], .n = s[2],
+           .offset = offset, .a = bf16s(t, s[1] * s[2]), .y = kt_result(t, s[0] * s[2]));
 }
 
 static void run_adamw(mf_kt *t)
@@ -246,21 +256,23 @@ static void run_adamw(mf_kt *t)
     static const int64_t count[] = {1, 999, 70003};
     int64_t n = count[t->variant];
     const mf_update_now now = {.lr = 0.1,
-                              .weight_decay = 0.1,
-                              .grad_scale = 0.5,
-                              .correction1 = 1 - 0.81,
-                              .correction2 = 1 - 0.9025};
+                               .weight_decay = 0.1,
+                               .grad_scale = 0.5,
+                               .correction1 = 1 - 0.81,
+                               .correction2 = 1 - 0.9025};
     mf_update_args args = {.beta1 = 0.9,
-                          .beta2 = 0.95,
-                          .eps = 1e-8,
-                          .lr_scale = 1,
-                          .decay_scale = 1,
-                          .now = kt_given(t, &now, sizeof now)};
+                           .beta2 = 0.95,
+                           .eps = 1e-8,
+                           .lr_scale = 1,
+                           .decay_scale = 1,
+                           .now = kt_given(t, &now, sizeof now)};
     float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
     float *v = kt_positive(t, n);
     mf_bf16 *copy = bf16s(t, n), *same = bf16s(t, n);
-    t->k->adamw(t->x, n, &args, value, copy, grad, m, v);
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, value, same);
+    KT_RUN(t, adamw, .count = n, .update = args, .value = value, .copy = copy, .grad = grad,
+           .m = m, .v = v);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_F32, .to = MF_CAST_BF16,
+           .in = value, .out = same);
     int32_t *differ = kt_result_i32(t, 1); /* number of copies that are wrong */
     *differ = 0;
     for (int64_t i = 0; i < n; i++)

@@ -354,7 +354,8 @@ static void run_group_sum(mf_kt *t)
     const int64_t *s = grouped[t->variant];
     int32_t *offset = kt_offsets(t, s[0], s[1]);
     float *a = kt_f32(t, s[1] * s[2]), *y = kt_result(t, s[0] * s[2]);
-    t->k->group_sum(t->x, MF_CAST_F32, s[0], s[1], s[2], offset, a, y);
+    KT_RUN(t, group_sum, .type = MF_CAST_F32, .groups = s[0], .rows = s[1], .n = s[2],
+           .offset = offset, .a = a, .y = y);
 }
 
 /* ---- packed weights ---- */
@@ -395,7 +396,9 @@ static void packed(mf_kt *t, const mf_cast_type *type, int v)
     p.b.data = w;
     if (!(v & 1)) p.bias = kt_f32(t, parts * p.n);
     p.b.packed = t->k->can_pack((int)p.b.type, p.n, p.k);
-    if (p.b.packed) t->k->pack_weights(t->x, (int)p.b.type, parts, p.n, p.k, w);
+    if (p.b.packed)
+        KT_RUN(t, pack_weights, .type = (int)p.b.type, .parts = parts, .n = p.n, .k = p.k,
+               .w = w);
     run_into_c(t, &p, s[4] ? per : parts * per);
 }
 

@@ -292,16 +292,6 @@ static void run_attention_backward(mf_kt *t)
     t->k->attention_backward(t->x, &p);
 }
 
-static void run_cache_append(mf_kt *t)
-{
-    int32_t *pos = kt_i32(t, 3, 0, t->variant == 0 ? 6 : 0);
-    float *a = kt_f32(t, 3 * 4 * 5), *cache = kt_result(t, 3 * 10 * 5);
-    if (t->variant == 1) pos[1] = 7; /* one row too many */
-    if (t->variant == 2) pos[2] = -1;
-    t->k->cache_append(t->x, 3, 10, 4, 5, pos, a, cache);
-    kt_faulted(t);
-}
-
 static void run_embedding(mf_kt *t)
 {
     int64_t vocab = 90, n = 33, count = 1200;
@@ -309,8 +299,9 @@ static void run_embedding(mf_kt *t)
     float *table = kt_f32(t, vocab * n), *y = kt_result(t, count * n);
     if (t->variant == 1) ids[17] = (int32_t)vocab;
     if (t->variant == 2) ids[900] = -1;
-    t->k->check_index(t->x, MF_WHAT_ID, count, ids, 0, vocab);
-    t->k->embedding(t->x, vocab, n, count, table, ids, y);
+    KT_RUN(t, check_index, .what = MF_WHAT_ID, .n = count, .index = ids, .lo = 0, .hi = vocab);
+    KT_RUN(t, embedding, .vocab = vocab, .n = n, .count = count, .table = table, .ids = ids,
+           .y = y);
     kt_faulted(t);
 }
 
@@ -321,8 +312,9 @@ static void run_embedding_grad(mf_kt *t)
     float *dy = kt_f32(t, count * n), *dtable = kt_result(t, vocab * n);
     for (int64_t i = 0; i < vocab * n && t->variant == 3; i++)
         dtable[i] = (float)(i % 19) - 9;
-    t->k->embedding_grad(t->x, vocab, n, count, t->variant == 3, ids, dy, dtable,
-                         kt_work(t, mf_kernel_embedding_work(vocab, count)));
+    KT_RUN(t, embedding_grad, .vocab = vocab, .n = n, .count = count, .add = t->variant == 3,
+           .ids = ids, .dy = dy, .dtable = dtable,
+           .work = kt_work(t, mf_kernel_embedding_work(vocab, count)));
 }
 
 /* rows, n. Variants from 3 on have weights and some rows without a target; from 6 on, no row
@@ -341,8 +333,10 @@ static void run_cross_entropy(mf_kt *t)
                              t->variant >= 6 ? -1 : n - 1);
     if (t->variant == 8) target[4] = (int32_t)n;
     float *loss = kt_result(t, 1), *row_loss = kt_result(t, rows), *lse = kt_result(t, rows);
-    t->k->check_index(t->x, MF_WHAT_TARGET, rows, target, INT32_MIN, n);
-    t->k->cross_entropy(t->x, rows, n, logits, target, weight, loss, row_loss, lse);
+    KT_RUN(t, check_index, .what = MF_WHAT_TARGET, .n = rows, .index = target, .lo = INT32_MIN,
+           .hi = n);
+    KT_RUN(t, cross_entropy, .rows = rows, .n = n, .logits = logits, .target = target,
+           .weight = weight, .loss = loss, .row_loss = row_loss, .lse = lse);
     kt_faulted(t);
 }
 
@@ -359,10 +353,12 @@ static void run_cross_entropy_backward(mf_kt *t)
     float *loss = kt_f32(t, 1), *row_loss = kt_f32(t, rows), *lse = kt_f32(t, rows);
     float *dloss = t->variant == 2 ? NULL : kt_f32(t, 1);
     float *drow = t->variant % 2 ? NULL : kt_f32(t, rows);
-    mf_kernels_ref.cross_entropy(t->x, rows, n, logits, target, weight, loss, row_loss, lse);
+    MF_RUN(&mf_kernels_ref, t->x, cross_entropy, .rows = rows, .n = n, .logits = logits,
+           .target = target, .weight = weight, .loss = loss, .row_loss = row_loss, .lse = lse);
     float *dlogits = kt_result(t, rows * n), *dweight = kt_result(t, rows);
-    t->k->cross_entropy_backward(t->x, rows, n, logits, target, weight, loss, row_loss, lse,
-                                 dloss, drow, dlogits, weight != NULL ? dweight : NULL);
+    KT_RUN(t, cross_entropy_backward, .rows = rows, .n = n, .logits = logits, .target = target,
+           .weight = weight, .loss = loss, .row_loss = row_loss, .lse = lse, .dloss = dloss,
+           .drow = drow, .dlogits = dlogits, .dweight = weight != NULL ? dweight : NULL);
 }
 
 /* rows, width, vocabulary: one chunk, several chunks. Variants differ in whether all, some or
@@ -393,8 +389,10 @@ static void run_head(mf_kt *t, int type)
                                          .loss = kt_result(t, 1),
                                          .row_loss = kt_result(t, rows),
                                          .dx = dx ? dx_typed : NULL};
-    mf_kernels_ref.cast(t->x, rows * d, MF_CAST_F32, type, x, x_typed);
-    mf_kernels_ref.cast(t->x, vocab * d, MF_CAST_F32, type, w, w_typed);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = rows * d, .from = MF_CAST_F32, .to = type, .in = x,
+           .out = x_typed);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = vocab * d, .from = MF_CAST_F32, .to = type,
+           .in = w, .out = w_typed);
     if (v / 3 % 3 != 0)
         args.dw = v == 8 && !kt_gemms_stop() ? kt_work(t, (size_t)(vocab * d) * sizeof(float))
                                              : kt_result(t, vocab * d);
@@ -402,12 +400,13 @@ static void run_head(mf_kt *t, int type)
     args.work =
         kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, dx, args.dbias != NULL));
     if (v == 8) target[4] = (int32_t)vocab;
-    t->k->check_index(t->x, MF_WHAT_TARGET, rows, target, INT32_MIN, vocab);
+    KT_RUN(t, check_index, .what = MF_WHAT_TARGET, .n = rows, .index = target, .lo = INT32_MIN,
+           .hi = vocab);
     t->k->linear_cross_entropy(t->x, &args);
     kt_faulted(t);
     if (dx && v != 8)
-        mf_kernels_ref.cast(t->x, rows * d, type, MF_CAST_F32, dx_typed,
-                            kt_result(t, rows * d));
+        MF_RUN(&mf_kernels_ref, t->x, cast, .n = rows * d, .from = type, .to = MF_CAST_F32,
+               .in = dx_typed, .out = kt_result(t, rows * d));
 }
 
 static void run_linear_cross_entropy(mf_kt *t)
@@ -493,7 +492,8 @@ static void run_swiglu(mf_kt *t)
     int64_t ld = t->variant < 3 ? n : 2 * n;
     float *a = kt_f32(t, rows * ld), *b = t->variant < 3 ? kt_f32(t, rows * n) : a + n;
     const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
-    t->k->swiglu(t->x, MF_CAST_F32, rows, n, a, ld, b, ld, gate, kt_result(t, rows * n));
+    KT_RUN(t, swiglu, .type = MF_CAST_F32, .rows = rows, .n = n, .a = a, .lda = ld, .b = b,
+           .ldb = ld, .gate = gate, .y = kt_result(t, rows * n));
 }
 
 static void run_swiglu_backward(mf_kt *t)
@@ -504,10 +504,11 @@ static void run_swiglu_backward(mf_kt *t)
     float *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * ld);
     float *db = t->variant < 3 ? kt_result(t, rows * n) : da + n;
     const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
-    t->k->swiglu_backward(t->x, MF_CAST_F32, rows, n, a, ld, b, ld, gate, dy,
-                          t->variant == 1 ? NULL : da, t->variant == 2 ? NULL : db,
-                          t->variant < 6 ? NULL : kt_result(t, rows),
-                          t->variant < 3 ? NULL : kt_result(t, rows * n));
+    KT_RUN(t, swiglu_backward, .type = MF_CAST_F32, .rows = rows, .n = n, .a = a, .lda = ld,
+           .b = b, .ldb = ld, .gate = gate, .dy = dy, .da = t->variant == 1 ? NULL : da,
+           .db = t->variant == 2 ? NULL : db,
+           .dgate = t->variant < 6 ? NULL : kt_result(t, rows),
+           .y = t->variant < 3 ? NULL : kt_result(t, rows * n));
 }
 
 /* Rows so long that a set may give each of them more threads than a warp. */
@@ -516,8 +517,9 @@ static void run_swiglu_backward_of_long_rows(mf_kt *t)
     const int64_t rows = 9, n = 1100;
     float *a = kt_f32(t, rows * n), *b = kt_f32(t, rows * n), *gate = kt_f32(t, rows);
     float *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * n), *db = kt_result(t, rows * n);
-    t->k->swiglu_backward(t->x, MF_CAST_F32, rows, n, a, n, b, n, gate, dy, da, db,
-                          kt_result(t, rows), kt_result(t, rows * n));
+    KT_RUN(t, swiglu_backward, .type = MF_CAST_F32, .rows = rows, .n = n, .a = a, .lda = n,
+           .b = b, .ldb = n, .gate = gate, .dy = dy, .da = da, .db = db,
+           .dgate = kt_result(t, rows), .y = kt_result(t, rows * n));
 }
 
 static const int64_t count_of[] = {1, 999, 70003};
@@ -552,7 +554,8 @@ static void run_adamw(mf_kt *t)
         args.loss = kt_given(t, loss, sizeof loss);
     }
     if (t->variant == 8) t->fault.kind = MF_FAULT_RANGE; /* skipped */
-    t->k->adamw(t->x, n, &args, value, NULL, grad, m, v_result);
+    KT_RUN(t, adamw, .count = n, .update = args, .value = value, .grad = grad, .m = m,
+           .v = v_result);
 }
 
 /* The settings of an optimizer step; variant 3 skips it. */
@@ -581,21 +584,23 @@ static void run_lion(mf_kt *t)
         m[i] = i % 3 == 2 ? 0 : grad[i] / 2;
         if (i % 7 == 5) grad[i] = m[i] = 0;
     }
-    t->k->lion(t->x, n, &args, value, NULL, grad, m);
+    KT_RUN(t, lion, .count = n, .update = args, .value = value, .grad = grad, .m = m);
 }
 
 static void run_momentum(mf_kt *t)
 {
     const int64_t n = count_of[t->variant % 3];
     const mf_update_args args = update_args(t);
-    t->k->momentum(t->x, n, &args, kt_f32(t, n), kt_result(t, n), kt_result(t, n));
+    KT_RUN(t, momentum, .count = n, .update = args, .grad = kt_f32(t, n), .m = kt_result(t, n),
+           .u = kt_result(t, n));
 }
 
 static void run_descend(mf_kt *t)
 {
     const int64_t n = count_of[t->variant % 3];
     const mf_update_args args = update_args(t);
-    t->k->descend(t->x, n, &args, 0.3, kt_f32(t, n), kt_result(t, n), NULL);
+    KT_RUN(t, descend, .count = n, .update = args, .scale = 0.3, .u = kt_f32(t, n),
+           .value = kt_result(t, n));
 }
 
 static void run_adafactor(mf_kt *t)
@@ -609,16 +614,17 @@ static void run_adafactor(mf_kt *t)
     for (int64_t i = 0; i < kept; i++)
         v[i] = t->variant == 7 ? start[i] / 4096 : start[i]; /* 7: a step that is clipped */
     float *value = kt_f32(t, n), *grad = kt_f32(t, n), *u = kt_result(t, n);
-    t->k->adafactor(t->x, s[0], s[1], s[2], &args, value, grad, v, u,
-                    kt_work(t, mf_adafactor_work(s[0], s[2])));
+    KT_RUN(t, adafactor, .groups = s[0], .rows = s[1], .columns = s[2], .update = args,
+           .value = value, .grad = grad, .v = v, .u = u,
+           .work = kt_work(t, mf_adafactor_work(s[0], s[2])));
 }
 
 static void run_sumsq(mf_kt *t)
 {
     static const int64_t n[] = {0, 1, 999, 70003, 5000000};
     double *sum = kt_given(t, &(double){3}, sizeof *sum);
-    t->k->sumsq(t->x, n[t->variant % 5], kt_f32(t, n[t->variant % 5]), t->variant >= 5, sum,
-                kt_work(t, MF_SUMSQ_WORK));
+    KT_RUN(t, sumsq, .count = n[t->variant % 5], .a = kt_f32(t, n[t->variant % 5]),
+           .add = t->variant >= 5, .sum = sum, .work = kt_work(t, MF_SUMSQ_WORK));
     *kt_result(t, 1) = (float)*sum;
 }
 
@@ -630,7 +636,8 @@ static void run_sumsq_by_tiles(mf_kt *t)
     const float *a = kt_f32(t, count);
     double part[MF_SUMSQ_TILES], sum = 0, *whole = kt_given(t, &sum, sizeof sum);
     int64_t tile = count;
-    t->k->sumsq(t->x, count, a, false, whole, kt_work(t, MF_SUMSQ_WORK));
+    KT_RUN(t, sumsq, .count = count, .a = a, .add = false, .sum = whole,
+           .work = kt_work(t, MF_SUMSQ_WORK));
     if (t->k->sumsq_tiles) {
         t->k->sumsq_tiles(t->x, count, 0, 0, a, &tile, NULL);
         const int64_t tiles = (count + tile - 1) / tile;
@@ -650,7 +657,7 @@ static void run_sumsq_by_tiles(mf_kt *t)
 static void run_scale_inplace(mf_kt *t)
 {
     int64_t n = count_of[t->variant];
-    t->k->scale_inplace(t->x, n, 3, kt_result(t, n));
+    KT_RUN(t, scale_inplace, .count = n, .factor = 3, .a = kt_result(t, n));
 }
 
 const mf_kernel_row mf_kernel_cases_layers[] = {
@@ -666,7 +673,6 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"attention", run_attention_of_nan, 2, false, 2e-6},
     /* without the widest heads, whose sums are too long for this bound */
     {"attention_backward", run_attention_backward, ATTENTIONS - 1, false, 4e-6},
-    {"cache_append", run_cache_append, 3, true, 0},
     {"embedding", run_embedding, 3, true, 0},
     {"embedding_grad", run_embedding_grad, 4, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 9, false, 1e-6},

@@ -33,7 +33,8 @@ static void run_map1(mf_kt *t)
     int64_t n = length_of[t->variant % LENGTHS];
     float *a = arguments(t, fn, n), *y = kt_result(t, n);
     const int64_t at = first_of(n);
-    t->k->map1(t->x, fn, MF_CAST_F32, n - at, -1.5f, 2, a + at, n == 37 ? a : y + at);
+    KT_RUN(t, map1, .fn = fn, .type = MF_CAST_F32, .n = n - at, .a = -1.5f, .b = 2,
+           .in = a + at, .out = n == 37 ? a : y + at);
     for (int64_t i = 0; n == 37 && i < n; i++)
         y[i] = a[i];
 }
@@ -45,9 +46,11 @@ static void run_map1_grad(mf_kt *t)
     float *a = arguments(t, fn, n), *y = kt_f32(t, n), *dy = kt_f32(t, n);
     float *da = kt_result(t, n);
     /* the same y for all kernel sets */
-    mf_kernels_ref.map1(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, y);
+    MF_RUN(&mf_kernels_ref, t->x, map1, .fn = fn, .type = MF_CAST_F32, .n = n, .a = -1.5f,
+           .b = 2, .in = a, .out = y);
     const int64_t at = first_of(n);
-    t->k->map1_grad(t->x, fn, MF_CAST_F32, n - at, -1.5f, 2, a + at, y + at, dy + at, da + at);
+    KT_RUN(t, map1_grad, .fn = fn, .type = MF_CAST_F32, .n = n - at, .a = -1.5f, .b = 2,
+           .in = a + at, .out = y + at, .dout = dy + at, .din = da + at);
 }
 
 /* dim, then strides of a and of b: equal shapes, a row, a column, a scalar, an operand whose
@@ -80,7 +83,8 @@ static void run_map2(mf_kt *t)
     float *y = kt_result(t, n);
     if (n > 1000 && t->variant % SHAPES == 0)
         a[3] = b[70] = NAN, a[5] = INFINITY, b[5] = -INFINITY;
-    t->k->map2(t->x, t->variant / SHAPES, MF_CAST_F32, s[0], s[1], s[2], a, b, y);
+    KT_RUN(t, map2, .fn = t->variant / SHAPES, .type = MF_CAST_F32, .dim = MF_FOUR(s[0]),
+           .stride_a = MF_FOUR(s[1]), .stride_b = MF_FOUR(s[2]), .a = a, .b = b, .out = y);
 }
 
 static void run_map2_i32(mf_kt *t)
@@ -94,8 +98,9 @@ static void run_map2_i32(mf_kt *t)
     for (int64_t i = 0; i < nb; i++)
         b[i] = (int32_t)(i % 5) - 2;
     if (na > 9) a[3] = a[9] = INT32_MIN;
-    t->k->map2(t->x, t->variant / SHAPES, MF_CAST_I32, s[0], s[1], s[2], a, b,
-               kt_result_i32(t, n));
+    KT_RUN(t, map2, .fn = t->variant / SHAPES, .type = MF_CAST_I32, .dim = MF_FOUR(s[0]),
+           .stride_a = MF_FOUR(s[1]), .stride_b = MF_FOUR(s[2]), .a = a, .b = b,
+           .out = kt_result_i32(t, n));
 }
 
 static void run_cast(mf_kt *t)
@@ -108,8 +113,9 @@ static void run_cast(mf_kt *t)
     for (int64_t i = 0; i < n; i++)
         numbers[i] *= i % 3 ? 40.0f : 1e9f;
     numbers[1] = NAN, numbers[2] = INFINITY, numbers[3] = -INFINITY, numbers[4] = 0x1p31f;
-    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, from, numbers, in);
-    t->k->cast(t->x, n, from, to, in, out);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_F32, .to = from, .in = numbers,
+           .out = in);
+    KT_RUN(t, cast, .n = n, .from = from, .to = to, .in = in, .out = out);
     int32_t *bits = kt_result_i32(t, n);
     for (int64_t i = 0; i < n; i++) {
         uint32_t v = 0;
@@ -117,7 +123,8 @@ static void run_cast(mf_kt *t)
             v |= (uint32_t)((unsigned char *)out)[(size_t)i * size[to] + b] << 8 * b;
         bits[i] = to == MF_CAST_F32 && v << 1 > 0xff000000u ? 0 : (int32_t)v;
     }
-    mf_kernels_ref.cast(t->x, n, to, MF_CAST_F32, out, back);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = to, .to = MF_CAST_F32, .in = out,
+           .out = back);
 }
 
 /* ---- moves ---- */
@@ -125,7 +132,7 @@ static void run_cast(mf_kt *t)
 static void run_set(mf_kt *t)
 {
     int64_t n = length_of[t->variant];
-    t->k->set(t->x, n, -2.5f, kt_result(t, n));
+    KT_RUN(t, set, .n = n, .value = -2.5f, .out = kt_result(t, n));
 }
 
 /* dim, strides of in, strides of out */
@@ -143,20 +150,22 @@ static void run_copy4(mf_kt *t)
 {
     const int64_t(*s)[4] = copy_of[t->variant];
     float *in = kt_f32(t, reach(s[0], s[1])), *out = kt_result(t, reach(s[0], s[2]));
-    t->k->copy4(t->x, s[0], s[1], s[2], in, out);
+    KT_RUN(t, copy4, .dim = MF_FOUR(s[0]), .stride_in = MF_FOUR(s[1]),
+           .stride_out = MF_FOUR(s[2]), .in = in, .out = out);
 }
 
 /* ---- sums ---- */
 
 static void run_sum3(mf_kt *t)
 {
-    static const int64_t size[][3] = {{1, 40003, 1}, {1, 1, 1},     {70, 300, 1}, {1, 3000, 70},
-                                      {9, 1100, 20}, {300, 2, 37},  {4, 0, 5},    {5, 9000, 3},
-                                      {1, 8193, 1},  {2, 513, 128}, {40, 1, 9},  {64, 520, 40}};
+    static const int64_t size[][3] = {
+        {1, 40003, 1}, {1, 1, 1},    {70, 300, 1}, {1, 3000, 70}, {9, 1100, 20}, {300, 2, 37},
+        {4, 0, 5},     {5, 9000, 3}, {1, 8193, 1}, {2, 513, 128}, {40, 1, 9},    {64, 520, 40}};
     const int64_t *s = size[t->variant];
     float *in = kt_f32(t, s[0] * s[1] * s[2]), *out = kt_result(t, s[0] * s[2]);
     void *work = kt_work(t, mf_sum3_work(s[0], s[1], s[2]));
-    t->k->sum3(t->x, s[0], s[1], s[2], 0.5, in, out, work);
+    KT_RUN(t, sum3, .outer = s[0], .n = s[1], .inner = s[2], .scale = 0.5, .in = in, .out = out,
+           .work = work);
 }
 
 /* ---- rows ---- */
@@ -183,12 +192,12 @@ static float *row_inputs(mf_kt *t, int64_t rows, int64_t n)
     return a;
 }
 
-#define RUN_ROWS(name, fn, results)                                                            \
+#define RUN_ROWS(name, which, results)                                                         \
     static void run_##name(mf_kt *t)                                                           \
     {                                                                                          \
         int64_t rows = rows_of[t->variant], n = width_of[t->variant];                          \
         float *a = row_inputs(t, rows, n), *y = kt_result(t, results);                         \
-        t->k->row_map(t->x, fn, rows, n, a, y);                                                \
+        KT_RUN(t, row_map, .fn = which, .rows = rows, .n = n, .in = a, .out = y);              \
     }
 RUN_ROWS(softmax, MF_ROW_SOFTMAX, rows *n)
 RUN_ROWS(log_softmax, MF_ROW_LOG_SOFTMAX, rows *n)
@@ -199,14 +208,16 @@ static void run_softmax_grad(mf_kt *t)
 {
     int64_t rows = rows_of[t->variant], n = width_of[t->variant];
     float *y = kt_f32(t, rows * n), *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * n);
-    t->k->row_map_grad(t->x, MF_ROW_SOFTMAX, rows, n, NULL, y, dy, da);
+    KT_RUN(t, row_map_grad, .fn = MF_ROW_SOFTMAX, .rows = rows, .n = n, .out = y, .dout = dy,
+           .din = da);
 }
 
 static void run_log_softmax_grad(mf_kt *t)
 {
     int64_t rows = rows_of[t->variant], n = width_of[t->variant];
     float *y = kt_f32(t, rows * n), *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * n);
-    t->k->row_map_grad(t->x, MF_ROW_LOG_SOFTMAX, rows, n, NULL, y, dy, da);
+    KT_RUN(t, row_map_grad, .fn = MF_ROW_LOG_SOFTMAX, .rows = rows, .n = n, .out = y,
+           .dout = dy, .din = da);
 }
 
 static void run_logsumexp_grad(mf_kt *t)
@@ -214,14 +225,16 @@ static void run_logsumexp_grad(mf_kt *t)
     int64_t rows = rows_of[t->variant], n = width_of[t->variant];
     float *a = kt_f32(t, rows * n), *y = kt_f32(t, rows), *dy = kt_f32(t, rows);
     float *da = kt_result(t, rows * n);
-    t->k->row_map_grad(t->x, MF_ROW_LOGSUMEXP, rows, n, a, y, dy, da);
+    KT_RUN(t, row_map_grad, .fn = MF_ROW_LOGSUMEXP, .rows = rows, .n = n, .in = a, .out = y,
+           .dout = dy, .din = da);
 }
 
 static void run_row_max_grad(mf_kt *t)
 {
     int64_t rows = rows_of[t->variant], n = width_of[t->variant];
     float *a = row_inputs(t, rows, n), *dy = kt_f32(t, rows), *da = kt_result(t, rows * n);
-    t->k->row_map_grad(t->x, MF_ROW_MAX, rows, n, a, NULL, dy, da);
+    KT_RUN(t, row_map_grad, .fn = MF_ROW_MAX, .rows = rows, .n = n, .in = a, .dout = dy,
+           .din = da);
 }
 
 /* ---- random numbers: those that are drawn do not depend on the inputs ---- */
@@ -234,20 +247,22 @@ static uint64_t stream_of(const mf_kt *t)
 static void run_uniform(mf_kt *t)
 {
     int64_t n = length_of[t->variant % LENGTHS];
-    t->k->random(t->x, MF_RANDOM_UNIFORM, stream_of(t), n, kt_result(t, n));
+    KT_RUN(t, random, .kind = MF_RANDOM_UNIFORM, .stream = stream_of(t), .n = n,
+           .out = kt_result(t, n));
 }
 
 static void run_normal(mf_kt *t)
 {
     int64_t n = length_of[t->variant % LENGTHS];
-    t->k->random(t->x, MF_RANDOM_NORMAL, stream_of(t), n, kt_result(t, n));
+    KT_RUN(t, random, .kind = MF_RANDOM_NORMAL, .stream = stream_of(t), .n = n,
+           .out = kt_result(t, n));
 }
 
 static void run_dropout(mf_kt *t)
 {
     int64_t n = length_of[t->variant % LENGTHS];
     float *a = kt_f32(t, n), *y = kt_result(t, n);
-    t->k->dropout(t->x, stream_of(t), n, 0.3f, a, y);
+    KT_RUN(t, dropout, .stream = stream_of(t), .n = n, .p = 0.3f, .in = a, .out = y);
 }
 
 const mf_kernel_row mf_kernel_cases_maps[] = {

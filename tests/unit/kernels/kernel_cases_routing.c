@@ -40,8 +40,10 @@ static int32_t *places(mf_kt *t, const int32_t *expert, int64_t rows, int64_t ex
 {
     int32_t *offset = kt_i32(t, experts + 1, 0, 0), *order = kt_i32(t, rows, 0, 0);
     int32_t *token = kt_i32(t, rows, 0, 0), *place = kt_i32(t, rows, 0, 0);
-    mf_kernels_ref.index_lists(t->x, rows, experts, expert, offset, order);
-    mf_kernels_ref.group_rows(t->x, rows, 1, experts, offset, NULL, order, token, place, NULL);
+    MF_RUN(&mf_kernels_ref, t->x, index_lists, .m = rows, .n = experts, .index = expert,
+           .offset = offset, .list = order);
+    MF_RUN(&mf_kernels_ref, t->x, group_rows, .rows = rows, .k = 1, .experts = experts,
+           .offset = offset, .order = order, .token = token, .place = place);
     return place;
 }
 
@@ -52,13 +54,16 @@ static void run_check_index(mf_kt *t)
     static const int64_t bad_at[] = {-1, 0, 999, 64, 993, 17};
     int32_t *index = kt_i32(t, 1000, -1, 9);
     if (bad_at[t->variant] >= 0) index[bad_at[t->variant]] = t->variant % 2 ? 10 : -2;
-    t->k->check_index(t->x, MF_WHAT_TOKEN, 1000, index, -1, 10);
+    KT_RUN(t, check_index, .what = MF_WHAT_TOKEN, .n = 1000, .index = index, .lo = -1,
+           .hi = 10);
     /* only the first fault is kept */
-    t->k->check_index(t->x, MF_WHAT_PLACE, 1000, index, 0, 5);
+    KT_RUN(t, check_index, .what = MF_WHAT_PLACE, .n = 1000, .index = index, .lo = 0, .hi = 5);
     kt_faulted(t);
-    t->k->check_index(t->x, MF_WHAT_INDEX, 1000, index, INT32_MIN, 10);
+    KT_RUN(t, check_index, .what = MF_WHAT_INDEX, .n = 1000, .index = index, .lo = INT32_MIN,
+           .hi = 10);
     kt_faulted(t);
-    t->k->check_index(t->x, MF_WHAT_INDEX, 1000, index, INT32_MIN, (int64_t)1 << 40);
+    KT_RUN(t, check_index, .what = MF_WHAT_INDEX, .n = 1000, .index = index, .lo = INT32_MIN,
+           .hi = (int64_t)1 << 40);
     kt_faulted(t);
 }
 
@@ -70,7 +75,7 @@ static void run_check_many_indices(mf_kt *t)
     int32_t *index = kt_i32(t, 9000, 0, 9);
     for (int i = 0; i < 2; i++)
         index[bad_at[t->variant][i]] = 10 + i;
-    t->k->check_index(t->x, MF_WHAT_TOKEN, 9000, index, 0, 10);
+    KT_RUN(t, check_index, .what = MF_WHAT_TOKEN, .n = 9000, .index = index, .lo = 0, .hi = 10);
     kt_faulted(t);
 }
 
@@ -80,7 +85,7 @@ static void run_check_many_offsets(mf_kt *t)
     int32_t *offset = kt_offsets(t, 6000, 9000);
     for (int i = 0; i < 2; i++)
         offset[bad_at[t->variant][i]] = offset[bad_at[t->variant][i] - 1] - 1;
-    t->k->check_offset(t->x, 6000, offset, 9000);
+    KT_RUN(t, check_offset, .groups = 6000, .offset = offset, .rows = 9000);
     kt_faulted(t);
 }
 
@@ -90,7 +95,7 @@ static void run_check_offset(mf_kt *t)
     if (t->variant == 1) offset[0] = -1;
     if (t->variant == 2) offset[7] = offset[6] - 1;
     if (t->variant == 3) offset[40] = 1001;
-    t->k->check_offset(t->x, 40, offset, 1000);
+    KT_RUN(t, check_offset, .groups = 40, .offset = offset, .rows = 1000);
     kt_faulted(t);
 }
 
@@ -99,14 +104,16 @@ static void run_gather_rows(mf_kt *t)
     SIZE(t);
     int32_t *index = experts_of(t, rows, tokens);
     float *in = kt_f32(t, tokens * d), *out = kt_result(t, rows * d);
-    t->k->gather_rows(t->x, MF_CAST_F32, rows, d, in, index, out);
+    KT_RUN(t, gather_rows, .type = MF_CAST_F32, .m = rows, .d = d, .in = in, .index = index,
+           .out = out);
 }
 
 static void run_index_lists(mf_kt *t)
 {
     SIZE(t);
     int32_t *index = experts_of(t, rows, experts), *offset = kt_result_i32(t, experts + 1);
-    t->k->index_lists(t->x, rows, experts, index, offset, kt_result_i32(t, rows));
+    KT_RUN(t, index_lists, .m = rows, .n = experts, .index = index, .offset = offset,
+           .list = kt_result_i32(t, rows));
 }
 
 /* Values: as many as a block has threads, more than a set may give a warp each, and of these
@@ -119,7 +126,8 @@ static void run_index_lists_of_many(mf_kt *t)
     int32_t *index = experts_of(t, m, n), *offset = kt_result_i32(t, n + 1);
     for (int64_t i = 0; t->variant == 2 && i < m; i += 2)
         index[i] = i % 40 ? 7 : 11;
-    t->k->index_lists(t->x, m, n, index, offset, kt_result_i32(t, m));
+    KT_RUN(t, index_lists, .m = m, .n = n, .index = index, .offset = offset,
+           .list = kt_result_i32(t, m));
 }
 
 static void run_sum_rows(mf_kt *t)
@@ -129,23 +137,25 @@ static void run_sum_rows(mf_kt *t)
     int32_t *offset = kt_i32(t, tokens + 1, 0, 0), *list = kt_i32(t, rows, 0, 0);
     int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* many assignments for few tokens */
     float *gate = kt_f32(t, rows), *in = kt_f32(t, rows * d), *out = kt_result(t, tokens * d);
-    mf_kernels_ref.index_lists(t->x, rows, tokens, token, offset, list);
+    MF_RUN(&mf_kernels_ref, t->x, index_lists, .m = rows, .n = tokens, .index = token,
+           .offset = offset, .list = list);
     switch (t->variant / SIZES) {
     case 0:
-        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, k, NULL, NULL, place, gate,
-                       in, out);
+        KT_RUN(t, sum_rows, .type_in = MF_CAST_F32, .type_out = MF_CAST_F32, .n = tokens,
+               .d = d, .k = k, .place = place, .gate = gate, .in = in, .out = out);
         break;
     case 1:
-        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, k, NULL, NULL, place, NULL,
-                       in, out);
+        KT_RUN(t, sum_rows, .type_in = MF_CAST_F32, .type_out = MF_CAST_F32, .n = tokens,
+               .d = d, .k = k, .place = place, .in = in, .out = out);
         break;
     case 2:
-        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, 0, offset, list, place, gate,
-                       in, out);
+        KT_RUN(t, sum_rows, .type_in = MF_CAST_F32, .type_out = MF_CAST_F32, .n = tokens,
+               .d = d, .k = 0, .offset = offset, .list = list, .place = place, .gate = gate,
+               .in = in, .out = out);
         break;
     case 3:
-        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, 0, offset, list, NULL, NULL,
-                       in, out);
+        KT_RUN(t, sum_rows, .type_in = MF_CAST_F32, .type_out = MF_CAST_F32, .n = tokens,
+               .d = d, .k = 0, .offset = offset, .list = list, .in = in, .out = out);
         break;
     }
 }
@@ -155,7 +165,8 @@ static void run_take(mf_kt *t)
     SIZE(t);
     int32_t *index = experts_of(t, rows, experts);
     float *in = kt_f32(t, tokens * experts), *out = kt_result(t, rows);
-    t->k->take(t->x, tokens, experts, k, in, index, out);
+    KT_RUN(t, take, .n = tokens, .width = experts, .k = k, .in = in, .index = index,
+           .out = out);
 }
 
 static void run_put(mf_kt *t)
@@ -163,7 +174,7 @@ static void run_put(mf_kt *t)
     SIZE(t);
     int32_t *index = experts_of(t, rows, experts);
     float *in = kt_f32(t, rows), *out = kt_result(t, tokens * experts);
-    t->k->put(t->x, tokens, experts, k, in, index, out);
+    KT_RUN(t, put, .n = tokens, .width = experts, .k = k, .in = in, .index = index, .out = out);
 }
 
 static void run_topk(mf_kt *t)
@@ -183,14 +194,16 @@ static void run_topk(mf_kt *t)
             in[i * width + j] = NAN;
         if (mask) mask[i] = i % 3 != 0;
     }
-    t->k->topk(t->x, n, width, k, in, mask, kt_result_i32(t, n * k));
+    KT_RUN(t, topk, .n = n, .width = width, .k = k, .in = in, .mask = mask,
+           .out = kt_result_i32(t, n * k));
 }
 
 static void run_one_hot(mf_kt *t)
 {
     SIZE(t);
     int32_t *index = experts_of(t, rows, experts + 2); /* some are too large */
-    t->k->one_hot(t->x, rows, experts, index, kt_result(t, rows * experts));
+    KT_RUN(t, one_hot, .m = rows, .n = experts, .index = index,
+           .out = kt_result(t, rows * experts));
 }
 
 static void run_bincount(mf_kt *t)
@@ -199,7 +212,8 @@ static void run_bincount(mf_kt *t)
     int64_t m = m_of[t->variant % 4], n = n_of[t->variant % 4];
     int32_t *index = experts_of(t, m, n);
     float *weight = t->variant < 4 ? kt_f32(t, m) : NULL, *out = kt_result(t, n);
-    t->k->bincount(t->x, m, n, index, weight, out, kt_work(t, mf_count_work(m, n)));
+    KT_RUN(t, bincount, .m = m, .n = n, .index = index, .weight = weight, .out = out,
+           .work = kt_work(t, mf_count_work(m, n)));
 }
 
 static void run_score_bins(mf_kt *t)
@@ -212,8 +226,9 @@ static void run_score_bins(mf_kt *t)
         mask[i] = i % 4 != 1;
     for (int64_t i = 7; i < m * n; i += 50)
         in[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
-    t->k->score_bins(t->x, m, n, bins, -0.9, 1.1, in, mask, bias, kt_result(t, n * bins),
-                     kt_work(t, mf_score_bins_work(n, bins)));
+    KT_RUN(t, score_bins, .tokens = m, .experts = n, .bins = bins, .lo = -0.9, .hi = 1.1,
+           .in = in, .mask = mask, .bias = bias, .out = kt_result(t, n * bins),
+           .work = kt_work(t, mf_score_bins_work(n, bins)));
 }
 
 /* ---- routing ---- */
@@ -232,7 +247,8 @@ static void run_mask_rows(mf_kt *t)
     int32_t *expert = experts_of(t, rows, experts), *token = NULL;
     float *mask = half_mask(t, tokens);
     if (t->variant >= SIZES) token = kt_i32(t, rows, -1, tokens - 1);
-    t->k->mask_rows(t->x, rows, k, expert, token, mask, kt_result_i32(t, rows));
+    KT_RUN(t, mask_rows, .rows = rows, .k = k, .expert = expert, .token = token, .mask = mask,
+           .out = kt_result_i32(t, rows));
 }
 
 /* Probabilities; those of some tokens are 0 or 1e-22, so that their sum is below 1e-20. */
@@ -251,8 +267,9 @@ static void run_route_gates(mf_kt *t)
     int32_t *chosen = choices(t, tokens, k, experts), *admitted = NULL;
     float *prob = probabilities(t, tokens, experts), *gate = kt_result(t, rows);
     if (t->variant / SIZES & 1) admitted = experts_of(t, rows, experts);
-    t->k->route_gates(t->x, tokens, experts, k, prob, chosen, admitted, t->variant >= 2 * SIZES,
-                      2.5, gate);
+    KT_RUN(t, route_gates, .tokens = tokens, .experts = experts, .k = k, .prob = prob,
+           .chosen = chosen, .admitted = admitted, .renormalize = t->variant >= 2 * SIZES,
+           .scale = 2.5, .gate = gate);
 }
 
 static void run_route_gates_grad(mf_kt *t)
@@ -262,8 +279,9 @@ static void run_route_gates_grad(mf_kt *t)
     float *prob = probabilities(t, tokens, experts), *dgate = kt_f32(t, rows);
     float *dprob = kt_result(t, tokens * experts);
     if (t->variant / SIZES & 1) admitted = experts_of(t, rows, experts);
-    t->k->route_gates_grad(t->x, tokens, experts, k, prob, chosen, admitted,
-                           t->variant >= 2 * SIZES, 2.5, dgate, dprob);
+    KT_RUN(t, route_gates_grad, .tokens = tokens, .experts = experts, .k = k, .prob = prob,
+           .chosen = chosen, .admitted = admitted, .renormalize = t->variant >= 2 * SIZES,
+           .scale = 2.5, .dgate = dgate, .dprob = dprob);
 }
 
 static void run_routing_stats(mf_kt *t)
@@ -278,9 +296,11 @@ static void run_routing_stats(mf_kt *t)
     for (int64_t r = 0; r < rows; r++)
         admitted[r] = r % 5 == 2 ? -1 : chosen[r];
     float *a = kt_result(t, experts), *b = kt_result(t, experts), *c = kt_result(t, experts);
-    t->k->routing_stats(t->x, tokens, rows, experts, k, prob, chosen, admitted, gate, mask,
-                        token, a, b, c, kt_result(t, MF_STATS_SUMS),
-                        kt_work(t, mf_routing_stats_work(tokens, rows, experts)));
+    KT_RUN(t, routing_stats, .tokens = tokens, .rows = rows, .experts = experts, .k = k,
+           .prob = prob, .chosen = chosen, .admitted = admitted, .gate = gate, .mask = mask,
+           .token = token, .chosen_sum = a, .admitted_sum = b, .importance = c,
+           .scalars = kt_result(t, MF_STATS_SUMS),
+           .work = kt_work(t, mf_routing_stats_work(tokens, rows, experts)));
 }
 
 static void run_joint_count(mf_kt *t)
@@ -288,8 +308,9 @@ static void run_joint_count(mf_kt *t)
     SIZE(t);
     int32_t *expert = experts_of(t, rows, experts), *label = experts_of(t, tokens, 7);
     int32_t *token = t->variant < SIZES ? NULL : kt_i32(t, rows, -1, tokens - 1);
-    t->k->joint_count(t->x, rows, k, experts, 7, expert, token, label,
-                      kt_result(t, experts * 7), kt_work(t, mf_count_work(rows, experts * 7)));
+    KT_RUN(t, joint_count, .rows = rows, .k = k, .experts = experts, .labels = 7,
+           .expert = expert, .token = token, .label = label, .out = kt_result(t, experts * 7),
+           .work = kt_work(t, mf_count_work(rows, experts * 7)));
 }
 
 /* ---- dispatch ---- */
@@ -300,7 +321,8 @@ static void run_capacity_of(mf_kt *t)
     SIZE(t);
     float *factor = kt_f32(t, 1), *mask = t->variant & 1 ? half_mask(t, tokens) : NULL;
     *factor = factor_of[t->variant / SIZES];
-    t->k->capacity_of(t->x, tokens, k, experts, factor, mask, kt_result(t, experts));
+    KT_RUN(t, capacity_of, .tokens = tokens, .k = k, .experts = experts, .factor = factor,
+           .mask = mask, .cap = kt_result(t, experts));
 }
 
 /* Capacity for about half of the assignments; of more than 4 experts one has 0, one NaN. */
@@ -320,8 +342,9 @@ static void run_capacity(mf_kt *t)
     float *cap = capacities(t, rows, experts), *priority = NULL;
     if (t->variant >= SIZES) priority = kt_f32(t, rows);
     if (priority && rows > 20) priority[1] = priority[20] = NAN, priority[9] = INFINITY;
-    t->k->capacity(t->x, rows, experts, chosen, priority, cap, kt_result_i32(t, rows),
-                   kt_work(t, mf_capacity_work(rows, experts)));
+    KT_RUN(t, capacity, .rows = rows, .experts = experts, .chosen = chosen,
+           .priority = priority, .cap = cap, .admitted = kt_result_i32(t, rows),
+           .work = kt_work(t, mf_capacity_work(rows, experts)));
 }
 
 static void run_reassign(mf_kt *t)
@@ -331,14 +354,16 @@ static void run_reassign(mf_kt *t)
     float *cap = capacities(t, rows, experts), *prob = kt_positive(t, tokens * experts);
     float *importance = t->variant / SIZES & 1 ? kt_f32(t, rows) : NULL;
     void *work = kt_work(t, mf_capacity_work(rows, experts));
-    mf_kernels_ref.capacity(t->x, rows, experts, chosen, importance, cap, admitted, work);
+    MF_RUN(&mf_kernels_ref, t->x, capacity, .rows = rows, .experts = experts, .chosen = chosen,
+           .priority = importance, .cap = cap, .admitted = admitted, .work = work);
     if (experts > 4) prob[4 * experts + 3] = NAN;
     for (int64_t e = 0; e < experts; e++) /* experts now have more capacity */
         cap[e] *= 1.5f;
     int32_t *out = kt_result_i32(t, rows);
-    t->k->reassign(t->x, tokens, experts, k, t->variant < 2 * SIZES ? 0 : 5, chosen, admitted,
-                   prob, importance, cap, out, kt_result(t, 1),
-                   kt_work(t, mf_reassign_work(rows, experts)));
+    KT_RUN(t, reassign, .tokens = tokens, .experts = experts, .k = k,
+           .most = t->variant < 2 * SIZES ? 0 : 5, .chosen = chosen, .admitted = admitted,
+           .prob = prob, .importance = importance, .cap = cap, .out = out,
+           .moved = kt_result(t, 1), .work = kt_work(t, mf_reassign_work(rows, experts)));
 }
 
 static void run_group_rows(mf_kt *t)
@@ -346,11 +371,13 @@ static void run_group_rows(mf_kt *t)
     SIZE(t);
     int32_t *expert = experts_of(t, rows, experts), *offset = kt_i32(t, experts + 1, 0, 0);
     int32_t *order = kt_result_i32(t, rows), *list = NULL;
-    mf_kernels_ref.index_lists(t->x, rows, experts, expert, offset, order);
+    MF_RUN(&mf_kernels_ref, t->x, index_lists, .m = rows, .n = experts, .index = expert,
+           .offset = offset, .list = order);
     if (t->variant >= SIZES) list = kt_i32(t, rows, -1, tokens - 1);
     int32_t *token = kt_result_i32(t, rows), *place = kt_result_i32(t, rows);
-    t->k->group_rows(t->x, rows, k, experts, offset, list, order, token, place,
-                     kt_work(t, (size_t)rows * sizeof *order));
+    KT_RUN(t, group_rows, .rows = rows, .k = k, .experts = experts, .offset = offset,
+           .token_of_row = list, .order = order, .token = token, .place = place,
+           .work = kt_work(t, (size_t)rows * sizeof *order));
 }
 
 static void run_combine_grad(mf_kt *t)
@@ -362,8 +389,9 @@ static void run_combine_grad(mf_kt *t)
     float *y = kt_f32(t, rows * d), *gate = how == 1 ? NULL : kt_f32(t, rows);
     float *dout = kt_f32(t, tokens * d), *dy = kt_result(t, rows * d),
           *dgate = kt_result(t, rows);
-    t->k->combine_grad(t->x, MF_CAST_F32, rows, k, d, y, gate, place, token, dout,
-                       how == 4 ? NULL : dy, how == 3 ? NULL : dgate);
+    KT_RUN(t, combine_grad, .type = MF_CAST_F32, .rows = rows, .k = k, .d = d, .y = y,
+           .gate = gate, .place = place, .token = token, .dout = dout,
+           .dy = how == 4 ? NULL : dy, .dgate = how == 3 ? NULL : dgate);
 }
 
 const mf_kernel_row mf_kernel_cases_routing[] = {

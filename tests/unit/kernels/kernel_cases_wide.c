@@ -33,8 +33,8 @@ static void run_cross_entropy(mf_kt *t)
     const int64_t rows = entropy_of[t->variant % 3][0], n = entropy_of[t->variant % 3][1];
     float *logits = logits_of(t, rows, n);
     int32_t *target = kt_i32(t, rows, n - 9, n - 1);
-    t->k->cross_entropy(t->x, rows, n, logits, target, NULL, kt_result(t, 1),
-                        kt_result(t, rows), kt_result(t, rows));
+    KT_RUN(t, cross_entropy, .rows = rows, .n = n, .logits = logits, .target = target,
+           .loss = kt_result(t, 1), .row_loss = kt_result(t, rows), .lse = kt_result(t, rows));
 }
 
 static void run_cross_entropy_backward(mf_kt *t)
@@ -43,10 +43,12 @@ static void run_cross_entropy_backward(mf_kt *t)
     float *logits = logits_of(t, rows, n), *weight = kt_positive(t, rows);
     int32_t *target = kt_i32(t, rows, -1, n - 1);
     float *loss = kt_f32(t, 1), *row_loss = kt_f32(t, rows), *lse = kt_f32(t, rows);
-    mf_kernels_ref.cross_entropy(t->x, rows, n, logits, target, weight, loss, row_loss, lse);
-    t->k->cross_entropy_backward(t->x, rows, n, logits, target, weight, loss, row_loss, lse,
-                                 kt_f32(t, 1), NULL, kt_result(t, rows * n),
-                                 kt_result(t, rows));
+    MF_RUN(&mf_kernels_ref, t->x, cross_entropy, .rows = rows, .n = n, .logits = logits,
+           .target = target, .weight = weight, .loss = loss, .row_loss = row_loss, .lse = lse);
+    KT_RUN(t, cross_entropy_backward, .rows = rows, .n = n, .logits = logits, .target = target,
+           .weight = weight, .loss = loss, .row_loss = row_loss, .lse = lse,
+           .dloss = kt_f32(t, 1), .dlogits = kt_result(t, rows * n),
+           .dweight = kt_result(t, rows));
 }
 
 /* A head whose rows of logits have several turns. Variants from 3 on have a bias, whose
@@ -101,8 +103,9 @@ static void run_embedding_grad(mf_kt *t)
     for (int64_t i = 0; s[2] == 0 && i < count; i++) /* 64 of id 0, 32 each of two, then two */
         ids[i] = i < 64 ? 0 : i < 96 ? 1 : i < 128 ? 2 : i < 1000 ? 5 : 7;
     float *dy = kt_f32(t, count * n), *dtable = kt_result(t, vocab * n);
-    t->k->embedding_grad(t->x, vocab, n, count, add, ids, dy, dtable,
-                         kt_work(t, mf_kernel_embedding_work(vocab, count)));
+    KT_RUN(t, embedding_grad, .vocab = vocab, .n = n, .count = count, .add = add, .ids = ids,
+           .dy = dy, .dtable = dtable,
+           .work = kt_work(t, mf_kernel_embedding_work(vocab, count)));
 }
 
 static void run_embedding(mf_kt *t)
@@ -110,7 +113,8 @@ static void run_embedding(mf_kt *t)
     const int64_t vocab = 90, n = 36, count = 1200;
     const int32_t *ids = kt_i32(t, count, 0, vocab - 1);
     const float *table = kt_f32(t, vocab * n);
-    t->k->embedding(t->x, vocab, n, count, table, ids, kt_result(t, count * n));
+    KT_RUN(t, embedding, .vocab = vocab, .n = n, .count = count, .table = table, .ids = ids,
+           .y = kt_result(t, count * n));
 }
 
 /* Types, and rows of 40 elements, or of 36, which in bf16 are no multiple of 16 bytes. */
@@ -121,7 +125,7 @@ static void run_gather_rows(mf_kt *t)
     int32_t *index = kt_i32(t, m, -1, rows - 1);
     void *in = kt_typed(t, type, rows * d, kt_f32(t, rows * d));
     void *out = kt_work(t, (size_t)(m * d * mf_cast_size(type)));
-    t->k->gather_rows(t->x, type, m, d, in, index, out);
+    KT_RUN(t, gather_rows, .type = type, .m = m, .d = d, .in = in, .index = index, .out = out);
     kt_give(t, type, m * d, out);
 }
 
@@ -133,7 +137,8 @@ static void sum_rows(mf_kt *t, int from, int to)
     float *gate = kt_f32(t, rows);
     void *in = kt_typed(t, from, rows * d, kt_f32(t, rows * d));
     void *out = kt_work(t, (size_t)(n * d * mf_cast_size(to)));
-    t->k->sum_rows(t->x, from, to, n, d, k, NULL, NULL, place, gate, in, out);
+    KT_RUN(t, sum_rows, .type_in = from, .type_out = to, .n = n, .d = d, .k = k, .place = place,
+           .gate = gate, .in = in, .out = out);
     kt_give(t, to, n * d, out);
 }
 
@@ -178,7 +183,8 @@ static void map2(mf_kt *t, int type)
     void *a = kt_typed(t, type, reach[0], kt_f32(t, reach[0])),
          *b = kt_typed(t, type, reach[1], kt_positive(t, reach[1]));
     void *y = kt_work(t, (size_t)(n * mf_cast_size(type)));
-    t->k->map2(t->x, t->variant / MAPS, type, s[0], s[1], s[2], a, b, y);
+    KT_RUN(t, map2, .fn = t->variant / MAPS, .type = type, .dim = MF_FOUR(s[0]),
+           .stride_a = MF_FOUR(s[1]), .stride_b = MF_FOUR(s[2]), .a = a, .b = b, .out = y);
     kt_give(t, type, n, y);
 }
 
@@ -197,7 +203,8 @@ static void run_map1(mf_kt *t)
 {
     const int64_t n = 5001;
     const float *a = kt_positive(t, n);
-    t->k->map1(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, kt_result(t, n));
+    KT_RUN(t, map1, .fn = t->variant, .type = MF_CAST_F32, .n = n, .a = -1.5f, .b = 2, .in = a,
+           .out = kt_result(t, n));
 }
 
 static void run_map1_grad(mf_kt *t)
@@ -205,9 +212,10 @@ static void run_map1_grad(mf_kt *t)
     const int64_t n = 5001;
     const float *a = kt_positive(t, n);
     float *y = kt_f32(t, n);
-    mf_kernels_ref.map1(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, y);
-    t->k->map1_grad(t->x, t->variant, MF_CAST_F32, n, -1.5f, 2, a, y, kt_f32(t, n),
-                    kt_result(t, n));
+    MF_RUN(&mf_kernels_ref, t->x, map1, .fn = t->variant, .type = MF_CAST_F32, .n = n,
+           .a = -1.5f, .b = 2, .in = a, .out = y);
+    KT_RUN(t, map1_grad, .fn = t->variant, .type = MF_CAST_F32, .n = n, .a = -1.5f, .b = 2,
+           .in = a, .out = y, .dout = kt_f32(t, n), .din = kt_result(t, n));
 }
 
 /* ---- rows of layers ---- */
@@ -223,7 +231,8 @@ static void swiglu(mf_kt *t, int type)
     void *a = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld)),
          *b = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
     void *y = kt_work(t, (size_t)(rows * n * mf_cast_size(type)));
-    t->k->swiglu(t->x, type, rows, n, a, ld, b, ld, kt_f32(t, rows), y);
+    KT_RUN(t, swiglu, .type = type, .rows = rows, .n = n, .a = a, .lda = ld, .b = b, .ldb = ld,
+           .gate = kt_f32(t, rows), .y = y);
     kt_give(t, type, rows * n, y);
 }
 
@@ -245,8 +254,9 @@ static void swiglu_backward(mf_kt *t, int type)
         in[i] = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
         out[i] = kt_typed(t, type, rows * ld, kt_f32(t, rows * ld));
     }
-    t->k->swiglu_backward(t->x, type, rows, n, in[0], ld, in[1], ld, kt_f32(t, rows), in[2],
-                          out[0], out[1], kt_result(t, rows), out[2]);
+    KT_RUN(t, swiglu_backward, .type = type, .rows = rows, .n = n, .a = in[0], .lda = ld,
+           .b = in[1], .ldb = ld, .gate = kt_f32(t, rows), .dy = in[2], .da = out[0],
+           .db = out[1], .dgate = kt_result(t, rows), .y = out[2]);
     for (int i = 0; i < 3; i++)
         kt_give(t, type, rows * ld, out[i]);
 }
@@ -268,8 +278,8 @@ static void run_sum3(mf_kt *t)
     static const int64_t size[][3] = {{1, 9000, 8}, {3, 700, 4}, {2, 1300, 100}, {1, 520, 36}};
     const int64_t *s = size[t->variant];
     float *in = kt_f32(t, s[0] * s[1] * s[2]), *out = kt_result(t, s[0] * s[2]);
-    t->k->sum3(t->x, s[0], s[1], s[2], 0.5, in, out,
-               kt_work(t, mf_sum3_work(s[0], s[1], s[2])));
+    KT_RUN(t, sum3, .outer = s[0], .n = s[1], .inner = s[2], .scale = 0.5, .in = in, .out = out,
+           .work = kt_work(t, mf_sum3_work(s[0], s[1], s[2])));
 }
 
 static void run_group_sum(mf_kt *t)
@@ -279,7 +289,8 @@ static void run_group_sum(mf_kt *t)
     const int64_t groups = 5, rows = 900, n = n_of[t->variant % 4];
     const int32_t *offset = kt_offsets(t, groups, rows);
     const void *a = kt_typed(t, type, rows * n, kt_f32(t, rows * n));
-    t->k->group_sum(t->x, type, groups, rows, n, offset, a, kt_result(t, groups * n));
+    KT_RUN(t, group_sum, .type = type, .groups = groups, .rows = rows, .n = n, .offset = offset,
+           .a = a, .y = kt_result(t, groups * n));
 }
 
 const mf_kernel_row mf_kernel_cases_wide[] = {

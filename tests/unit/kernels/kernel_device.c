@@ -29,9 +29,6 @@ static char *copies[MF_KT_BLOCKS], *fault;
 static mf_stored moved_weight; /* of the launch, and the table of its parts on the device */
 static void *moved_parts;
 
-static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
-#include "launches.h"
-
 static void must(int rc)
 {
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
@@ -112,8 +109,10 @@ static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
 
 const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set)
 {
-    static mf_kernels table = {.name = "launched", LAUNCH_TABLE};
+    static mf_kernels table;
     if (!mf_test_device()) return set;
+    table = launching;
+    table.name = "launched";
     now = t;
     like = set;
     table.can_pack = mf_device_kernels(mf_test_device(), set)->can_pack;

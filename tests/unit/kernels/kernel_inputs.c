@@ -129,11 +129,13 @@ void *kt_work(mf_kt *t, size_t bytes)
 void *kt_typed(mf_kt *t, int type, int64_t count, const float *from)
 {
     void *to = kt_work(t, (size_t)(count * mf_cast_size(type)));
-    mf_kernels_ref.cast(t->x, count, MF_CAST_F32, type, from, to);
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = count, .from = MF_CAST_F32, .to = type, .in = from,
+           .out = to);
     return to;
 }
 
 void kt_give(mf_kt *t, int type, int64_t count, const void *from)
 {
-    mf_kernels_ref.cast(t->x, count, type, MF_CAST_F32, from, kt_result(t, count));
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = count, .from = type, .to = MF_CAST_F32, .in = from,
+           .out = kt_result(t, count));
 }

@@ -35,25 +35,24 @@ static mf_bf16 copies[4];
 
 START_TEST(elements)
 {
-    k->set(&x, 100, 1, NULL);
+    MF_RUN(k, &x, set, .n = 100, .value = 1);
     added("set", 1, 4 * 100);
-    k->scale_inplace(&x, 100, 2, NULL);
+    MF_RUN(k, &x, scale_inplace, .count = 100, .factor = 2);
     added("scale_inplace", 1, 2 * 4 * 100);
-    k->dropout(&x, 1, 100, 0.5f, NULL, NULL);
+    MF_RUN(k, &x, dropout, .stream = 1, .n = 100, .p = 0.5f);
     added("dropout", 1, 2 * 4 * 100);
-    k->one_hot(&x, 10, 7, NULL, NULL);
+    MF_RUN(k, &x, one_hot, .m = 10, .n = 7);
     added("one_hot", 1, 4 * (10 + 10 * 7));
-    k->group_sum(&x, MF_CAST_F32, 3, 10, 7, NULL, NULL, NULL);
+    MF_RUN(k, &x, group_sum, .type = MF_CAST_F32, .groups = 3, .rows = 10, .n = 7);
     added("group_sum", 1, 4 * (10 * 7 + 3 * 7));
-    k->group_sum(&x, MF_CAST_BF16, 3, 10, 7, NULL, NULL, NULL);
+    MF_RUN(k, &x, group_sum, .type = MF_CAST_BF16, .groups = 3, .rows = 10, .n = 7);
     added("group_sum", 1, 2 * 10 * 7 + 4 * 3 * 7);
-    k->cross_entropy(&x, 10, 7, NULL, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, cross_entropy, .rows = 10, .n = 7);
     added("cross_entropy", 2, 4 * (10 * 7 + 3 * 10)); /* target, row_loss, lse */
-    k->cross_entropy_backward(&x, 10, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                              NULL);
+    MF_RUN(k, &x, cross_entropy_backward, .rows = 10, .n = 7);
     /* read: logits, target, lse, and weight or row_loss; written: dlogits */
     added("cross_entropy_backward", 2, 4 * (2 * 10 * 7 + 3 * 10));
-    k->cache_append(&x, 3, 10, 4, 5, NULL, NULL, NULL);
+    MF_RUN(k, &x, cache_append, .batch = 3, .s = 10, .t = 4, .n = 5);
     added("cache_append", 2, 2 * 4 * 3 * 4 * 5);
 }
 END_TEST
@@ -62,39 +61,38 @@ END_TEST
  * are read. */
 START_TEST(counts)
 {
-    k->bincount(&x, 10, 7, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, bincount, .m = 10, .n = 7);
     added("bincount", 3, 4 * (10 + 3 * 7));
-    k->bincount(&x, 0, 7, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, bincount, .m = 0, .n = 7);
     added("bincount", 2, 4 * 3 * 7);
-    k->score_bins(&x, 10, 7, 5, 0, 1, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, score_bins, .tokens = 10, .experts = 7, .bins = 5, .hi = 1);
     added("score_bins", 4, 4 * (10 * 7 + 3 * 7 * 5));
-    k->index_lists(&x, 10, 7, NULL, NULL, NULL);
+    MF_RUN(k, &x, index_lists, .m = 10, .n = 7);
     const int launches = (int)m.row[0].launches;
     const double bytes = m.row[0].bytes;
     setup();
-    k->bincount(&x, 10, 7, NULL, some, NULL, NULL);
+    MF_RUN(k, &x, bincount, .m = 10, .n = 7, .weight = some);
     added("bincount", launches + 1, bytes + 2 * 4 * 10);
-    k->capacity(&x, 10, 7, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, capacity, .rows = 10, .experts = 7);
     added("capacity", launches + 2, bytes + 3 * 4 * 10); /* chosen, priority, admitted */
 }
 END_TEST
 
 START_TEST(routing)
 {
-    k->routing_stats(&x, 5, 10, 7, 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                     NULL, NULL);
+    MF_RUN(k, &x, routing_stats, .tokens = 5, .rows = 10, .experts = 7, .k = 2);
     added("routing_stats", 3, 4 * (5 * 7 + 3 * 10)); /* prob; chosen, admitted, gate */
-    k->joint_count(&x, 10, 2, 7, 3, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, joint_count, .rows = 10, .k = 2, .experts = 7, .labels = 3);
     added("joint_count", 3, 4 * (2 * 10 + 3 * 7 * 3)); /* sums of tiles, and their sum */
-    k->mask_rows(&x, 10, 2, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, mask_rows, .rows = 10, .k = 2);
     added("mask_rows", 1, 3 * 4 * 10); /* expert, mask, the masked expert */
-    k->capacity_of(&x, 10, 2, 7, NULL, NULL, NULL);
+    MF_RUN(k, &x, capacity_of, .tokens = 10, .k = 2, .experts = 7);
     added("capacity_of", 1, 4 * (10 + 7));
-    k->reassign(&x, 10, 7, 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, reassign, .tokens = 10, .experts = 7, .k = 2, .most = 0);
     added("reassign", 1, 3 * 4 * 10 * 2);
-    k->group_rows(&x, 10, 2, 7, NULL, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, group_rows, .rows = 10, .k = 2, .experts = 7);
     added("group_rows", 2, 4 * 4 * 10);
-    k->group_rows(&x, 10, 2, 7, NULL, index_, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, group_rows, .rows = 10, .k = 2, .experts = 7, .token_of_row = index_);
     added("group_rows", 3, 4 * 4 * 10);
 }
 END_TEST
@@ -102,30 +100,31 @@ END_TEST
 /* dout is read for both gradients; dy is written, and y read for dgate. */
 START_TEST(gradients_of_a_combination)
 {
-    k->combine_grad(&x, MF_CAST_F32, 10, 2, 7, NULL, NULL, NULL, NULL, NULL, some, NULL);
+    MF_RUN(k, &x, combine_grad, .type = MF_CAST_F32, .rows = 10, .k = 2, .d = 7, .dy = some);
     added("combine_grad", 2, 10 * (7 * (4 + 4) + 12));
-    k->combine_grad(&x, MF_CAST_F32, 10, 2, 7, NULL, NULL, NULL, NULL, NULL, NULL, some);
+    MF_RUN(k, &x, combine_grad, .type = MF_CAST_F32, .rows = 10, .k = 2, .d = 7, .dgate = some);
     added("combine_grad", 1, 10 * (7 * (4 + 4) + 12));
-    k->combine_grad(&x, MF_CAST_BF16, 10, 2, 7, NULL, NULL, NULL, NULL, NULL, some, some);
+    MF_RUN(k, &x, combine_grad, .type = MF_CAST_BF16, .rows = 10, .k = 2, .d = 7, .dy = some,
+           .dgate = some);
     added("combine_grad", 2, 10 * (7 * (2 + 2 + 4) + 12));
 }
 END_TEST
 
 START_TEST(optimizers)
 {
-    k->lion(&x, 100, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, lion, .count = 100);
     added("lion", 1, 5 * 4 * 100); /* read: grad; read and written: value and m */
-    k->lion(&x, 100, NULL, NULL, copies, NULL, NULL);
+    MF_RUN(k, &x, lion, .count = 100, .copy = copies);
     added("lion", 1, (5 * 4 + 2) * 100);
-    k->momentum(&x, 100, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, momentum, .count = 100);
     added("momentum", 1, 4 * 4 * 100); /* read: grad, u; read and written: m */
-    k->descend(&x, 100, NULL, 1, NULL, NULL, NULL);
+    MF_RUN(k, &x, descend, .count = 100, .scale = 1);
     added("descend", 1, 3 * 4 * 100); /* read: u; read and written: value */
-    k->descend(&x, 100, NULL, 1, NULL, NULL, copies);
+    MF_RUN(k, &x, descend, .count = 100, .scale = 1, .copy = copies);
     added("descend", 1, (3 * 4 + 2) * 100);
-    k->adafactor(&x, 2, 3, 5, NULL, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, adafactor, .groups = 2, .rows = 3, .columns = 5);
     added("adafactor", 6, 24 * 2 * 3 * 5);
-    k->adafactor(&x, 2, 0, 5, NULL, NULL, NULL, NULL, NULL, NULL);
+    MF_RUN(k, &x, adafactor, .groups = 2, .rows = 0, .columns = 5);
     added("adafactor", 6, 24 * 2 * 5);
 }
 END_TEST
@@ -159,7 +158,7 @@ END_TEST
 START_TEST(weights_of_files)
 {
     ck_assert(!k->can_pack(MF_CAST_F32, 64, 64));
-    k->pack_weights(&x, MF_CAST_F32, 1, 64, 64, NULL);
+    MF_RUN(k, &x, pack_weights, .type = MF_CAST_F32, .parts = 1, .n = 64, .k = 64);
     ck_assert_int_eq(m.n, 0);
     k->stored_gemm(&x, NULL);
     added("stored_gemm", 1, 0);

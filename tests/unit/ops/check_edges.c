@@ -41,8 +41,8 @@ START_TEST(exp_is_exact_to_two_units)
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         for (int i = 0; i < POINTS; i++)
             points[i] = -87.33f + 176.0f * (float)i / POINTS;
-        mf_kernels_cpu_for(*isa)->map1(&x, MF_MAP_EXP, MF_CAST_F32, POINTS, 0, 0, points,
-                                       results);
+        MF_RUN(mf_kernels_cpu_for(*isa), &x, map1, .fn = MF_MAP_EXP, .type = MF_CAST_F32,
+               .n = POINTS, .a = 0, .b = 0, .in = points, .out = results);
         for (int i = 0; i < POINTS; i++) {
             double want = exp((double)points[i]),
                    unit = nextafterf((float)want, INFINITY) - (float)want;
@@ -59,7 +59,8 @@ START_TEST(exp_has_its_limits)
     const float want[] = {NAN, INFINITY, 0, INFINITY, INFINITY, 0, 0, 0, 1, 1};
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         float y[10];
-        mf_kernels_cpu_for(*isa)->map1(&x, MF_MAP_EXP, MF_CAST_F32, 10, 0, 0, in, y);
+        MF_RUN(mf_kernels_cpu_for(*isa), &x, map1, .fn = MF_MAP_EXP, .type = MF_CAST_F32,
+               .n = 10, .a = 0, .b = 0, .in = in, .out = y);
         for (int i = 0; i < 10; i++)
             ck_assert_msg(isnan(want[i]) ? isnan(y[i]) : y[i] == want[i], "%s: exp(%g) = %g",
                           *isa, (double)in[i], (double)y[i]);
@@ -170,11 +171,13 @@ START_TEST(nan_stays_in_its_row)
             check_row_7("layernorm", *isa, y, N);
             norm(k, MF_NORM_FN_L2, ROWS, a, NULL, y);
             check_row_7("l2_normalize", *isa, y, N);
-            k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, NULL, y);
+            MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a, .lda = N,
+                   .b = a, .ldb = N, .y = y);
             check_row_7("swiglu", *isa, y, N);
             rope(k, ROWS, N, 1, HALF, position, a, y);
             check_row_7("rope", *isa, y, N);
-            k->cross_entropy(&x, ROWS, N, a, target, NULL, &loss, row_loss, lse);
+            MF_RUN(k, &x, cross_entropy, .rows = ROWS, .n = N, .logits = a, .target = target,
+                   .loss = &loss, .row_loss = row_loss, .lse = lse);
             check_row_7("cross_entropy", *isa, row_loss, 1);
             ck_assert_msg(!isfinite(loss), "cross_entropy, %s: NaN is lost in the mean", *isa);
             head(k, a, target, y, &loss);
@@ -238,15 +241,19 @@ START_TEST(a_row_has_the_same_bits_alone)
         norm(k, MF_NORM_FN_LAYER, ROWS, a, w, y);
         norm(k, MF_NORM_FN_LAYER, 1, a + 9 * N, w, one);
         ck_assert(same(one, y + 9 * N, N));
-        k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, NULL, y);
-        k->swiglu(&x, MF_CAST_F32, 1, N, a + 9 * N, N, a + 9 * N, N, NULL, one);
+        MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a, .lda = N,
+               .b = a, .ldb = N, .y = y);
+        MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = 1, .n = N, .a = a + 9 * N, .lda = N,
+               .b = a + 9 * N, .ldb = N, .y = one);
         ck_assert(same(one, y + 9 * N, N));
         for (int gated = 0; gated < 2; gated++) { /* backward recomputes the bits of forward */
             float again[ROWS * N], da[ROWS * N], db[ROWS * N];
-            k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, y);
+            MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a, .lda = N,
+                   .b = a, .ldb = N, .gate = gated ? w : NULL, .y = y);
             memcpy(again, a, sizeof again); /* first the gradient of y, then y */
-            k->swiglu_backward(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, again,
-                               da, db, NULL, again);
+            MF_RUN(k, &x, swiglu_backward, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a,
+                   .lda = N, .b = a, .ldb = N, .gate = gated ? w : NULL, .dy = again, .da = da,
+                   .db = db, .y = again);
             ck_assert(same(again, y, ROWS * N));
         }
         rope(k, ROWS, 10, 4, 0, position, a, y);

@@ -28,8 +28,10 @@ static void round_to_half(float *x, int64_t n)
     const mf_kctx one = {0};
     uint16_t half;
     for (int64_t i = 0; i < n; i++) {
-        mf_kernels_ref.cast(&one, 1, MF_CAST_F32, MF_CAST_BF16, x + i, &half);
-        mf_kernels_ref.cast(&one, 1, MF_CAST_BF16, MF_CAST_F32, &half, x + i);
+        MF_RUN(&mf_kernels_ref, &one, cast, .n = 1, .from = MF_CAST_F32, .to = MF_CAST_BF16,
+               .in = x + i, .out = &half);
+        MF_RUN(&mf_kernels_ref, &one, cast, .n = 1, .from = MF_CAST_BF16, .to = MF_CAST_F32,
+               .in = &half, .out = x + i);
     }
 }
 

@@ -75,10 +75,11 @@ int mf_machine_limits_measure(mf_device *d, bool memory, mf_machine_limits *ret)
     if (!a) return MF_ENOMEM;
     ret->peak_gflops = ret->peak_bf16_gflops = multiply_rate();
     ret->read_gb = memory ? 0 : (double)NAN;
-    if (memory) k->set(&x, READ_FLOATS, 1, a);
+    if (memory) MF_RUN(k, &x, set, .n = READ_FLOATS, .value = 1, .out = a);
     for (int t = 0; memory && t < TRIES; t++) {
         const double began = mf_clock();
-        k->sumsq(&x, READ_FLOATS, a, false, &sum, work);
+        MF_RUN(k, &x, sumsq, .count = READ_FLOATS, .a = a, .add = false, .sum = &sum,
+               .work = work);
         const double rate = 1e-9 * sizeof *a * READ_FLOATS / (mf_clock() - began);
         if (rate > ret->read_gb) ret->read_gb = rate;
     }
@@ -160,10 +161,12 @@ static int numbers(mf_device *d, int64_t count, uint64_t stream, bool bf16, void
     float *f = mf_alloc((size_t)count, sizeof *f);
     void *rounded = f;
     if (!f) return MF_ENOMEM;
-    k->random(&x, MF_RANDOM_UNIFORM, stream, count, f);
+    MF_RUN(k, &x, random, .kind = MF_RANDOM_UNIFORM, .stream = stream, .n = count, .out = f);
     if (bf16) {
         rounded = mf_alloc((size_t)count, sizeof(uint16_t));
-        if (rounded) k->cast(&x, count, MF_CAST_F32, MF_CAST_BF16, f, rounded);
+        if (rounded)
+            MF_RUN(k, &x, cast, .n = count, .from = MF_CAST_F32, .to = MF_CAST_BF16, .in = f,
+                   .out = rounded);
         mf_free(f);
     }
     if (!rounded) return MF_ENOMEM;

@@ -131,11 +131,11 @@ static int count_optimizer(mf_session *s, mf_meter *m)
     const mf_optim_range *r = mf_optim_ranges(o, &n);
     for (int i = 0; i < n; i++) {
         if (r[i].frozen) continue;
-        k->sumsq(&x, r[i].count, NULL, false, NULL, NULL);
+        MF_RUN(k, &x, sumsq, .count = r[i].count, .add = false);
         if (lion)
-            k->lion(&x, r[i].count, NULL, NULL, copy, NULL, NULL);
+            MF_RUN(k, &x, lion, .count = r[i].count, .copy = copy);
         else
-            k->adamw(&x, r[i].count, NULL, NULL, copy, NULL, NULL, NULL);
+            MF_RUN(k, &x, adamw, .count = r[i].count, .copy = copy);
     }
     mf_optim_free(o);
     return MF_OK;
@@ -147,9 +147,9 @@ static void count_sums(mf_session *s, mf_meter *m)
     const mf_kctx x = {.stream = m};
     int64_t size;
     mf_store_values(s->model->store, &size);
-    const int64_t dim[4] = {1, 1, 1, size};
     for (int64_t i = 1; i < s->config->train.accumulate; i++)
-        mf_meter_kernels.map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, dim, dim, NULL, NULL, NULL);
+        MF_RUN(&mf_meter_kernels, &x, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32,
+               .dim = {1, 1, 1, size}, .stride_a = {[3] = 1}, .stride_b = {[3] = 1});
 }
 
 static int by_time(const void *a, const void *b)

@@ -36,17 +36,15 @@ static bool has_pairs(void)
 bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k)
 {
     const int64_t per = type == MF_CAST_F32 ? 1 : 2;
-    if (mf_library_chosen(VL > 4) || n <= 0 || n % VL != 0 || k <= 0 ||
-        k / per > MOST_WORDS)
+    if (mf_library_chosen(VL > 4) || n <= 0 || n % VL != 0 || k <= 0 || k / per > MOST_WORDS)
         return false;
     /* In bf16, the f32 engine converts whole pairs, one block of the inner index at a time. */
     return per == 1 || (has_pairs() && k % 2 == 0 && div_up(k, div_up(k, KC)) % 2 == 0);
 }
 
-void MF_SIMD(pack_weights)(const mf_kctx *x, int type, int64_t parts, int64_t n, int64_t k,
-                           void *w)
+void MF_SIMD(pack_weights)(const mf_kctx *x, const mf_pack_weights_args *a)
 {
-    const packing p = {n, k / (type == MF_CAST_F32 ? 1 : 2), w};
-    if (MF_SIMD(can_pack)(type, n, k))
-        x->parallel(parts * div_up(n, LANES), pack_tile, (void *)&p);
+    const packing p = {a->n, a->k / (a->type == MF_CAST_F32 ? 1 : 2), a->w};
+    if (MF_SIMD(can_pack)(a->type, a->n, a->k))
+        x->parallel(a->parts * div_up(a->n, LANES), pack_tile, (void *)&p);
 }

@@ -1,0 +1,122 @@
+/* cost.h: the cost of a call of each kernel on a GPU, by its arguments: mf_NAME_cost, from the
+ * list in kernels.def, and what the formulas there have in common. */
+#ifndef MF_KERNEL_COST_H
+#define MF_KERNEL_COST_H
+
+#include "kernels/kernel.h"
+
+typedef struct mf_cost {
+    int64_t launches, bytes, flops;
+} mf_cost;
+
+/* Launches, bytes, operations; those that are not given are 0. */
+#define MF_COST(...) mf_cost_of((const int64_t[3]){__VA_ARGS__})
+
+static inline mf_cost mf_cost_of(const int64_t count[3])
+{
+    return (mf_cost){.launches = count[0], .bytes = count[1], .flops = count[2]};
+}
+
+/* Elements of an operand, which repeats where its stride is 0; stride NULL: nowhere. */
+static inline int64_t mf_elements(const int64_t dim[4], const int64_t *stride)
+{
+    int64_t n = 1;
+    for (int i = 0; i < 4; i++)
+        n *= stride && stride[i] == 0 ? 1 : dim[i];
+    return n;
+}
+
+static inline bool mf_row_is_one(int fn)
+{
+    return fn == MF_ROW_MAX || fn == MF_ROW_LOGSUMEXP;
+}
+
+/* index_lists, with which other kernels begin, too: for each of few values all indices are
+ * read once. */
+static inline int64_t mf_list_launches(int64_t m, int64_t n)
+{
+    return m <= 0 ? 1 : n <= 1024 ? 5 : 7;
+}
+static inline int64_t mf_list_bytes(int64_t m, int64_t n)
+{
+    return 4 * (4 * m + 3 * n);
+}
+
+/* Whether a gemm is for kernels of our own, not for cuBLASLt; whether it is computed in bf16:
+ * one of two types is for the general kernel, which multiplies in f32. */
+static inline bool mf_gemm_own(const mf_gemm *g)
+{
+    return g->by != MF_BY_BATCH || g->a.row || g->b.row;
+}
+static inline bool mf_gemm_bf16(const mf_gemm *g)
+{
+    return g->as_bf16 || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
+}
+/* A dense gemm of bf16 is two launches if one long dimension along stored rows is no multiple
+ * of eight (kernels/cuda/lt.c). */
+static inline int64_t mf_gemm_launches(const mf_gemm *g)
+{
+    enum { LONG = 2048, EIGHT = 8 };
+    const int odd = (g->n >= LONG && g->n % EIGHT != 0) +
+                    (g->a.trans && g->m >= LONG && g->m % EIGHT != 0) +
+                    ((!g->a.trans || g->b.trans) && g->k >= LONG && g->k % EIGHT != 0);
+    if (mf_gemm_own(g)) return g->by == MF_BY_ROWS ? 2 : 1;
+    return mf_gemm_bf16(g) && g->groups <= 1 && odd == 1 ? 2 : 1;
+}
+static inline mf_cost mf_cost_of_gemm(const mf_gemm *g)
+{
+    const int64_t groups = g->groups > 1 ? g->groups : 1,
+                  each = g->by == MF_BY_BATCH ? groups : 1;
+    const int64_t of_b = g->by == MF_BY_ROWS ? groups : each;
+    const int64_t of_c = g->by == MF_BY_INNER ? groups : each;
+    return MF_COST(mf_gemm_launches(g),
+                   each * g->m * g->k * mf_cast_size(g->a.type) +
+                       of_b * g->k * g->n * mf_cast_size(g->b.type) +
+                       of_c * g->m * g->n * mf_cast_size(g->c.type) * (g->beta != 0 ? 2 : 1),
+                   2 * each * g->m * g->n * g->k);
+}
+
+/* norm_backward: whether it sums over columns; whether it reads dy once more, as da, which
+ * overwrites dy, comes last. */
+static inline bool mf_norm_sums(const mf_norm_args *a)
+{
+    return (a->dw || a->db) && a->kind != MF_NORM_FN_L2;
+}
+static inline bool mf_norm_twice(const mf_norm_args *a)
+{
+    return mf_norm_sums(a) && (const void *)a->da == a->dy;
+}
+
+static inline int64_t mf_attention_pairs(const mf_attention_args *a)
+{
+    const int64_t heads = a->batch * a->heads;
+    return heads * a->t * a->s - (a->causal ? heads * a->t * (a->t - 1) / 2 : 0);
+}
+static inline int64_t mf_attention_bytes(const mf_attention_args *a)
+{
+    return (a->bf16 ? 2 : 4) * a->batch * a->head_dim * 2 *
+           (a->t * a->heads + a->s * a->kv_heads);
+}
+/* The width of a head in the kernels of bf16; 0: those of f32 compute it. */
+static inline int64_t mf_attention_width(const mf_attention_args *a)
+{
+    if (!a->bf16 || a->head_dim % 8 != 0 || a->head_dim > 256) return 0;
+    return a->head_dim <= 64 ? 64 : a->head_dim <= 128 ? 128 : 256;
+}
+/* Pairs of an assignment and a key, times the width. With keys of its own, each expert has an
+ * equal share of the assignments. */
+static inline int64_t mf_grouped_attention_terms(const mf_grouped_attention_args *a)
+{
+    const int64_t width = a->heads * a->head_dim;
+    return a->own ? a->rows * a->rows * width / a->experts : a->rows * a->s * width;
+}
+
+#define MF_KERNEL(fn, set, cost, ...)                                                          \
+    static inline mf_cost mf_##fn##_cost(const mf_##fn##_args *a)                              \
+    {                                                                                          \
+        (void)a;                                                                               \
+        return cost;                                                                           \
+    }
+#include "kernels/kernels.def"
+
+#endif
