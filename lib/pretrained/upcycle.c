@@ -104,7 +104,7 @@ static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64
     snprintf(name, sizeof name, "%.*s.ffn.%s", (int)(at - p->name), p->name,
              strcmp(part, "w13") == 0 ? "w1" : part);
     const mf_param *from = mf_store_find(dense, name);
-    *ret_times = from && from->count == p->count ? 1 : p->shape.dim[0];
+    *ret_times = from && mf_shape_equal(from->shape, p->shape) ? 1 : p->shape.dim[0];
     return from;
 }
 
