@@ -1,5 +1,5 @@
-/* seq_topk: k experts a token on the average of its sequence (Wen et al. 2025, Route Experts by
- * Sequence, Not by Token; as read in the routing function seqtopk_routing for Megatron-LM).
+/* seq_topk: k experts a token on the average of its sequence (Route Experts by Sequence, Not by
+ * Token, 2025, arXiv 2511.06494; as in seqtopk_routing, proposed for Megatron-LM).
  *
  *     s = z | softmax(z) | sigmoid(z),  z = W x
  *     of the n real tokens of a sequence the n k pairs (token, expert) with the largest s are
