@@ -31,6 +31,7 @@ PLUGINS += plugins/regularizers/simbal.so
 PLUGINS += plugins/regularizers/z_loss.so
 PLUGINS += plugins/routers/attention.so
 PLUGINS += plugins/routers/cosine.so
+PLUGINS += plugins/routers/densemix.so
 PLUGINS += plugins/routers/expert_choice.so
 PLUGINS += plugins/routers/hadamard.so
 PLUGINS += plugins/routers/hash.so
