@@ -42,6 +42,7 @@ PLUGINS += plugins/routers/base.so
 PLUGINS += plugins/routers/cosine.so
 PLUGINS += plugins/routers/dselect_k.so
 PLUGINS += plugins/routers/dynmoe.so
+PLUGINS += plugins/routers/densemix.so
 PLUGINS += plugins/routers/expert_choice.so
 PLUGINS += plugins/routers/gumbel.so
 PLUGINS += plugins/routers/hadamard.so

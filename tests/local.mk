@@ -110,6 +110,7 @@ UNIT += tests/unit/lab/check_meter
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_plan
 UNIT += tests/unit/lab/check_quantile
+UNIT += tests/unit/lab/check_silent
 UNIT += tests/unit/lab/check_stats
 UNIT += tests/unit/report/check_axes
 UNIT += tests/unit/report/check_svg

@@ -223,7 +223,7 @@ static const mf_option moe_options[] = {
         "gates of a token sum to 1; auto: if top_k is above 1, since the gate of one "
         "expert would always be 1, and the router not learn; those of random always "
         "do, of noisy_topk if top_k is above 1; "
-        "sigmoid_bias and quantile have their own key for it, sinkhorn with gate = sigmoid "
+        "sigmoid_bias, quantile and densemix have their own key, sinkhorn with gate = sigmoid "
         "never "
         "divides; hash, oracle, relu and expert_choice set their gates"),
     MF_SECTION_REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),

@@ -67,6 +67,23 @@ static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *ou
                           r->gate_scale * c->gate_scale);
 }
 
+/* Divides the assignments of a router: those that count, and those that are computed only for
+ * the gradient of their gates. */
+static mf_tensor *divide(const mf_moe_settings *s, mf_graph *g, mf_tensor *expert,
+                         mf_moe_out *out)
+{
+    if (s->config->unit_gates || mf_experts_shared(s->ranks)) {
+        mf_graph_fail(g, MF_ECONFIG, "a router with silent assignments: expected %s, found yes",
+                      s->config->unit_gates ? "moe.unit_gates = no" : "parallel.expert = 1");
+        return NULL;
+    }
+    mf_tensor *silent = mf_cast(g, mf_stop_gradient(g, out->routing.silent), MF_I32);
+    const int32_t one = 1;
+    mf_tensor *counts = mf_sub(g, mf_graph_const(g, MF_I32, mf_shape1(1), &one), silent);
+    out->silent = mf_sub(g, mf_mul(g, expert, silent), counts);
+    return mf_sub(g, mf_mul(g, expert, counts), silent);
+}
+
 /* Sets prob (unless the router did), chosen, top_k and rows of the record. Returns gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                          const mf_router_in *in, mf_moe_out *out)
@@ -80,7 +97,8 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         r->rows = (int32_t)mf_shape_count(r->expert->shape);
         mf_tensor *expert = mf_reshape(g, r->expert, mf_shape1(r->rows));
         r->chosen = in->mask ? mf_mask_rows(g, expert, in->mask, r->token, r->top_k) : expert;
-        return own_gates(s, g, r);
+        if (r->silent) r->chosen = divide(s, g, r->chosen, out);
+        return r->chosen ? own_gates(s, g, r) : NULL;
     }
     if (!r->prob) return NULL; /* no memory for the softmax: a router sets one of the three */
     r->rows = r->tokens * r->top_k;
@@ -93,11 +111,11 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
 
 /* k of the formulas: the assignments that the configuration, or the router, wants of a token.
  * Rows are not counted where the router has one for each expert and leaves some of them unused
- * (relu), or where experts choose tokens. */
+ * (relu), where some are silent, or where experts choose tokens. */
 static int wanted_per_token(const mf_router_in *in, const mf_routing *r)
 {
     const int slots = r->token ? 0 : r->rows / r->tokens;
-    return r->token || slots == r->experts ? in->top_k : slots;
+    return r->token || r->silent || slots == r->experts ? in->top_k : slots;
 }
 
 static mf_tensor *reals(mf_graph *g, const mf_routing *r)
@@ -380,6 +398,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
         mf_graph_keep(r->chosen);
         mf_graph_keep(r->admitted);
         mf_graph_keep(out->gate);
+        mf_graph_keep(r->silent);
     }
     if (!s->trace) return;
     out->x = mf_graph_to_f32(g, in->x);
@@ -437,6 +456,7 @@ static void force(const mf_moe_forced *f, mf_graph *g, mf_moe_out *out)
                                   mf_graph_input(g, "forced.gate", MF_F32, rows), NULL};
     if (f->listed) out->forced.token = mf_graph_input(g, "forced.token", MF_I32, rows);
     r->rows = f->rows;
+    r->silent = out->silent = NULL;
     if (!f->listed) r->top_k = f->rows / r->tokens;
     r->chosen = out->forced.chosen;
     r->admitted = out->forced.admitted;
@@ -492,7 +512,8 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
 {
     const mf_routing *r = &out->routing;
     const int k = r->token ? 1 : r->rows / r->tokens;
-    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
+    mf_tensor *computed = out->silent ? mf_maximum(g, r->admitted, out->silent) : r->admitted;
+    mf_row_groups groups = mf_group_rows(g, computed, r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
     const bool gates =
         (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);

@@ -91,6 +91,8 @@ typedef struct mf_moe_out {
     bool limited;     /* the layer has a capacity: chosen and admitted are kept */
     mf_tensor *joint; /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;  /* [R] */
+    /* [R] i32, experts of silent assignments, -1 at others; NULL: there are none */
+    mf_tensor *silent;
     mf_tensor *y;     /* [T,d] */
     /* the router's own choice; admitted is NULL with forced routing or after mf_moe_choose */
     mf_moe_choice own;

@@ -460,10 +460,10 @@ static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     if (r->slots < 1 || r->slots > r->tokens)
         return wrong_result(ctx, g, "slots: expected 1 to %d of each expert, found %d",
                             (int)r->tokens, (int)r->slots);
-    if (r->expert || r->gate || r->token || r->score)
+    if (r->expert || r->gate || r->token || r->score || r->silent)
         return wrong_result(
             ctx, g,
-            "soft routing assigns no tokens: expected no expert, gate, token and "
+            "soft routing assigns no tokens: expected no expert, gate, token, silent and "
             "score beside dispatch");
     const int64_t S = (int64_t)r->experts * r->slots;
     int rc = check_tensor(ctx, g, "dispatch", r->dispatch, MF_F32, 2, r->tokens, S);
@@ -488,6 +488,10 @@ static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     if (!r->expert && !r->prob && !r->logits)
         return wrong_result(ctx, g,
                             "route set none of logits, prob and expert: expected one of them");
+    if (r->silent && (!r->expert || !r->gate || r->token || !mf_graph_training(g)))
+        return wrong_result(ctx, g,
+                            "silent: expected only in graphs that train, with expert and gate, "
+                            "and without token");
     if (!r->expert) {
         if (r->gate || r->token)
             return wrong_result(ctx, g, "gate and token: expected only together with expert");
@@ -502,6 +506,8 @@ static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
         rc = check_tensor(ctx, g, "gate", r->gate, MF_F32, 1, r->expert->shape.dim[0], -1);
     if (rc == MF_OK)
         rc = check_tensor(ctx, g, "token", r->token, MF_I32, 1, r->expert->shape.dim[0], -1);
+    if (rc == MF_OK)
+        rc = check_tensor(ctx, g, "silent", r->silent, MF_F32, 1, r->expert->shape.dim[0], -1);
     return rc;
 }
 

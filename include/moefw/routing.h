@@ -95,6 +95,12 @@ typedef struct mf_routing {
     mf_tensor *dispatch, *combine;
     int32_t slots; /* per expert and sequence, from 1 */
     int32_t reserved2;
+    /* ---- since 0.3 ---- */
+    /* [R] f32, filled by a router that sets expert and gate and no token, in graphs that train.
+     * 1: the assignment is silent: its expert computes it so that the gate gets a gradient, and
+     * it counts nowhere (chosen and admitted are -1 there). Its gate must be 0 in value; no
+     * gradient reaches the expert or x through it. 0: it counts. NULL: all count. */
+    mf_tensor *silent;
 } mf_routing;
 
 typedef struct mf_expert_in {

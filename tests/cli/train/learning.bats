@@ -103,3 +103,25 @@ held() {
         --set router.init_std=9 --out unit
     sed -n '1p' unit/metrics.jsonl | grep -q '"gate_entropy":0.69314'
 }
+
+@test "silent assignments count nowhere: the first step of densemix is that of linear" {
+    local router more a b
+    for more in moe.gate_scale=1 moe.capacity_factor=1.25; do
+        for router in linear densemix; do
+            rm -rf $router
+            "$MOEFW" train default -q -t 1 --out $router --set router.plugin=$router --set train.steps=1 \
+                --set train.log_every=1 --set model.dim=32 --set model.layers=2 --set model.seq=16 --set train.batch=2 \
+                --set data.path='builtin:topics?bytes=20000' --set train.eval_every=0 --set train.eval_context=0 \
+                --set train.eval_batches=1 --set report.enabled=no --set "$more"
+        done
+        a=$(grep '"split":"train"' linear/metrics.jsonl | grep -o '"[a-z_]*\(loss\|load_cv\|drop[a-z_]*\|entropy\)":[^,]*')
+        b=$(grep '"split":"train"' densemix/metrics.jsonl | grep -o '"[a-z_]*\(loss\|load_cv\|drop[a-z_]*\|entropy\)":[^,]*')
+        [ "$(wc -l <<<"$a")" -ge 6 ]
+        [ "$a" = "$b" ] || { echo "$a"; echo "$b"; false; }
+        ! cmp -s linear/ckpt/step-1/model.safetensors densemix/ckpt/step-1/model.safetensors || false
+    done
+    run "$MOEFW" train default -q --out x --set router.plugin=densemix --set moe.unit_gates=yes --set train.steps=1 \
+        --set data.path='builtin:topics?bytes=20000'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"a router with silent assignments: expected moe.unit_gates = no"* ]] || { echo "$output"; false; }
+}

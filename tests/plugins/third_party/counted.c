@@ -1,8 +1,7 @@
 /* counted: plugins of two kinds with tallies, for tests of sums over a step.
  *
  * An adapter: y = x g, where g follows the mean square of y's columns over the whole step.
- * With -DEXPERT an expert, y_e = W_e x. It demands that each token of a step has k assignments,
- * and fails if its tally says otherwise. */
+ * With -DEXPERT an expert, y_e = W_e x, which demands k assignments of each token. */
 #include <moefw/moefw.h>
 
 typedef struct {

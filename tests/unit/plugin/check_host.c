@@ -369,6 +369,21 @@ ROUTE(gates_of_another_length)
     out->gate = mf_graph_input(g, "w", MF_F32, mf_shape1(2));
     return MF_OK;
 }
+ROUTE(silent_without_gates)
+{
+    (void)ctx, (void)in;
+    out->expert = mf_graph_input(g, "e", MF_I32, mf_shape1(3));
+    out->silent = mf_graph_input(g, "s", MF_F32, mf_shape1(3));
+    return MF_OK;
+}
+ROUTE(silent_of_another_length)
+{
+    (void)ctx, (void)in;
+    out->expert = mf_graph_input(g, "e", MF_I32, mf_shape1(3));
+    out->gate = mf_graph_input(g, "w", MF_F32, mf_shape1(3));
+    out->silent = mf_graph_input(g, "s", MF_F32, mf_shape1(4));
+    return MF_OK;
+}
 
 /* Ops of a newer program, or of a table that was written over. */
 typedef struct newer_op {
@@ -415,6 +430,8 @@ static const struct {
     {metric_without_name, "metric: expected a name of 1 to 64 letters"},
     {use_without_name, "of this instance"},
     {reserved, "expected 0 in reserved, found 5"},
+    {silent_without_gates, "silent: expected only in graphs that train, with expert and gate"},
+    {silent_of_another_length, "silent: expected f32 [3], found f32 [4]"},
     {loss_without_name, "loss_name[0]: expected a name, found NULL"},
     {loss_without_value, "mine: expected a scalar, found NULL"},
     {loss_that_is_a_matrix, "mine: expected an f32 scalar, found 12 elements"},

@@ -264,6 +264,7 @@ static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t
 static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t size)
 {
     const int32_t *chosen = mf_tensor_host(r->chosen);
+    const float *silent = r->silent ? mf_tensor_host(r->silent) : NULL;
     const int32_t k = !r->token ? r->rows / r->tokens : 1;
     for (int32_t i = 0; i < r->rows; i++) {
         for (int32_t j = i - i % k; j < i; j++) {
@@ -272,7 +273,13 @@ static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t
                      (int)chosen[i]);
             return false;
         }
-        if (!isfinite(gate[i]))
+        if (silent && silent[i] != 0 && silent[i] != 1)
+            snprintf(why, size, "row %d: silent: expected 0 or 1, found %g", (int)i,
+                     (double)silent[i]);
+        else if (silent && silent[i] != 0 && gate[i] != 0)
+            snprintf(why, size, "row %d: it is silent: expected a gate of 0, found %g", (int)i,
+                     (double)gate[i]);
+        else if (!isfinite(gate[i]))
             snprintf(why, size, "row %d: its gate is not a number", (int)i);
         else if (gate[i] < -ROUNDED)
             snprintf(why, size, "row %d: expected a gate of at least 0, found %g", (int)i,
