@@ -106,6 +106,7 @@ UNIT += tests/unit/lab/check_compare
 UNIT += tests/unit/lab/check_meter
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_plan
+UNIT += tests/unit/lab/check_balance
 UNIT += tests/unit/lab/check_quantile
 UNIT += tests/unit/lab/check_silent
 UNIT += tests/unit/lab/check_stats
@@ -599,6 +600,7 @@ FIXTURES += tests/plugins/freezer.c
 FIXTURES += tests/plugins/handicap.c
 FIXTURES += tests/plugins/mutual_information.c
 FIXTURES += tests/plugins/own_choice.c
+FIXTURES += tests/plugins/token_loss.c
 
 # Further files of the tarball.
 EXTRA_DIST += tests/abi01
