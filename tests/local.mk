@@ -109,6 +109,7 @@ UNIT += tests/unit/lab/check_compare
 UNIT += tests/unit/lab/check_meter
 UNIT += tests/unit/lab/check_scaffold
 UNIT += tests/unit/lab/check_plan
+UNIT += tests/unit/lab/check_balance
 UNIT += tests/unit/lab/check_quantile
 UNIT += tests/unit/lab/check_silent
 UNIT += tests/unit/lab/check_stats

@@ -127,6 +127,7 @@ TOOLS += tools/lab/harness.c
 TOOLS += tools/lab/harness.h
 TOOLS += tools/lab/harness_block.c
 TOOLS += tools/lab/harness_heads.c
+TOOLS += tools/lab/harness_losses.c
 TOOLS += tools/lab/plan/cluster.c
 TOOLS += tools/lab/plan/layouts.c
 TOOLS += tools/lab/plan/meter.c

@@ -361,5 +361,6 @@ mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *
 {
     return mf_linear_cross_entropy(mg->g, for_logits(m, mg->g, x), head_weight(m, mg->g),
                                    for_logits(m, mg->g, use(m, mg->g, "head.bias")),
-                                   mg->targets, mg->mask, NULL);
+                                   mg->targets, mg->mask,
+                                   mg->wants_rows ? &mg->row_loss : NULL);
 }

@@ -34,7 +34,8 @@ mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x);
 /* [n,d] -> [n,classes] or, for a number, [n,1], by the head of task i (model.h). */
 mf_tensor *mf_block_task_head(const mf_model *m, mf_graph *g, int i, mf_tensor *x);
-/* x [T,d] -> mean loss of the targets, without the matrix of logits. */
+/* x [T,d] -> mean loss of the targets, without the matrix of logits. Sets mg->row_loss if it is
+ * wanted; then the head must have no bias. */
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
 
 #endif

@@ -8,7 +8,8 @@
 #include "model/block.h"
 #include "model/heads.h"
 #include "model/tasks.h"
-#include "ops/ops.h"
+#include "ops/layers/linear_cross_entropy.h"
+#include "plugin/load/open.h"
 
 /* The record that the next MoE layer's router reads: with a history, that of all positions. */
 static const mf_routing *routed(const mf_moe_out *out)
@@ -147,6 +148,43 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     }
 }
 
+/* Whether a plugin reads the losses of tokens. */
+static bool wants_token_losses(const mf_model *m, const mf_model_graph *mg)
+{
+    for (int i = 0; i < m->config->n_regularizers; i++) {
+        const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
+        if (mf_model_has_regularizer(m, i) && r->flags & MF_REGULARIZER_TOKEN_LOSS) return true;
+    }
+    return m->token_tallies && mg->shape.mode == MF_MODE_TRAIN;
+}
+
+static mf_tensor *above_0(mf_graph *g, mf_tensor *x)
+{
+    const float zero = 0;
+    return mf_greater(g, x, mf_graph_const(g, MF_F32, mf_shape1(1), &zero));
+}
+
+/* The losses of tokens [T] without a gradient, 0 where none counts; *ret_counts [T]: 1 where
+ * one does. NULL: the task has none. */
+static mf_tensor *token_losses(const mf_model_graph *mg, mf_tensor **ret_counts)
+{
+    mf_graph *g = mg->g;
+    if (!mg->row_loss) return NULL;
+    mf_tensor *rows = mf_stop_gradient(g, mg->row_loss);
+    mf_tensor *counts = above_0(g, mf_affine(g, mf_cast(g, mg->targets, MF_F32), 1, 1));
+    if (mg->by_row) { /* those of the token's example */
+        const mf_shape column = mf_shape2(mg->shape.batch, 1);
+        const mf_shape tokens = mf_shape1((int64_t)mg->shape.batch * mg->shape.seq);
+        mf_tensor *both[2] = {mf_reshape(g, rows, column), mf_reshape(g, counts, column)};
+        mf_tensor *of = mf_gather_rows(g, mf_concat(g, 2, both, 1), mg->sequence_ids);
+        rows = mf_reshape(g, mf_slice(g, of, 1, 0, 1), tokens);
+        counts = mf_reshape(g, mf_slice(g, of, 1, 1, 1), tokens);
+    }
+    if (mg->mask) counts = mf_mul(g, counts, above_0(g, mg->mask));
+    *ret_counts = counts;
+    return mf_mul(g, rows, counts);
+}
+
 /* loss = task loss + sum of weight x regularizer + losses that routers add; in a micro-batch
  * the latter times its share of the tokens */
 static void add_losses(mf_model *m, mf_model_graph *mg)
@@ -163,15 +201,30 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     for (int32_t i = 0; i < m->n_moe; i++)
         records[i] = &mg->moe[i].routing;
+    mf_tensor *counts = NULL, *losses = mg->wants_rows ? token_losses(mg, &counts) : NULL;
+    const mf_regularizer_in in = {.size = sizeof in,
+                                  .n = m->n_moe,
+                                  .routing = records,
+                                  .batch = mg->shape.batch,
+                                  .seq = mg->shape.seq,
+                                  .targets = mg->by_row ? NULL : mg->targets,
+                                  .mask = mg->mask,
+                                  .token_ids = mg->tokens,
+                                  .positions = mg->positions,
+                                  .sequence_ids = mg->sequence_ids};
     for (int i = 0; i < n; i++) {
         if (!mf_model_has_regularizer(m, i)) continue;
-        if (mf_instance_loss(m->regularizers[i], g, records, m->n_moe, &mg->regularizers[i]))
-            break;
+        const mf_regularizer *table = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
+        mf_regularizer_in own = in;
+        if (table->flags & MF_REGULARIZER_TOKEN_LOSS) own.token_loss = losses;
+        if (mf_instance_loss(m->regularizers[i], g, &own, &mg->regularizers[i])) break;
         mf_tensor *value = mg->regularizers[i];
         mf_graph_keep(value);
         mf_tensor *weight = mf_graph_live(g, &m->regularizer_weights[i], "weight");
         total = mf_add(g, total, mf_tasks_share(m, mg, mf_mul(g, value, weight), share));
     }
+    for (int32_t i = 0; losses && m->token_tallies && i < m->n_moe; i++)
+        mf_moe_losses_count(m->plugins, g, records[i], losses, counts);
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
             total = mf_add(g, total, mf_tasks_share(m, mg, records[i]->loss[j], share));
@@ -191,6 +244,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     const mf_model_shape *s = &mg->shape;
     mf_graph *g = mg->g;
     inputs(m, mg);
+    mg->wants_rows = wants_token_losses(m, mg);
     mf_tensor *x = mf_block_embed(m, mg);
     if (m->options.dropout > 0 && m->options.dropout_embedding)
         x = mf_dropout(g, x, m->options.dropout);
@@ -204,11 +258,14 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
     if (mg->by_row) {
         mf_tasks_build(m, mg, x);
-    } else if (s->mode == MF_MODE_GENERATE || s->want_logits || head_is_adapted(m)) {
+    } else if (s->mode == MF_MODE_GENERATE || s->want_logits || head_is_adapted(m) ||
+               (mg->wants_rows && mf_store_find(m->store, "head.bias"))) {
         mg->logits = mf_block_head(m, g, x);
         if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
         if (s->mode == MF_MODE_GENERATE) return;
-        mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
+        mg->task_loss = mg->wants_rows ? mf_cross_entropy_rows(g, mg->logits, mg->targets,
+                                                               mg->mask, &mg->row_loss)
+                                       : mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
     } else {
         mg->task_loss = mf_block_head_loss(m, mg, x);
     }

@@ -215,6 +215,7 @@ static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_sel
         if (rc != MF_OK) return rc;
         const mf_controller *table = mf_loaded_vtable(loaded[i]);
         if (table->flags & MF_CONTROLLER_SELECT_BIAS) *ret_select_bias = true;
+        if (table->flags & MF_CONTROLLER_TOKEN_LOSS) m->token_tallies = true;
     }
     return MF_OK;
 }
@@ -263,7 +264,8 @@ static int assemble(mf_model *m)
     if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++)
-        rc = mf_moe_scores_declare(m->plugins, m->moe[i].layer, (int32_t)c->moe.experts);
+        rc = mf_moe_tallies_declare(m->plugins, m->moe[i].layer, (int32_t)c->moe.experts,
+                                    m->token_tallies);
     return rc;
 }
 

@@ -97,7 +97,8 @@ typedef struct mf_model {
     bool head_switches;       /* heads can be switched off, and are measured */
     mf_param **gates;         /* [layers] gates of the layer's heads; NULL: none */
     mf_gate_form gate_form;
-    mf_adapt_env *env; /* environment of the graph that is being built; else NULL */
+    mf_adapt_env *env;  /* environment of the graph that is being built; else NULL */
+    bool token_tallies; /* a controller reads losses by expert */
     mf_expert_ranks expert_ranks;
     struct mf_arena *arena;
 } mf_model;
@@ -191,8 +192,7 @@ typedef struct mf_model_shape {
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
     /* MF_MODE_GENERATE: the cache that is extended and read; NULL: none */
     const mf_cache *cache;
-    mf_graph_payload
-        payload; /* bytes of the caller that travel with each run (graph.h) */
+    mf_graph_payload payload; /* bytes of the caller that travel with each run (graph.h) */
 } mf_model_shape;
 
 /* Values of a layer's heads in one graph. */
@@ -236,10 +236,14 @@ typedef struct mf_model_graph {
     mf_tensor *head_mask;   /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
     mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
     mf_tensor *loss, *task_loss; /* scalars, kept; NULL in MF_MODE_GENERATE */
-    mf_tensor *hidden[2];        /* [T,d] with want_hidden; else NULL */
-    mf_tensor *logits;           /* [T,V]; [B,V] of `last`; or tasks[0].out; NULL unless kept */
-    mf_tensor **regularizers;    /* [n] unweighted scalars, kept; NULL: no term */
-    mf_moe_out *moe;             /* [n_moe] */
+    /* a plugin reads losses of tokens; then the losses of the rows that the first task counts,
+     * [T] or [B]; NULL: it has none */
+    bool wants_rows;
+    mf_tensor *row_loss;
+    mf_tensor *hidden[2];     /* [T,d] with want_hidden; else NULL */
+    mf_tensor *logits;        /* [T,V]; [B,V] of `last`; or tasks[0].out; NULL unless kept */
+    mf_tensor **regularizers; /* [n] unweighted scalars, kept; NULL: no term */
+    mf_moe_out *moe;          /* [n_moe] */
     int32_t n_layers;
     mf_model_heads *heads; /* [n_layers] */
 } mf_model_graph;

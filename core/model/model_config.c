@@ -179,6 +179,7 @@ static const mf_option task_options[] = {
 static const char *const overflows[] = {"drop", "reassign", NULL};
 static const char *const priorities[] = {"position", "gate", "importance",
                                          "drawn",    "time", NULL};
+static const char *const orders[] = {"token", "rank", NULL};
 static const char *const choices_of_gate[] = {"new", "first", NULL};
 static const char *const dropped_ways[] = {"residual", "input", "scaled_input", NULL};
 
@@ -198,6 +199,10 @@ static const mf_option moe_options[] = {
         "admitted first: rows of the first sequences, of the largest gate, of the longest "
         "vector (nearly equal behind any norm), drawn ones, or early ones; a router's own goes "
         "before"),
+    MF_OPTION_ENUM(
+        mf_moe_config, admit, "token", orders,
+        "by rank, first choices of all tokens are admitted before second ones (GShard); "
+        "only with priority position or drawn"),
     MF_SECTION_REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
                     "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
     MF_SECTION_REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,
@@ -504,6 +509,11 @@ static void judge_moe(mf_config_faults *j, const mf_moe_config *m)
         mf_config_fault(j, "moe", "top_k", "moe.experts", NULL,
                         "expected at most as many as experts (%lld), found %lld",
                         (long long)m->experts, (long long)m->top_k);
+    if (m->admit == MF_ADMIT_RANK && m->priority != MF_PRIORITY_POSITION &&
+        m->priority != MF_PRIORITY_DRAWN)
+        mf_config_fault(j, "moe", "admit", "moe.priority", NULL,
+                        "expected token, or priority = position or drawn, found rank and %s",
+                        priorities[m->priority]);
     if (m->shared_experts == 0 && (m->shared_hidden > 0 || m->shared_gate))
         mf_config_fault(j, "moe", m->shared_gate ? "shared_gate" : "shared_hidden",
                         "moe.shared_experts", NULL,

@@ -29,6 +29,7 @@ typedef enum mf_priority {
     MF_PRIORITY_DRAWN,
     MF_PRIORITY_TIME
 } mf_priority;
+typedef enum mf_admit { MF_ADMIT_TOKEN, MF_ADMIT_RANK } mf_admit;
 typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
 typedef enum mf_ffn { MF_FFN_RELU, MF_FFN_GELU, MF_FFN_SWIGLU, MF_FFN_GELU_TANH } mf_ffn;
 typedef enum mf_bias { MF_BIAS_AUTO, MF_BIAS_NO, MF_BIAS_YES } mf_bias;
@@ -114,6 +115,7 @@ typedef struct mf_moe_config {
     int64_t experts, top_k;
     double capacity_factor; /* 0: dropless */
     int64_t overflow, priority;
+    int64_t admit;            /* mf_admit */
     double adaptive_capacity; /* a of C_i = C0 + a max(0, n_i - T k / E); 0: off */
     double adaptive_limit;    /* greatest addition, as a multiple of C0; default 0.5 */
     int64_t max_reassign;     /* maximum to reassign per layer and run; 0: no limit */

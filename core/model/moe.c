@@ -14,6 +14,24 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
+/* The priority of each assignment if first choices of all tokens go before second ones, [R].
+ * NULL: the graph has failed, as the assignments have no rank, or the router has priorities. */
+static mf_tensor *rank_priority(mf_graph *g, int64_t priority, const mf_routing *r)
+{
+    const bool drawn = priority == MF_PRIORITY_DRAWN;
+    if (r->priority || r->token) {
+        mf_graph_fail(g, MF_ECONFIG, "moe.admit = rank: expected %s, found another",
+                      r->token ? "a router that gives experts to tokens"
+                               : "a router without priorities of its own");
+        return NULL;
+    }
+    const int64_t k = r->rows / r->tokens;
+    mf_tensor *rank = mf_reshape(g, mf_cast(g, mf_arange(g, k), MF_F32), mf_shape2(1, k));
+    rank = mf_broadcast(g, mf_scale(g, rank, -2), mf_shape2(r->tokens, k));
+    rank = mf_reshape(g, rank, mf_shape1(r->rows));
+    return drawn ? mf_add(g, rank, mf_uniform(g, mf_shape1(r->rows))) : rank;
+}
+
 /* The priority of each assignment, [R]: the router's own priority, the gate, the norm of the
  * token's vector, a random number, or the token's position in the sequence (earlier first).
  * NULL: in the order of assignments. */
@@ -157,7 +175,8 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     if (c->capacity_factor <= 0 || !s->capacity_factor) return gate;
 
     mf_tensor *cap = capacity(s, g, in, r);
-    mf_tensor *priority = row_priority(g, c->priority, in, r, gate);
+    mf_tensor *priority = c->admit == MF_ADMIT_RANK ? rank_priority(g, c->priority, r)
+                                                    : row_priority(g, c->priority, in, r, gate);
     r->admitted = mf_capacity(g, r->chosen, priority, cap);
     out->limited = true;
     if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;

@@ -93,7 +93,7 @@ typedef struct mf_moe_out {
     mf_tensor *gate;  /* [R] */
     /* [R] i32, experts of silent assignments, -1 at others; NULL: there are none */
     mf_tensor *silent;
-    mf_tensor *y;     /* [T,d] */
+    mf_tensor *y; /* [T,d] */
     /* the router's own choice; admitted is NULL with forced routing or after mf_moe_choose */
     mf_moe_choice own;
     mf_moe_choice forced; /* inputs of forced routing; chosen is NULL without it */
@@ -160,12 +160,15 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *re
  * an empty table; 0 if either side is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
 
-/* Counts of scores that plugins have requested (mf_host.count_scores).
- * mf_moe_scores_declare declares the tallies of a layer with so many experts: MF_ECONFIG,
- * MF_ENOMEM; MF_EPLUGIN if another tally has the name. mf_moe_scores_count adds the counts to a
- * graph that trains, after the router's choice. selects: [T,E] what selects, with the layer's
- * select_bias; NULL: the router has selected by itself. */
-int mf_moe_scores_declare(mf_plughost *h, int32_t layer, int32_t experts);
+/* Tallies of core. mf_moe_tallies_declare declares those of a layer with so many experts:
+ * counts of scores that plugins have requested (mf_host.count_scores), and losses by expert
+ * (MF_CONTROLLER_TOKEN_LOSS). MF_ECONFIG, MF_ENOMEM; MF_EPLUGIN if another tally has the name.
+ * mf_moe_scores_count adds the counts to a graph that trains, after the router's choice.
+ * selects: [T,E] what selects, with the layer's select_bias; NULL: the router has selected by
+ * itself. mf_moe_losses_count adds losses [T], and counts [T]: 1 where there is one, else 0. */
+int mf_moe_tallies_declare(mf_plughost *h, int32_t layer, int32_t experts, bool losses);
+void mf_moe_losses_count(mf_plughost *h, mf_graph *g, const mf_routing *r, mf_tensor *loss,
+                         mf_tensor *counts);
 void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
                          const mf_router_in *in, const mf_routing *r, mf_tensor *selects);
 

@@ -189,14 +189,14 @@ double mf_nmi(const double *counts, int32_t n, int32_t m)
     return information > 0 ? 2 * information / (rows + columns) : 0;
 }
 
-/* ---- scores that plugins have requested to be counted ---- */
+/* ---- tallies of core: scores that plugins have requested to be counted, losses ---- */
 
 static void full_name(int32_t layer, const char *name, char ret[128])
 {
     snprintf(ret, 128, "layers.%d.moe.%s", (int)layer, name);
 }
 
-int mf_moe_scores_declare(mf_plughost *h, int32_t layer, int32_t experts)
+int mf_moe_tallies_declare(mf_plughost *h, int32_t layer, int32_t experts, bool losses)
 {
     const mf_score_count *what;
     const char *name;
@@ -206,7 +206,8 @@ int mf_moe_scores_declare(mf_plughost *h, int32_t layer, int32_t experts)
         full_name(layer, name, full);
         rc = mf_tallies_declare(h, full, mf_shape2(experts, what->bins), MF_TALLY_WHOLE);
     }
-    return rc;
+    full_name(layer, "token_loss", full);
+    return rc == MF_OK && losses ? mf_tallies_declare(h, full, mf_shape2(experts, 2), 0) : rc;
 }
 
 /* The bias with which the expert would be among the token's k, less the token's score: NULL if
@@ -245,4 +246,26 @@ void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
         const int rc = bins ? mf_tallies_count(h, full, bins) : MF_OK;
         if (rc != MF_OK) mf_graph_fail(g, rc, "tally /%s: %s", full, mf_error_message());
     }
+}
+
+/* x [T] by assignments, summed by the admitted experts: [E,1]. */
+static mf_tensor *by_expert(mf_graph *g, const mf_routing *r, mf_tensor *x)
+{
+    const mf_shape column = mf_shape2(r->tokens, 1), rows = mf_shape1(r->rows);
+    x = mf_reshape(g, x, column);
+    x = r->token ? mf_gather_rows(g, x, r->token)
+                 : mf_broadcast(g, x, mf_shape2(r->tokens, r->rows / r->tokens));
+    x = mf_bincount(g, r->admitted, mf_reshape(g, x, rows), r->experts);
+    return mf_reshape(g, x, mf_shape2(r->experts, 1));
+}
+
+void mf_moe_losses_count(mf_plughost *h, mf_graph *g, const mf_routing *r, mf_tensor *loss,
+                         mf_tensor *counts)
+{
+    char full[128];
+    mf_tensor *both[2] = {by_expert(g, r, loss), by_expert(g, r, counts)};
+    mf_tensor *part = mf_concat(g, 2, both, 1);
+    full_name(r->layer, "token_loss", full);
+    const int rc = part ? mf_tallies_count(h, full, part) : MF_OK;
+    if (rc != MF_OK) mf_graph_fail(g, rc, "tally /%s: %s", full, mf_error_message());
 }

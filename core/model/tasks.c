@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "graph/shape.h"
 #include "model/block.h"
+#include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
 
 int mf_model_tasks(const mf_model *m)
@@ -113,8 +114,12 @@ void mf_tasks_build(mf_model *m, mf_model_graph *mg, mf_tensor *x)
         mf_model_task *t = &mg->tasks[i];
         t->out = mf_block_task_head(m, g, i, x);
         if (keep) mf_graph_keep(t->out);
-        t->loss = t->kind == MF_TASK_CLASSIFY ? mf_cross_entropy(g, t->out, t->targets, NULL)
-                                              : squared_error(g, t);
+        if (i == 0 && mg->wants_rows && t->kind == MF_TASK_CLASSIFY)
+            t->loss = mf_cross_entropy_rows(g, t->out, t->targets, NULL, &mg->row_loss);
+        else
+            t->loss = t->kind == MF_TASK_CLASSIFY
+                          ? mf_cross_entropy(g, t->out, t->targets, NULL)
+                          : squared_error(g, t);
     }
     mg->task_loss = sum_of_losses(m, mg);
     if (!keep)

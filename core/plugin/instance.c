@@ -542,16 +542,18 @@ int mf_instance_expert(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tens
                         in->x->shape.dim[1]);
 }
 
-int mf_instance_loss(mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
+int mf_instance_loss(mf_ctx *ctx, mf_graph *g, const mf_regularizer_in *in,
                      mf_tensor **ret_loss)
 {
+    const mf_regularizer *table = &ctx->plugin->table.regularizer;
     call c;
     int rc = mf_graph_status(g);
     *ret_loss = NULL;
     if (rc != MF_OK) return rc;
-    enter(&c, ctx, MF_PHASE_BUILD, "loss", g);
-    rc =
-        leave(&c, ctx->plugin->table.regularizer.loss(ctx->self, ctx, g, routing, n, ret_loss));
+    enter(&c, ctx, MF_PHASE_BUILD, table->loss_of ? "loss_of" : "loss", g);
+    rc = leave(&c, table->loss_of
+                       ? table->loss_of(ctx->self, ctx, g, in, ret_loss)
+                       : table->loss(ctx->self, ctx, g, in->routing, in->n, ret_loss));
     return rc != MF_OK ? rc : check_scalar(ctx, g, "the loss", *ret_loss);
 }
 

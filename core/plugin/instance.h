@@ -81,8 +81,8 @@ const void *mf_instance_conf(const mf_ctx *instance);
  * set it. */
 int mf_instance_route(mf_ctx *router, mf_graph *g, const mf_router_in *in, mf_routing *out);
 int mf_instance_expert(mf_ctx *expert, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
-int mf_instance_loss(mf_ctx *regularizer, mf_graph *g, const mf_routing *const *routing,
-                     int32_t n, mf_tensor **ret_loss);
+int mf_instance_loss(mf_ctx *regularizer, mf_graph *g, const mf_regularizer_in *in,
+                     mf_tensor **ret_loss);
 /* *ret_y: in->y, or the tensor that replaces it. */
 int mf_instance_apply(mf_ctx *adapter, mf_graph *g, const mf_adapter_in *in, mf_tensor **ret_y);
 int mf_instance_start(mf_ctx *adapter); /* calls mf_adapter.start */

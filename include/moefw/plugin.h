@@ -189,9 +189,15 @@ typedef struct mf_regularizer {
     int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss);
     mf_after_step_fn after_step;
+    /* Since 0.3: called in place of loss, which may then be NULL, unless it is NULL itself. A
+     * moefw 0.2 refuses a table with this function. */
+    int (*loss_of)(void *self, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in *in,
+                   mf_tensor **ret_loss);
 } mf_regularizer;
 
 #define MF_REGULARIZER_ANY_MODEL 1u /* has a loss in models without MoE layers too (n = 0) */
+/* Since 0.3: loss_of reads token_loss. */
+#define MF_REGULARIZER_TOKEN_LOSS 4u
 
 typedef struct mf_controller {
     uint32_t size;
@@ -206,6 +212,10 @@ typedef struct mf_controller {
 #define MF_CONTROLLER_SELECT_BIAS 1u
 /* on_step reads neither step->layers nor step->heads, so nothing is measured for it. */
 #define MF_CONTROLLER_BLIND 2u
+/* Since 0.3. on_step reads the tallies /layers.N.moe.token_loss [E,2]: over the admitted
+ * assignments of tokens whose prediction counts, the sum of the tokens' losses, and the number
+ * of assignments. */
+#define MF_CONTROLLER_TOKEN_LOSS 4u
 
 /* One instance per section [adapter.NAME] and block; moefw/adapter.h describes the points. */
 typedef struct mf_adapter {

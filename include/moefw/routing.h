@@ -225,6 +225,23 @@ static inline double mf_bins_quantile(const double *count, int32_t bins, double 
     return lo + (hi - lo) / bins * (i + (count[i] > 0 ? (q * all - below) / count[i] : 0));
 }
 
+/* The arguments of mf_regularizer.loss_of, since 0.3. */
+typedef struct mf_regularizer_in {
+    uint32_t size;
+    int32_t n; /* records of all MoE layers, in order */
+    const mf_routing *const *routing;
+    int32_t batch, seq; /* T = batch * seq */
+    /* With MF_REGULARIZER_TOKEN_LOSS, else NULL: [T] f32 loss of the token's prediction, 0
+     * where there is no target or its weight is 0; of classifiers the loss of the token's
+     * example; NULL, too, if the task has neither. No gradient. */
+    mf_tensor *token_loss;
+    mf_tensor *targets;      /* [T] i32, -1: none; NULL: the task has none for tokens */
+    mf_tensor *mask;         /* these four as in mf_router_in */
+    mf_tensor *token_ids;
+    mf_tensor *positions;
+    mf_tensor *sequence_ids;
+} mf_regularizer_in;
+
 #ifdef __cplusplus
 }
 #endif

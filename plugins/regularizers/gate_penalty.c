@@ -54,8 +54,10 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 
 static const mf_option options[] = {MF_END_OPTIONS};
 
-static const mf_regularizer vtable = {
-    sizeof(mf_regularizer), MF_REGULARIZER_ANY_MODEL, init, NULL, loss, NULL};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_ANY_MODEL,
+                                      .init = init,
+                                      .loss = loss};
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "gate_penalty", "1.0", "MIT",

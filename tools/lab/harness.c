@@ -222,7 +222,8 @@ static int make_instances(mf_harness *harness)
     if (rc == MF_OK && p->kind == MF_CONTROLLER)
         rc = place(harness, p, "controller.check", -1, &harness->controller);
     for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK; l++)
-        rc = mf_moe_scores_declare(harness->host, l, harness->spec.experts);
+        rc = mf_moe_tallies_declare(harness->host, l, harness->spec.experts,
+                                    p->kind == MF_CONTROLLER && mf_harness_reads_losses(p));
     return rc == MF_OK && harness->spec.beside ? declare_beside(harness) : rc;
 }
 
@@ -296,24 +297,6 @@ static const mf_routing *routed(const mf_moe_out *out)
     return out->whole.size > 0 ? &out->whole : &out->routing;
 }
 
-static mf_tensor *add_losses(mf_harness *harness, mf_tensor *total)
-{
-    const mf_routing *records[MF_HARNESS_LAYERS];
-    for (int32_t l = 0; l < harness->spec.layers; l++) {
-        const mf_routing *r = records[l] = &harness->out[l].routing;
-        for (int32_t i = 0; i < r->n_losses; i++) {
-            mf_graph_keep(r->loss[i]);
-            total = mf_add(harness->g, total, mf_reshape(harness->g, r->loss[i], mf_shape0()));
-        }
-    }
-    if (!harness->regularizer) return total;
-    if (mf_instance_loss(harness->regularizer, harness->g, records, harness->spec.layers,
-                         &harness->penalty) != MF_OK)
-        return NULL;
-    mf_graph_keep(harness->penalty);
-    return mf_add(harness->g, total, mf_reshape(harness->g, harness->penalty, mf_shape0()));
-}
-
 static int build(mf_harness *harness)
 {
     const mf_harness_spec *s = &harness->spec;
@@ -352,8 +335,8 @@ static int build(mf_harness *harness)
     }
     harness->y = x;
     mf_graph_keep(harness->y);
-    harness->loss = add_losses(
-        harness, mf_sum(harness->g, mf_mul(harness->g, x, harness->weights), MF_ALL, false));
+    harness->loss = mf_harness_add_losses(
+        harness, x, mf_sum(harness->g, mf_mul(harness->g, x, harness->weights), MF_ALL, false));
     mf_graph_keep(harness->loss);
     rc = mf_graph_status(harness->g);
     if (rc == MF_OK && s->gradients)

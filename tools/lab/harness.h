@@ -102,6 +102,11 @@ void mf_harness_heads_turn(const mf_harness *harness, mf_harness_heads *out);
 /* Implements mf_host.head_importance. harness: mf_harness. */
 int mf_harness_heads_importance(void *harness, int32_t n, float *out, int32_t *ret_n);
 
+/* harness_losses.c: whether the plugin reads losses of tokens; adds all losses to `total`. y:
+ * the output. NULL if the graph has failed. */
+bool mf_harness_reads_losses(const mf_loaded *plugin);
+mf_tensor *mf_harness_add_losses(mf_harness *harness, mf_tensor *y, mf_tensor *total);
+
 /* A block around an adapter (harness_block.c): projections without attention, so that tokens do
  * not mix, and the MoE layer, with all points for adapters. */
 int mf_harness_adapter_new(mf_harness *harness, int32_t layer, const mf_dims *dims);

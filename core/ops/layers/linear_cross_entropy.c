@@ -4,14 +4,14 @@
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
  *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then those gradients whose bit is
- *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V]; i1: as_bf16 of the kernel
+ *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V], then, with i2 = 1, row loss (beside
+ *         two gradients at most); i1: as_bf16 of the kernel
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
  * The kernel computes the gradients of the loss while it has the logits. They are linear in the
  * gradient of the loss itself, so the backward pass only scales them; if that gradient is the
- * constant 1, as in training, it does nothing. So head and gradients need three gemms; a
- * backward pass that recomputed the logits would need a fourth. */
+ * constant 1, as in training, it does nothing. So there are three gemms, not four. */
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -38,9 +38,12 @@ static int loss_infer(mf_infer *in)
         mf_infer_shape(in, TARGET, "target", MF_I32, rows) ||
         mf_infer_maybe(in, WEIGHT, "weight", MF_F32, rows) ||
         mf_infer_attr(in, 0, "wanted gradients", 0, WANT_X | WANT_W | WANT_BIAS) ||
-        mf_infer_attr(in, 1, "rounding to bf16", 0, 1))
+        mf_infer_attr(in, 1, "rounding to bf16", 0, 1) ||
+        mf_infer_attr(in, 2, "row loss", 0, 1))
         return MF_ESHAPE;
-    const int64_t want = in->attr->i[0];
+    const int64_t want = in->attr->i[0], row_loss = in->attr->i[2];
+    if (row_loss && (want == 0 || want == (WANT_X | WANT_W | WANT_BIAS)))
+        return in->fail(in, "expected row losses beside one or two gradients");
     if (want & WANT_BIAS && mf_infer_absent(in, BIAS))
         return in->fail(in, "expected b, whose gradient is wanted");
     const int gemms = 1 + !!(want & WANT_X) + !!(want & WANT_W);
@@ -52,7 +55,8 @@ static int loss_infer(mf_infer *in)
     if (want == 0) return mf_infer_set(in, n, MF_F32, rows);
     if (want & WANT_X && mf_infer_set(in, n++, type, x)) return MF_ESHAPE;
     if (want & WANT_W && mf_infer_set(in, n++, MF_F32, w)) return MF_ESHAPE;
-    return want & WANT_BIAS ? mf_infer_set(in, n, MF_F32, bias) : MF_OK;
+    if (want & WANT_BIAS && mf_infer_set(in, n++, MF_F32, bias)) return MF_ESHAPE;
+    return row_loss ? mf_infer_set(in, n, MF_F32, rows) : MF_OK;
 }
 
 static int loss_forward(const mf_call *call)
@@ -77,7 +81,8 @@ static int loss_forward(const mf_call *call)
     if (want == 0) args.row_loss = mf_call_out(call, n);
     if (want & WANT_X) args.dx = call->out[n++].data;
     if (want & WANT_W) args.dw = mf_call_out(call, n++);
-    if (want & WANT_BIAS) args.dbias = mf_call_out(call, n);
+    if (want & WANT_BIAS) args.dbias = mf_call_out(call, n++);
+    if (call->attr->i[2]) args.row_loss = mf_call_out(call, n);
     mf_call_check_below(call, TARGET, MF_WHAT_TARGET, args.vocab);
     mf_call_kernels(call)->linear_cross_entropy(&x, &args);
     return MF_OK;
@@ -85,13 +90,19 @@ static int loss_forward(const mf_call *call)
 
 /* ---- gradient ---- */
 
-static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_tensor **out)
+static int gradients(int64_t want)
+{
+    return !!(want & WANT_X) + !!(want & WANT_W) + !!(want & WANT_BIAS);
+}
+
+static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, bool row_loss,
+                           mf_tensor **out)
 {
     /* w is NULL if the graph has failed */
     const bool as_bf16 = mf_graph_is_bf16(g) && in[W] && mf_tensor_is_stored(in[W]);
-    return mf_graph_op_named(
-        g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want, as_bf16}},
-        want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) + !!(want & WANT_BIAS) : 2, out);
+    return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in,
+                             &(mf_attr){.i = {want, as_bf16, row_loss}},
+                             want ? 1 + gradients(want) + row_loss : 2, out);
 }
 
 static bool is_one(const mf_tensor *t)
@@ -112,7 +123,7 @@ static int loss_grad(mf_graph *g, const mf_gradient *at)
                              "the rows");
     if (!above) return MF_OK;
     if ((want & asked) != asked) { /* more gradients are needed than when the node was added */
-        add_node(g, at->in, want = asked, again);
+        add_node(g, at->in, want = asked, false, again);
         out = again;
     }
     for (int i = 0, n = 1; i < 3; i++) {
@@ -130,8 +141,17 @@ mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_t
     int64_t want = 0;
     for (int i = 0; i < 3; i++)
         if (in[i] && in[i]->needs_grad) want |= (int64_t)1 << i;
-    mf_tensor *loss = add_node(g, in, want, out);
-    if (ret_rows) *ret_rows = want ? NULL : out[1];
+    mf_tensor *loss = add_node(g, in, want, ret_rows && want, out);
+    if (ret_rows) *ret_rows = out[want ? 1 + gradients(want) : 1];
+    return loss;
+}
+
+mf_tensor *mf_cross_entropy_rows(mf_graph *g, mf_tensor *logits, mf_tensor *target,
+                                 mf_tensor *weight, mf_tensor **ret_rows)
+{
+    mf_tensor *in[3] = {logits, target, weight}, *out[2] = {NULL};
+    mf_tensor *loss = mf_graph_op_named(g, "cross_entropy", 3, in, NULL, 2, out);
+    *ret_rows = out[1];
     return loss;
 }
 

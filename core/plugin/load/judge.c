@@ -172,12 +172,13 @@ static const struct {
                     {"forward", offsetof(mf_expert, forward), true}}},
     [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
                         sizeof(mf_regularizer),
-                        MF_REGULARIZER_ANY_MODEL,
+                        MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_TOKEN_LOSS,
                         {{"init", offsetof(mf_regularizer, init), true},
                          {"loss", offsetof(mf_regularizer, loss), true}}},
     [MF_CONTROLLER] = {UP_TO(mf_controller, on_step),
                        sizeof(mf_controller),
-                       MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_BLIND,
+                       MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_BLIND |
+                           MF_CONTROLLER_TOKEN_LOSS,
                        {{"init", offsetof(mf_controller, init), true},
                         {"on_step", offsetof(mf_controller, on_step), true}}},
     [MF_ADAPTER] = {UP_TO(mf_adapter, adopt),
@@ -218,6 +219,10 @@ static int judge_table(const mf_plugin *d, mf_loaded *ret)
     for (const slot *s = tables[d->kind].slots; s->name != NULL; s++) {
         void (*fn)(void);
         memcpy(&fn, (const char *)&ret->table + s->offset, sizeof fn);
+        /* loss_of takes the place of loss */
+        if (d->kind == MF_REGULARIZER && s->offset == offsetof(mf_regularizer, loss) &&
+            ret->table.regularizer.loss_of)
+            continue;
         if (s->required && !fn)
             return mf_fail(MF_EPLUGIN,
                            "function %s: expected a function, found NULL; every %s needs "
@@ -328,8 +333,9 @@ int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *
     if (rc == MF_OK) rc = judge_strings(d, want_name, want_by);
     if (rc != MF_OK) return rc;
     if (d->reserved != 0)
-        return mf_fail(MF_EPLUGIN, "reserved of the descriptor: expected 0, found %u; begin "
-                                   "it with MF_PLUGIN_INIT",
+        return mf_fail(MF_EPLUGIN,
+                       "reserved of the descriptor: expected 0, found %u; begin "
+                       "it with MF_PLUGIN_INIT",
                        (unsigned)d->reserved);
     if (d->conf_size > (1u << 20) || d->self_size > (1u << 30))
         return mf_fail(

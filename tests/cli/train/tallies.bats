@@ -9,10 +9,10 @@ setup() {
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
 }
 
-# counted WORDS...: tests/plugins/third_party/counted.c as counted.so
-counted() {
-    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" "$@" \
-        -o counted.so "$srcdir/tests/plugins/third_party/counted.c" -lm
+# own NAME OUT WORDS...: tests/plugins/third_party/NAME.c as OUT.so
+own() {
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" "${@:3}" \
+        -o "$2.so" "$srcdir/tests/plugins/third_party/$1.c" -lm
 }
 
 eight="--set train.accumulate=8"
@@ -41,10 +41,10 @@ eight="--set train.accumulate=8"
 
 @test "an adapter counts; an expert does, unless ranks share the experts" {
     ranks_setup
-    counted
+    own counted counted
     # shellcheck disable=SC2086
     equal "2" default $eight --set adapter.a.plugin="$PWD/counted.so"
-    counted -DEXPERT
+    own counted counted -DEXPERT
     # shellcheck disable=SC2086
     equal "2" default $eight --plugin "$PWD/counted.so"
     # shellcheck disable=SC2086
@@ -87,4 +87,35 @@ eight="--set train.accumulate=8"
     thin x default --set router.plugin=quantile --set moe.experts=1024 --set router.bins=8192
     run "$MOEFW" "${words[@]}" --set model.layers=3
     refused 2 'expected at most 16777216 numbers, found 25165824; the largest tally is /layers.2.router.required'
+}
+
+@test "balance in each micro-batch, sequence and step, on ranks" {
+    ranks_setup
+    for scope in sequence step; do
+        # shellcheck disable=SC2086
+        equal "2 8" default $eight --set regularizer.balance.scope=$scope
+    done
+}
+
+@test "losses of tokens: their mean is that of the task, and experts have shares of it" {
+    ranks_setup
+    own token_loss tokens
+    own token_loss experts -DCONTROLLER
+    equal "2" default --set regularizer.t.plugin="$PWD/tokens.so" --set regularizer.t.weight=0.1 \
+        --set controller.c.plugin="$PWD/experts.so"
+    grep -o '"task_loss":[^,]*\|"t":[^,}]*' one/metrics.jsonl | paste -d' ' - - | sed 's/"[a-z_]*"://g' >both
+    [ "$(wc -l <both)" -ge 6 ]
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-6 * $1) { print; bad = 1 } } END { exit bad }' both
+    # a plugin that asks, with a weight of 0, changes no bit of the model; a head with a bias, heads of classes
+    thin none default
+    "$MOEFW" "${words[@]}"
+    thin zero default --set regularizer.t.plugin="$PWD/tokens.so" --set regularizer.t.weight=0
+    "$MOEFW" "${words[@]}"
+    cmp none/ckpt/step-6/model.safetensors zero/ckpt/step-6/model.safetensors
+    thin biased default --set regularizer.t.plugin="$PWD/tokens.so" --set model.head_bias=yes
+    "$MOEFW" "${words[@]}"
+    for i in $(seq 60); do printf 'a fine film %s\tpos\nso dull a plot %s\tneg\n' "$i" "$i"; done >train.tsv
+    thin classes default --set regularizer.t.plugin="$PWD/tokens.so" --set model.task=classify \
+        --set data.path="$PWD/train.tsv" --set data.val_path="$PWD/train.tsv"
+    "$MOEFW" "${words[@]}"
 }

@@ -188,6 +188,8 @@ START_TEST(rules_between_keys)
     REFUSED("[model]\ndim = 12\nheads = 4\n", "bad.ini:3: ", "rope wants an even width");
     REFUSED("[model]\nheads = 4\nkv_heads = 3\n", "bad.ini:3: ", "divisor of heads");
     REFUSED("[moe]\nexperts = 4\ntop_k = 5\n", "bad.ini:3: ", "experts (4)", "found 5");
+    REFUSED("[moe]\npriority = gate\nadmit = rank\n", "bad.ini:3: ", "position or drawn",
+            "found rank and gate");
     REFUSED("[model]\nskip = sideways\n", "bad.ini:2: ", "expected one of none, unet");
     REFUSED("[data]\nsplit_windows = yes\n", "bad.ini:2: ", "stride above 0",
             "found stride = 0");

@@ -358,7 +358,6 @@ START_TEST(unit_gates_of_small_probabilities_are_1)
 }
 END_TEST
 
-
 START_TEST(gates_of_every_router_are_scaled)
 {
     static const char *const routers[] = {"linear", "hash",          "relu",
@@ -497,6 +496,53 @@ START_TEST(capacity_is_of_the_experts_that_a_token_has)
 }
 END_TEST
 
+/* moe.admit = rank: an expert takes first choices of all tokens, then second ones; equal ones
+ * in the order of tokens. */
+START_TEST(first_choices_are_admitted_first)
+{
+    static const char *const set[] = {"router.plugin=linear", "moe.top_k=2",
+                                      "moe.capacity_factor=0.5", "moe.admit=rank"};
+    graph x;
+    open_graph(&x, MF_MODE_EVAL, NULL, 4, set);
+    const int32_t *chosen = mf_tensor_host(x.r->chosen),
+                  *admitted = mf_tensor_host(x.r->admitted);
+    int room[E], second = 0;
+    for (int e = 0; e < E; e++)
+        room[e] = T * 2 / E / 2;
+    for (int j = 0; j < 2; j++)
+        for (int t = 0; t < T; t++) {
+            const int e = chosen[2 * t + j];
+            const bool taken = room[e]-- > 0;
+            second += j == 1 && taken;
+            ck_assert_int_eq(admitted[2 * t + j], taken ? e : -1);
+        }
+    ck_assert_int_gt(second, 0);
+    close_graph(&x);
+}
+END_TEST
+
+/* The choices of tokens 0 to 3 are (0,1) (0,1) (1,0) (0,2), each expert has room for 2. */
+START_TEST(admission_of_four_tokens)
+{
+    static const int32_t chosen[8] = {0, 1, 0, 1, 1, 0, 0, 2},
+                         by_token[8] = {0, 1, 0, 1, -1, -1, -1, 2},
+                         by_rank[8] = {0, 1, 0, -1, 1, -1, -1, 2};
+    static const float rank[8] = {0, -1, 0, -1, 0, -1, 0, -1}, room[3] = {2, 2, 2};
+    mf_graph *g = mf_graph_new(&(mf_graph_options){0});
+    mf_tensor *c = mf_graph_const(g, MF_I32, mf_shape1(8), chosen);
+    mf_tensor *cap = mf_graph_const(g, MF_F32, mf_shape1(3), room);
+    mf_tensor *one = mf_capacity(g, c, NULL, cap);
+    mf_tensor *two = mf_capacity(g, c, mf_graph_const(g, MF_F32, mf_shape1(8), rank), cap);
+    mf_graph_keep(one);
+    mf_graph_keep(two);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){0}), MF_OK);
+    ck_assert_mem_eq(mf_tensor_host(one), by_token, sizeof by_token);
+    ck_assert_mem_eq(mf_tensor_host(two), by_rank, sizeof by_rank);
+    mf_graph_free(g);
+}
+END_TEST
+
 /* moe.priority = time: experts that take all tokens admit the early ones of all sequences. */
 START_TEST(lists_of_tokens_are_admitted_in_time)
 {
@@ -540,6 +586,8 @@ static Suite *suite(void)
     tcase_add_test(c, capacity_is_the_decimal_one);
     tcase_add_test(c, capacity_is_of_the_experts_that_a_token_has);
     tcase_add_test(c, lists_of_tokens_are_admitted_in_time);
+    tcase_add_test(c, first_choices_are_admitted_first);
+    tcase_add_test(c, admission_of_four_tokens);
     suite_add_tcase(s, c);
     return s;
 }

@@ -240,6 +240,7 @@ static void right_linear_cross_entropy(ot_run *r)
     if (want & 1) dx = r->out[o++].want;
     if (want & 2) dw = r->out[o++].want;
     if (want & 4) db = r->out[o++].want;
+    double *rows = want == 0 || r->attr->i[2] ? r->out[o].want : NULL;
     for (int i = 0; want != 0 && i < r->n_out; i++)
         for (int64_t j = 0; j < r->out[i].count; j++)
             r->out[i].want[j] = 0;
@@ -255,7 +256,7 @@ static void right_linear_cross_entropy(ot_run *r)
             sum += p[v] = exp(logit);
         }
         double loss = target < 0 ? 0 : log(sum / p[target]);
-        if (want == 0) r->out[1].want[i] = loss;
+        if (rows) rows[i] = loss;
         if (target < 0) continue;
         total += share * loss;
         for (int64_t v = 0; v < vocab; v++) {
@@ -646,6 +647,16 @@ const mf_op_row mf_op_cases_layers[] = {
      .n_out = 3,
      .right = right_linear_cross_entropy,
      .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(300, 9), OT_F(200, 9), OT_NO, OT_I(-2, 199, 300), OT_POS(300)},
+     .attr = {.i = {3, 0, 1}},
+     .n_out = 4,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_F(7), OT_I(0, 6, 5), OT_NO},
+     .attr = {.i = {7, 0, 1}},
+     .refuse = "expected row losses beside one or two gradients"},
     {.op = "linear_cross_entropy", /* two chunks */
      .in = {OT_F(1500, 3), OT_F(200, 3), OT_F(200), OT_I(-2, 199, 1500), OT_NO},
      .attr = {.i = {7}},

@@ -155,8 +155,16 @@ static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_
                    : mf_moe_choose(&b->layer, &settings, g, &bg->in, &bg->out);
     if (rc == MF_OK && layer) mf_graph_keep(bg->out.y);
     const mf_routing *record = &bg->out.routing;
+    const mf_regularizer_in regularized = {.size = sizeof regularized,
+                                           .n = 1,
+                                           .routing = &record,
+                                           .batch = batch,
+                                           .seq = seq,
+                                           .token_ids = bg->in.token_ids,
+                                           .positions = bg->in.positions,
+                                           .sequence_ids = bg->in.sequence_ids};
     for (int i = 0; rc == MF_OK && measure && i < b->n_regularizers; i++) {
-        rc = mf_instance_loss(b->regularizers[i], g, &record, 1, &bg->losses[i]);
+        rc = mf_instance_loss(b->regularizers[i], g, &regularized, &bg->losses[i]);
         if (rc == MF_OK) mf_graph_keep(bg->losses[i]);
     }
     if (rc == MF_OK) rc = mf_graph_status(g);

@@ -19,6 +19,7 @@ static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
 }
 
 static const mf_option options[] = {MF_END_OPTIONS};
-static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
+static const mf_regularizer vtable = {
+    .size = sizeof(mf_regularizer), .init = init, .loss = loss};
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "bad_log", "1", "MIT",
                                   "spoiled on purpose", options, char, char, &vtable);
