@@ -4,7 +4,7 @@
  * only it is linked with CUDA's libraries. Functions that return int return a code of
  * moefw/status.h and leave a text in `message`.
  *
- * The CUDA backend (kernels/cuda/*.c) is a client of graph/device/device.h, in one shared
+ * The CUDA backend (kernels/cuda, in C) is a client of graph/device/device.h, in one shared
  * object that alone is linked with CUDA. Dense gemms are cuBLASLt's: the first gemm of a form
  * chooses an algorithm for a workspace of fixed size, and later ones reuse it, so they have the
  * same bits and allocate nothing; recordings are CUDA graphs. The peak that MFU is a share of
