@@ -29,9 +29,18 @@ strictly() {
         --set moe.force_causal=yes "$@"
 }
 
-@test "no router, no expert needs the host" {
+# Routers with ops of their own whose code is for the CPU alone: they run on the host, in whole steps.
+on_host=" base sparsemixer "
+
+@test "no router, no expert needs the host, but those that are known" {
     n=0
     for name in $(plugins routers); do
+        if [[ "$on_host" == *" $name "* ]]; then
+            run strictly --plugin "routers/$name.so" --out "router-$name"
+            [ "$status" -ne 0 ]
+            [[ "$output" == *"(layers.0.router $name) has no launch function for device cuda"* ]]
+            continue
+        fi
         # hash is that of make fake-cuda, whose kernel the emulator runs
         run strictly --plugin "routers/$name.so" --out "router-$name"
         [ "$status" -eq 0 ] || { echo "$name: $output"; return 1; }
