@@ -95,7 +95,7 @@ TXT
     [ "$(grep '^FAIL' <<<"$output" | awk '{ print $2 }' | tr '\n' ' ')" = "shapes " ] # others that crash there follow from it
     only rule_option options "killed by SIGSEGV in init"
     broken rule_op options "killed by SIGSEGV in an op while the graph runs"
-    [ "$(wc -l <<<"$output")" -eq 28 ]
+    [ "$(wc -l <<<"$output")" -eq 29 ]
 }
 
 @test "other tokens, padding, zeros, an expert that does not exist" {
