@@ -12,7 +12,7 @@
 #   memcheck    each verb under valgrind
 #   coverage    the suite, with the shares of lines and branches that ran
 #   faults      each call of each verb fails once; 20,000 states after loss of power
-#   drawn       1,000 drawn configurations against the reference kernels
+#   drawn       2,160 drawn configurations against the reference kernels
 #   cuda        kernels of CUDA in all orders, faults planted in them and in host code, each call of
 #               CUDA fails once, all quick presets on the library that stands for CUDA, and what nvcc
 #               makes of the kernels for four architectures (rules.tsv)

@@ -71,7 +71,7 @@ void mf_vlog(mf_log_level level, const char *fmt, va_list args)
     char safe[sizeof line + 8];
     mf_safe_text(line, false, safe, sizeof safe - 1); /* one byte is left for the newline */
     length = strlen(safe);
-    /* warnings and errors are not broken: they may end with a command to copy */
+    /* warnings and errors are not wrapped, since they may end with a command to copy */
     if (level == MF_LOG_INFO && isatty(STDERR_FILENO)) mf_wrap(safe, mf_columns(stderr));
     safe[length] = '\n';
     if (hook) hook();

@@ -18,7 +18,7 @@
 typedef struct mf_comm mf_comm;
 typedef struct mf_comm_wait mf_comm_wait;
 
-/* The node of a rank. */
+/* A rank, and the node that it runs on. */
 typedef struct mf_comm_place {
     int32_t rank, ranks;
     int32_t node;       /* lowest rank on the same node */

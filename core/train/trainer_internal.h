@@ -23,7 +23,7 @@ struct mf_trainer {
     mf_world *world;
     mf_trainer_owner owner;
     mf_length_buckets *buckets;
-    mf_shares *shares; /* of the micro-batches of the step; NULL: it has one */
+    mf_shares *shares; /* weights of the micro-batches; NULL: a step has one */
     mf_optim *optim;
     mf_observed *observers; /* [n_observers] */
     int n_observers, cap_observers;

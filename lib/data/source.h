@@ -123,18 +123,19 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 /* The file s->path of ids; the source takes the map, even if this fails. */
 int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits);
-/* Whether these bytes begin an index of Megatron-LM; reads the ids of a file by it. */
+/* Whether these bytes begin an index of Megatron-LM. */
 bool mf_source_is_megatron(const char *index, size_t size);
+/* As mf_source_read_bin, for the file of ids that the index belongs to. */
 int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
                             const mf_map *index);
-/* Appends to the source's text, which has room for all bytes of the file: no document is longer
- * than its line. */
+/* Appends to the source's text, which has room for all bytes of the file. This is enough, since
+ * no document is longer than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);
 /* Adds a document. more: values of the n_more further columns. */
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
-/* Reads the parts of an object that is a prompt with its answer, or a list of messages, into
- * *d; *ret_found: whether the object is one (source_turns.c). name: of the line,
- * in messages. */
+/* Reads an object that is a prompt with its answer, or a list of chat messages, into *d.
+ * *ret_found: whether the object is one of these (source_turns.c). name: names the line in
+ * error messages. */
 int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
                          bool *ret_found);
 /* Sets *ret to the index of a label's name, which is added if it is new. MF_EINPUT past

@@ -125,7 +125,7 @@ static bool find_best(mf_sampler *s, int32_t n)
 }
 
 /* How many of the first n candidates are needed to sum to `enough`, at least one; n + 1 if all
- * of them do not reach it. */
+ * of them do not reach it. *ret_kept: the sum of the weights of those that were counted. */
 static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_kept)
 {
     double kept = 0;

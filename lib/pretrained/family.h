@@ -25,7 +25,8 @@ typedef enum mf_part {
 enum {
     MF_RULE_TRANSPOSED = 1, /* the tensor's last two dimensions change places */
     MF_RULE_FUSED = 2,      /* one tensor holds all experts */
-    MF_RULE_TIED = 4,       /* a skipped tensor whose values are those of `ours` */
+    /* tied weights: the tensor is not imported, as it repeats the values of `ours` */
+    MF_RULE_TIED = 4,
     /* rows i and i + half of a head stand one after the other: 0, half, 1, half + 1, ... */
     MF_RULE_TURNS = 8,
     MF_RULE_BY_HEADS = 16 /* rows have two dimensions: heads, and rows of a head */
@@ -33,7 +34,7 @@ enum {
 
 typedef struct mf_family_rule {
     const char *theirs; /* name of the tensor; {l} is the block, {e} the expert; NULL: end */
-    const char *ours;   /* name of the parameter; NULL: the tensor is skipped */
+    const char *ours;   /* name of the parameter; NULL: the tensor has none, and is skipped */
     mf_part part;
     unsigned flags;
     /* skipped tensors: what they hold; MF_PART_HEADS: the second parameter; else NULL */

@@ -13,8 +13,9 @@ enum { KEY_MAX = 64 };
 
 /* ---- single keys ---- */
 
-/* The value of the first spelling that is there, null too, and its length in the name.
- * NULL: none is there. */
+/* name: spellings of one key, separated by '|'. Returns the value of the first one that the
+ * object has, JSON null included; *ret_at, *ret_n: offset and length of that spelling in name.
+ * NULL: the object has none. */
 static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int *ret_n)
 {
     char one[KEY_MAX];

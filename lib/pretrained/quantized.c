@@ -69,11 +69,11 @@ void mf_quantized_judge(mf_keys *k)
     }
 }
 
-/* ---- zeros ---- */
+/* ---- zero points ---- */
 
 enum { IN_WORD = 8, PIECE = 4096 };
 
-/* Counts zeros of 8, and all. */
+/* Counts the zero points that are 8, and all of them. */
 static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[2])
 {
     uint32_t words[PIECE];

@@ -81,8 +81,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     /* its value is that of `open`, its gradient that of d */
     mf_tensor *sign = mf_add(g, open, mf_sub(g, d, still));
     if (!mf->training(g)) {
-        mf_tensor *none = mf_affine(g, mf_clamp(g, mf_sum(g, open, 2u, true), 0, 1), -1,
-                                    1); /* [T,1] 1: K = 0 */
+        /* [T,1]: 1 for tokens with K = 0, else 0 */
+        mf_tensor *none = mf_affine(g, mf_clamp(g, mf_sum(g, open, 2u, true), 0, 1), -1, 1);
         mf_tensor *best = mf_one_hot(g, mf_reshape(g, mf_topk(g, s, 1), mf_shape1(T)), E);
         best = mf_mul(g, best, none);
         open = mf_add(g, open, best);

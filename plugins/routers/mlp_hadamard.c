@@ -95,7 +95,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? layer(ctx, c, "w2", "b2", dims->experts, c->hidden) : rc;
 }
 
-/* x [T,n] times the first `rows` rows of Sylvester's matrix: H[i,j] = (-1)^popcount(i & j). */
+/* s x H^T [T,rows] for x [T,n]. H: the first `rows` rows of Sylvester's matrix,
+ * H[i,j] = (-1)^popcount(i & j); s: 1/sqrt(n) or 1. */
 static mf_tensor *walsh(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *x, int64_t n,
                         int64_t rows)
 {

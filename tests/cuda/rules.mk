@@ -118,6 +118,11 @@ $(FAKE_NCCL): comm/nccl.c comm/join.c comm/join.h core/comm/launch.c core/base/s
 fake-nccl: $(FAKE_NCCL)
 .PHONY: fake-nccl
 
+# For somebody with a GPU: all checks of the backend, and a page with the results to send back.
+check-gpu:
+	@$(SHELL) $(top_srcdir)/tests/cuda/gpu/check_gpu.sh $(top_srcdir) .
+.PHONY: check-gpu
+
 emulator: tests/cuda/check_emu tests/cuda/check_traffic tests/cuda/judged/backend_emu.so
 .PHONY: emulator
 mostlyclean-local: clean-emulator

@@ -42,7 +42,9 @@ enum { FAULT_CALLS = 1 << 16 };
 typedef struct fault_plan {
     atomic_long calls[FAULT_KINDS]; /* of all processes since the plan was made */
     atomic_long hits;
-    int kind;   /* which calls fail; FAULT_NONE; FAULT_NOTE: none, and stacks are noted */
+    /* a fault_kind: its calls fail; FAULT_NONE: no call fails; FAULT_NOTE: no call fails, and
+     * the hashes of call stacks are recorded in `stacks` */
+    int kind;
     long nth;   /* from 1 */
     int always; /* also every later call of the kind */
     int error;  /* errno, or FAULT_SHORT */

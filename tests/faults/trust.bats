@@ -20,7 +20,7 @@ begin() {
     false
 }
 
-@test "a run folder that is renamed or removed while training is an error" {
+@test "a run directory that is renamed or removed while training is an error" {
     begin --set train.keep_best=yes --set trace.every=1
     mv run elsewhere
     status=0
@@ -46,7 +46,7 @@ lost() {
     [ "$status" -eq 1 ]
 }
 
-@test "a run folder that is emptied while training is an error, and so is a file of the run that is missing" {
+@test "a run directory that is emptied while training is an error, and so is a file of the run that is missing" {
     mkdir run # lost removes it
     lost config.ini ckpt manifest.json metrics.jsonl memory.jsonl tokenizer.json weights.json
     grep -q 'run: the run.s folder was emptied while the run wrote to it: config.ini is gone' err

@@ -90,7 +90,7 @@ static void copy_part(fuzz_buffer *b, fuzz_dice *d, const uint8_t *from, size_t 
 
 /* ---- tokens and elements of a text ---- */
 
-/* Formats here are lists of words between these bytes. */
+/* The text formats that are fuzzed consist of tokens that these bytes separate. */
 static int is_separator(uint8_t c)
 {
     return c == 0 || strchr(" \t\r\n,:;=[]{}", c) != NULL;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # held.sh: each test that the table of faults in tests/README.md names exists. A name in quotes is the beginning
-# of, or a part of, a test of the bats file before it; a plain one is a test of the check program.
+# of, or a part of, a test of the bats file before it; a plain one is a test of the check program. And each
+# target of make that the texts name has a rule.
 . "$(dirname "$0")/lib.sh"
 
 # KIND FILE NAME: the tests of the table, a line each; NAME is missing where the file stands alone
@@ -49,6 +50,24 @@ report "each test of the table of faults exists" "$(
         elif [ "$kind" = bats ]; then
             grep '^@test ' "$path" | grep -qF "$name" || echo "$file has no test \"$name\""
         fi
+    done
+)"
+
+# TEXT TARGET: a word behind `make (no path) in a text, in a line of commands, or one with a hyphen.
+targets() {
+    for text in NEWS README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md tests/README.md tests/RESULTS.md; do
+        {
+            tr '\n' ' ' <"$srcdir/$text" | grep -oE "[\`]make [a-z][^\` /]*[\` ]|make [a-z]+-[a-z]+" | tr -d '\`'
+            grep -oE '^make [a-z][^ ]*' "$srcdir/$text"
+        } | sed "s,.*make ,$text ,; s, *\$,,"
+    done | sort -u
+}
+
+report "each target of make that the texts name has a rule" "$(
+    [ "$(targets | wc -l)" -gt 10 ] || echo "found $(targets | wc -l)"
+    targets | while read -r text target; do
+        grep -q "^$target *:" "$builddir/Makefile" "$srcdir/share/template/Makefile.in" "$srcdir/share/template/Makefile_cuda.in" ||
+            echo "$text: make $target has no rule"
     done
 )"
 done_testing

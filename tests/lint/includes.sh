@@ -1,7 +1,7 @@
 #!/bin/sh
 # includes.sh: which folder may include which headers.
 #   core      base < graph < ops < plugin < comm < config < model < train
-#   lib       data < generate < run < pretrained < api
+#   lib       io < data < generate < run < pretrained < api
 #   tools     lab < report < cli
 #             a folder includes itself, those before it on its floor and the floors before it, and the
 #             kernel table, as "folder/file.h"; files of its own folder also by their bare name

@@ -1,6 +1,7 @@
 #!/bin/sh
 # sources.sh: every source file is listed in a local.mk exactly once. Automake has no wildcards, so
-# a file that is not listed would silently be missing from build and tarball.
+# a file that is not listed would silently be missing from build and tarball. And the names of
+# variables that have a status.
 . "$(dirname "$0")/lib.sh"
 
 listed=$(cd "$srcdir" && cat ./*/local.mk include/moefw/local.mk |
@@ -25,4 +26,7 @@ report "lints are listed" "$(sources tests/lint -- '*.sh' | grep -v '/lib\.sh$' 
 report "settings, presets, templates and manual pages are listed" \
     "$(sources etc share man -- '*' | grep -vE '/(local|rules)\.mk$' | missing '')"
 report "no file is listed twice" "$(printf '%s\n' "$listed" | grep '/' | grep -v -e '[$=]' -e '\.a$' | uniq -d)"
+report "status variables are rc or code, and first for the first of several" "$(cd "$srcdir" &&
+    sources core lib tools kernels plugins comm -- '*.c' | xargs grep -nE '\bint [a-z_]+ = (mf_fail\(|MF_OK;|MF_E[A-Z]+;)' |
+    grep -vE '\bint (rc|code|first) =')"
 done_testing

@@ -127,7 +127,8 @@ typedef struct target {
     atomic_bool *told; /* of the registered folder */
 } target;
 
-/* The registered folder of the path that is the longest; NULL: none. Needs the lock. */
+/* Returns the longest registered folder that contains the path, or NULL. The caller holds
+ * `lock`. */
 static mf_below *folder_of(const char *path)
 {
     mf_below *found = NULL;
@@ -138,7 +139,8 @@ static mf_below *folder_of(const char *path)
     return found;
 }
 
-/* Opens the part of a path. ENOTDIR becomes ELOOP for a link, so that messages are right. */
+/* Opens one part of a path, a folder in `fd`. If the part is a symbolic link, errno is ELOOP
+ * and not ENOTDIR, so that messages name the link. */
 static int go_down(int fd, const char *part, size_t n)
 {
     char name[256];
@@ -159,8 +161,8 @@ static int go_down(int fd, const char *part, size_t n)
     return -1;
 }
 
-/* Finds the folder that has the last part of the path. Needs the lock. False: errno has
- * the reason. */
+/* Finds the folder that has the last part of the path. The caller holds `lock`. False: errno
+ * has the reason. */
 static bool find(const char *path, target *ret)
 {
     mf_below *b = folder_of(path);

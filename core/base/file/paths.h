@@ -20,7 +20,8 @@
 const char *mf_paths_program(void); /* the executable; "" if the system does not report it */
 /* the file that contains this code: the library, or the program */
 const char *mf_paths_library(void);
-const char *mf_paths_plugins(void);  /* holds routers/, experts/, regularizers/, controllers/ */
+/* holds routers/, experts/, regularizers/, controllers/, adapters/ */
+const char *mf_paths_plugins(void);
 const char *mf_paths_presets(void);  /* holds NAME.ini and quick/NAME.ini */
 const char *mf_paths_template(void); /* the files that `plugin new` copies */
 const char *mf_paths_settings(void); /* the folder of the system's moefw.ini */

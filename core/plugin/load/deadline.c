@@ -1,5 +1,6 @@
-/* plugin/load/deadline.c: a thread that waits while a file is loaded. It lives only that long:
- * most plugins are loaded once, before anything is computed. */
+/* plugin/load/deadline.c: a thread that ends the process if the constructors of a loaded file
+ * do not return in time. The thread exists only while the file is loaded: most plugins are
+ * loaded once, before anything is computed. */
 #include "plugin/load/deadline.h"
 
 #include <errno.h>

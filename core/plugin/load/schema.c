@@ -1,4 +1,4 @@
-/* plugin/load/schema.c: checks option tables. A schema that passes has no duplicate name, no
+/* plugin/load/schema.c: checks option tables. A table that passes has no duplicate name, no
  * field outside conf, and only defaults within its own bounds. */
 #include "plugin/option.h"
 

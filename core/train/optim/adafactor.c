@@ -37,10 +37,10 @@ static size_t work(const mf_matrices *all)
            mf_adafactor_work(groups, all->columns);
 }
 
-/* A pass: its first element, and the steps. */
+/* One pass of `param` over some matrices. */
 typedef struct {
-    int64_t from;
-    const float *u;
+    int64_t from;   /* the first element, an index into the values */
+    const float *u; /* the update of each element from there on */
 } part;
 
 static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,

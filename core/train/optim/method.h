@@ -32,8 +32,8 @@ typedef struct mf_optim_launch {
     mf_update_args args; /* without the settings of a range */
     float *value, *grad, *moment[2];
     int64_t base[2]; /* which elements of all moments are the first ones at `moment` */
-    mf_bf16 *copy; /* NULL: there are no bf16 copies */
-    char *work;    /* as many bytes as `work` requested */
+    mf_bf16 *copy;   /* NULL: there are no bf16 copies */
+    char *work;      /* as many bytes as `work` requested */
 } mf_optim_launch;
 
 /* `groups` equal matrices [rows,columns] one after another in a parameter, from element
@@ -71,8 +71,8 @@ static inline float *mf_optim_moment(const mf_optim_launch *l, const mf_optim_ra
 int64_t mf_optim_groups(const mf_matrices *all);
 /* The arguments of kernels for a range. */
 mf_update_args mf_optim_args(const mf_optim_launch *l, const mf_optim_range *r);
-/* Calls fn for the parts of `count` elements from `first` on that are not frozen, each with its
- * first element and number of elements. Returns whether this is all of them. */
+/* Calls fn (NULL: no call) for each range inside [first, first + count) that is not frozen,
+ * with its first element and its number of elements. Returns true if no element is frozen. */
 typedef void mf_optim_part_fn(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,
                               int64_t count, void *arg);
 bool mf_optim_parts(const mf_optim_launch *l, const mf_optim_range *r, int n, int64_t first,

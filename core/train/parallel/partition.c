@@ -149,7 +149,8 @@ static int buckets_of(const mf_owned *x, int64_t bucket)
     return n < 1 ? 1 : n > MOST_BUCKETS ? MOST_BUCKETS : (int)n;
 }
 
-/* Cuts the elements of x into n buckets, of which `last` is the number of the first. */
+/* Cuts the elements of x into n buckets. Bucket numbers descend: the first elements go to
+ * bucket `last`, the next ones to bucket last - 1, and so on. */
 static void cut_buckets(const cutter *c, mf_partition *p, const mf_owned *x, int n, int last)
 {
     int64_t first = x->first, end;

@@ -1,5 +1,5 @@
-/* data/members/unread.h: the members of jsonl objects that nothing reads, to be named once for
- * a file: whoever wrote them may believe that a model learns them. */
+/* data/members/unread.h: the members of jsonl objects that no reader uses. One warning for each
+ * file names them, since its author may believe that the model is trained on them. */
 #ifndef MF_DATA_UNREAD_H
 #define MF_DATA_UNREAD_H
 

@@ -37,7 +37,8 @@ typedef struct scan {
     bool tag, quoted;
 } scan;
 
-/* The next character that counts, 0 at the end. */
+/* Returns the next character and moves past it; 0 at the end. Blanks between the tokens of a
+ * tag are skipped. */
 static char next(scan *s)
 {
     while (s->tag && !s->quoted && *s->at == ' ')
@@ -52,7 +53,7 @@ static char next(scan *s)
     return line ? '\n' : c;
 }
 
-/* Whether the text begins with these characters, and then moves behind them. */
+/* Whether the template continues with these characters; if it does, *s moves past them. */
 static bool begins(scan *s, const char *with)
 {
     scan text = *s, other = {.at = with, .tag = s->tag, .quoted = s->quoted};

@@ -1,6 +1,7 @@
-/* data/tokenizer/letters.c: classes of BERT's basic tokenizer, from Unicode categories and the
- * ranges of ideographs that it names. Its ranges differ from Unicode's blocks: they have no
- * kana and no Hangul. */
+/* data/tokenizer/letters.c: classes of code points in BERT's basic tokenizer, from Unicode
+ * categories and its ranges of CJK ideographs. Kana and Hangul are not in these ranges, so they
+ * do not stand alone. The range from 0x2b920 on is that of the library tokenizers; the block of
+ * Unicode (CJK extension E) begins at 0x2b820. */
 #include "data/tokenizer/letters.h"
 
 #include <string.h>

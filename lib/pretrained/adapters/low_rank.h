@@ -1,4 +1,4 @@
-/* adapters/low_rank.h: low-rank changes of weights, W' = W + scale B A, cut and joined
+/* adapters/low_rank.h: low-rank updates of weights, W' = W + scale B A, cut and joined
  * by rows.
  *
  * Files and models cut a weight into linear layers in their own ways: one has queries, keys and

@@ -41,7 +41,8 @@ static int means(const char *path, const mf_json *config, const char *key, const
     return mf_pattern_is(where, expression, name, ret);
 }
 
-/* The number of the block in a name, "model.layers.3.mlp", and the part before it. -1: none. */
+/* Returns the block number in a module name, 3 in "model.layers.3.mlp"; -1: the name has none.
+ * *ret_part, *ret_n: the component before the number, "layers". */
 static int64_t block_of(const char *name, const char **ret_part, size_t *ret_n)
 {
     const char *part = name;

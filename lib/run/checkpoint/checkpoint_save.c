@@ -88,8 +88,11 @@ int mf_ckpt_any(const char *folder, bool *ret)
     char **names;
     int n;
     *ret = false;
-    if (!mf_is_dir(folder)) return MF_OK;
     const int rc = mf_list_dir(folder, &names, &n);
+    if (rc == MF_ENOTFOUND) {
+        mf_error_clear();
+        return MF_OK;
+    }
     if (rc != MF_OK) return rc;
     for (int i = 0; i < n; i++) {
         int64_t step;

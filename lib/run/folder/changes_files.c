@@ -31,7 +31,8 @@ static int undo_overridden(const mf_run_changes *c, assignments *a)
         const mf_ini_entry *e = mf_ini_at(c->now, i);
         const char *before = mf_run_value(c->before, e->section, e->key),
                    *file = mf_run_value(c->file, e->section, e->key);
-        if (!before || strcmp(before, e->value) != 0) continue; /* it is in the list */
+        /* a value that differs from that of `before` is one of the changes in c->list */
+        if (!before || strcmp(before, e->value) != 0) continue;
         if (file && strcmp(before, file) == 0) continue;
         rc = assign(a, e->section, e->key, before);
         a->undone++;

@@ -6,30 +6,35 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/metrics/metrics.h"
+#include "run/metrics/step_file.h"
+
+/* Raises *arg, an int64_t, to the step of a line. */
+static int note_step(void *arg, const mf_json *line, bool *ret_damaged)
+{
+    int64_t *last = arg, step;
+    *ret_damaged = !mf_json_int(mf_json_get(line, "step"), &step);
+    if (!*ret_damaged && step > *last) *last = step;
+    return MF_OK;
+}
 
 int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps, bool *ret)
 {
     const int64_t first =
         save_every > 0 && (steps == 0 || save_every < steps) ? save_every : steps;
-    /* The folder is made by the first save, which may have been interrupted. */
-    const int64_t last = mf_is_dir(dir->ckpt) ? first : first - 1;
-    mf_metrics_history *past = NULL;
+    int64_t last = -1; /* the last step in the metrics */
+    mf_step_damage damage;
     bool saved;
     *ret = false;
     int rc = mf_ckpt_any(dir->ckpt, &saved);
     if (rc != MF_OK || saved) return rc;
-    *ret = true;
-    if (first == 0 || !mf_exists(dir->metrics)) return MF_OK;
-    rc = mf_metrics_read(dir->metrics, &past);
-    if (rc != MF_OK) { /* its first line is not complete */
+    if (first > 0) rc = mf_step_file_read(dir->metrics, note_step, &last, &damage);
+    if (rc == MF_ENOTFOUND) {
         mf_error_clear();
-        return rc == MF_ENOMEM ? MF_ENOMEM : MF_OK;
+        rc = MF_OK;
     }
-    for (int i = 0; i < past->n; i++)
-        *ret = *ret && past->records[i].step <= last;
-    mf_metrics_history_free(past);
-    return MF_OK;
+    /* The folder is made by the first save, which may have been interrupted. */
+    *ret = rc == MF_OK && (last < first || (last == first && mf_is_dir(dir->ckpt)));
+    return rc;
 }
 
 int mf_restart_clear(const mf_rundir *dir)

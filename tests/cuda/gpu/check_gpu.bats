@@ -16,10 +16,15 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
 }
 
-# page WORDS...: the script, with settings
+# page WORDS...: the script as make check-gpu calls it, with settings
 page() {
     run env "$@" sh "$srcdir/tests/cuda/gpu/check_gpu.sh" "$srcdir" "$builddir" page.md
     echo "$output"
+}
+
+@test "make check-gpu calls the script" {
+    run -0 make -s -n -C "$builddir" check-gpu
+    [[ "$output" == *"tests/cuda/gpu/check_gpu.sh"* ]]
 }
 
 @test "without a GPU: what is missing, exit status 6, no page" {

@@ -193,7 +193,7 @@ START_TEST(recordings_do_their_work_at_each_replay)
 }
 END_TEST
 
-/* ---- images ---- */
+/* ---- images of device code ---- */
 
 static int images_loaded, images_freed;
 

@@ -232,8 +232,8 @@ START_TEST(many_rows_of_stored_gemms)
 }
 END_TEST
 
-/* Compares gemms by each library that can be loaded with ref, including gemms that the library
- * leaves to our own kernels. */
+/* For each BLAS library that can be loaded: its gemms agree with those of the reference
+ * kernels, also gemms that the library leaves to our own kernels. */
 START_TEST(gemms_by_library)
 {
     const char *name = mf_kernels_gemms()[_i];
@@ -370,8 +370,9 @@ START_TEST(gradients_of_huge_scores_are_finite)
 }
 END_TEST
 
-/* Files align tensors to little, so matrices begin anywhere in a line of the cache, and one may
- * end where the mapping ends. Bits are the same everywhere, and nothing outside is read. */
+/* Files align tensors to the size of their elements only, so a matrix may begin anywhere in a
+ * cache line and may end at the end of the mapping. The results have the same bits at every
+ * alignment, and no byte outside of the matrix is used. */
 START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
 {
     enum { PAGE = 65536, OUT = 5, IN = 203, ROWS = 3 };
@@ -409,14 +410,14 @@ START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
                                                                                  .ldy = OUT});
                 if (shift == 0) memcpy(first, y, sizeof y);
                 ck_assert_mem_eq(first, y, sizeof y);
-                memset(pages + PAGE, 0x7f, PAGE); /* numbers next to a matrix: NaN */
+                memset(pages + PAGE, 0x7f, PAGE); /* bytes beside a matrix: NaN if used */
             }
         }
     munmap(pages, 3 * PAGE);
 }
 END_TEST
 
-/* ---- rows of bf16 times GPTQ weights, which may be rounded (kernels/stored.h) ---- */
+/* ---- bf16 inputs times GPTQ weights: kernels may round the inputs (kernels/stored.h) ---- */
 
 enum { BF16_GROUPS = 3, BF16_ROWS = 86, BF16_OUT = 1096, BF16_IN = 264, BF16_SIZE = 64 };
 /* the second group is empty; the first has more rows than a kernel takes at once */
@@ -430,7 +431,7 @@ static uint16_t bf16_number(int i)
     return mf_bf16_from_f32((float)((u - 0.5) * exp(-8 * v)));
 }
 
-/* A row of x, rounded as kernels may, or, with m = 0, not. */
+/* A row of x, rounded as kernels may round it; m = 0: not rounded. */
 static void bf16_row(const uint16_t *x, double m, double *to)
 {
     for (int i = 0; i < BF16_IN; i += 128) {

@@ -1,5 +1,5 @@
-/* Silent assignments: the gradient of the router `densemix`, which was computed by hand, and
- * that experts learn nothing from them. */
+/* Silent assignments: the gradient of the router `densemix`, which was computed by hand;
+ * experts learn nothing from assignments that do not count. */
 #include "check_main.h"
 
 #include <math.h>

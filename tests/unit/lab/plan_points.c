@@ -3,18 +3,19 @@
  *   Megatron-Bridge   the performance summaries in docs/ of its repository, releases 25.09 to
  *                     26.02: speeds, layouts, batches. Which dispatcher, overlap and
  *                     recomputation a run has: scripts/performance/configs of these releases.
- *   DeepSeek-V3       H800: arXiv 2505.09343, table 4. Rows travel beside a micro-batch.
- *   Folding           arXiv 2504.14960, tables 3 and 4: bf16, no overlap; the second table is
- *                     read as with 1,024 sequences a step. Without folding the ranks that
- *                     divide attention divide each expert, too.
- *   MegaScale-MoE     arXiv 2505.11432, tables 2 and 3: PP 15, 8 ranks of a node for the rest;
- *                     Megatron-LM there has TP 8. The paper's 32 experts with 14,336 hidden
- *                     values are 341 B parameters; one shared expert more gives its 352 B, and
- *                     its MFU.
+ *   DeepSeek-V3       H800: arXiv 2505.09343, table 4. The exchange of assignments
+ *                     (all-to-all) overlaps with the computation of another micro-batch.
+ *   Folding           arXiv 2504.14960, tables 3 and 4: bf16, no overlap. Table 4 is taken to
+ *                     use 1,024 sequences a step. Without folding, the tensor-parallel ranks of
+ *                     attention also divide each expert.
+ *   MegaScale-MoE     arXiv 2505.11432, tables 2 and 3: PP 15; the other dimensions are
+ *                     within a node of 8 ranks. Megatron-LM there has TP 8. The paper's 32
+ *                     experts with 14,336 hidden values are 341 B parameters; with a shared
+ *                     expert added the model has the 352 B and the MFU of the paper.
  *
- * GPT-OSS is read as with attention scores in memory: Transformer Engine had no fused attention
- * with sinks for the cuDNN of its time (its issue 2318). This reading was chosen after the
- * errors of these points were known. */
+ * GPT-OSS is modelled with attention scores in memory: Transformer Engine had no fused
+ * attention with sinks for the cuDNN of its time (its issue 2318). This assumption was made
+ * after the errors of these points were known. */
 #include "plan_points.h"
 
 /* clang-format off */

@@ -1,5 +1,5 @@
 /* drawn: training steps of drawn configurations with the fast kernels and with the reference
- * kernels, which sum in double. Every pair of a router, an expert and a regularizer is in the
+ * kernels, which sum in double. All routers, experts and regularizers of plugins/ are in the
  * draws. Losses and gradients must be finite and agree. Each side has a process of its own,
  * because a process has one set of kernels.
  *
@@ -8,12 +8,13 @@
  * some are short and at least one is empty.
  *
  * The quick form takes each router with each regularizer, with the experts in turn. With
- * MOEFW_SLOW all triples are taken, about 2,000 configurations, and every triple must have been
+ * MOEFW_SLOW all triples are taken, 2,160 configurations, and every triple must have been
  * compared; at most 3 % of the configurations may be refused.
  * MOEFW_TEST_SEED=N draws others, MOEFW_TEST_CASE=N runs one. */
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/log.h"
 #include "base/thread/parallel.h"
 #include "base/rng.h"
@@ -36,7 +37,7 @@ static const char *const routers[] = {
     "linear",    "mlp",         "mlp_hadamard",  "noisy_topk",      "oracle",   "random",
     "relu",      "tia_r",       "sigmoid_bias",  "self_supervised", "sinkhorn", "base",
     "dselect_k", "dynmoe",      "gumbel",        "product_keys",    "residual", "seq_topk",
-    "soft",      "sparsemixer", "top_p",         "two_level"};
+    "soft",      "sparsemixer", "top_p",         "two_level",       "quantile", "densemix"};
 static const char *const weightless[] = {"hadamard",  "hash", "oracle", "random",
                                          "dselect_k", "soft", NULL}; /* or no init_std */
 static const char *const experts[] = {"attention", "mlp",          "swiglu",
@@ -190,9 +191,11 @@ static void draw(int index, drawn *d)
     add(d, "moe.reassign_gate=%s", ONE_OF("new", "first"));
     add(d, "moe.priority=%s", ONE_OF("position", "gate", "importance", "drawn", "time"));
     add(d, "moe.dropped=%s", ONE_OF("residual", "input", "scaled_input"));
-    /* The gradient 1 / gate has no bound for those of relu, which begin at 0. */
+    /* The gradient 1 / gate has no bound for those of relu, which begin at 0; densemix has
+     * gates of 0. */
+    static const char *const own_gates[] = {"relu", "densemix", NULL};
     const char *unit = ONE_OF("no", "no", "yes");
-    add(d, "moe.unit_gates=%s", strcmp(routers[d->router], "relu") == 0 ? "no" : unit);
+    add(d, "moe.unit_gates=%s", is_one_of(routers[d->router], own_gates) ? "no" : unit);
     const int shared = below(index, &at, 3);
     add(d, "moe.shared_experts=%d", shared);
     if (shared > 0) add(d, "moe.shared_gate=%s", ONE_OF("no", "yes"));
@@ -506,11 +509,42 @@ START_TEST(every_router_expert_and_regularizer)
 }
 END_TEST
 
+/* Each source in the folder of a kind is in the list of names, and the list has no others. */
+static void judge_names(const char *kind, const char *const *names, int n)
+{
+    const char *srcdir = getenv("srcdir");
+    char folder[4096], **files;
+    int n_files, found = 0;
+    snprintf(folder, sizeof folder, "%s/plugins/%s", srcdir ? srcdir : ".", kind);
+    ck_assert_int_eq(mf_list_dir(folder, &files, &n_files), MF_OK);
+    for (int i = 0; i < n_files; i++) {
+        char *end = strrchr(files[i], '.');
+        int at = 0;
+        if (!end || strcmp(end, ".c") != 0) continue;
+        *end = '\0';
+        while (at < n && strcmp(names[at], files[i]) != 0)
+            at++;
+        ck_assert_msg(at < n, "%s/%s.c is never drawn", folder, files[i]);
+        found++;
+    }
+    mf_list_free(files, n_files);
+    ck_assert_int_eq(found, n);
+}
+
+START_TEST(all_plugins_are_drawn)
+{
+    judge_names("routers", routers, ROUTERS);
+    judge_names("experts", experts, EXPERTS);
+    judge_names("regularizers", regularizers, REGULARIZERS);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("drawn");
     TCase *c = tcase_create("drawn");
     tcase_set_timeout(c, 3000);
+    tcase_add_test(c, all_plugins_are_drawn);
     tcase_add_test(c, every_router_expert_and_regularizer);
     suite_add_tcase(s, c);
     return s;

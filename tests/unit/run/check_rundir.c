@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
+#include "run/folder/restart.h"
 #include "run/folder/rundir.h"
 
 #include <errno.h>
@@ -246,6 +247,82 @@ START_TEST(failing_calls)
 }
 END_TEST
 
+/* ---- runs that begin again ---- */
+
+static bool begins_again(const mf_rundir *d, int64_t save_every, int64_t steps)
+{
+    bool again;
+    ck_assert_int_eq(mf_restart_possible(d, save_every, steps, &again), MF_OK);
+    return again;
+}
+
+/* The metrics of two steps and half of a line, and no checkpoint. */
+static mf_rundir *run_of_two_steps(const char *name)
+{
+    static const char lines[] = "{\"step\":1,\"split\":\"train\"}\n"
+                                "{\"step\":2,\"split\":\"train\"}\n{\"step\":9,";
+    mf_rundir *d;
+    ck_assert_int_eq(mf_rundir_create_at(scratch_path(name), &d), MF_OK);
+    scratch_write(d->config, "", 0);
+    scratch_write(d->metrics, lines, sizeof lines - 1);
+    return d;
+}
+
+START_TEST(what_begins_again)
+{
+    mf_rundir *d = run_of_two_steps("again");
+    ck_assert(begins_again(d, 3, 8) && begins_again(d, 0, 3));
+    /* a line of step 2 is written before its checkpoint, and the folder only then */
+    ck_assert(!begins_again(d, 2, 8) && !begins_again(d, 0, 2) && !begins_again(d, 1, 8));
+    ck_assert_int_eq(mf_mkdirs(d->ckpt), MF_OK);
+    ck_assert(begins_again(d, 2, 8) && !begins_again(d, 1, 8));
+    ck_assert_int_eq(mf_mkdirs(scratch_path("again/ckpt/step-2")), MF_OK);
+    ck_assert(!begins_again(d, 3, 8));
+    ck_assert_int_eq(mf_remove_tree(d->ckpt), MF_OK);
+    ck_assert_int_eq(unlink(d->metrics), 0);
+    ck_assert(begins_again(d, 1, 8) && begins_again(d, 0, 0));
+    ck_assert_int_eq(mf_error_code(), MF_OK);
+    mf_rundir_close(d);
+}
+END_TEST
+
+/* Metrics that cannot be read do not tell how far the run was: its files would be removed. */
+START_TEST(unreadable_metrics_do_not_begin_again)
+{
+    mf_rundir *d = run_of_two_steps("unread");
+    bool again;
+    ck_assert_int_eq(mf_mkdirs(d->ckpt), MF_OK);
+    for (long nth = 1;; nth++) {
+        fault_io(nth, FAULT_ONCE, EIO);
+        const int rc = mf_restart_possible(d, 3, 8, &again);
+        const bool hit = fault_hit();
+        ck_assert_int_eq(fault_io_open(), 0);
+        fault_off();
+        ck_assert_msg(rc == MF_OK || rc == MF_EIO, "call %ld: %d", nth, rc);
+        ck_assert_msg(rc == MF_OK || !again, "call %ld", nth);
+        ck_assert_msg(rc == MF_EIO || !hit || strcmp(fault_hit_call(), "close") == 0,
+                      "call %ld, %s: no error", nth, fault_hit_call());
+        if (!hit) break;
+    }
+    for (long nth = 1;; nth++) {
+        fault_alloc(nth, FAULT_ONCE);
+        const int rc = mf_restart_possible(d, 3, 8, &again);
+        const bool hit = fault_hit();
+        ck_assert_int_eq(fault_alloc_live(), 0);
+        fault_off();
+        ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
+        ck_assert_int_eq(again, !hit);
+        if (!hit) break;
+    }
+    ck_assert_int_eq(unlink(d->metrics), 0);
+    ck_assert_int_eq(mf_mkdirs(d->metrics), MF_OK);
+    const int rc = mf_restart_possible(d, 3, 8, &again);
+    ck_assert(rc == MF_EINPUT || rc == MF_EIO);
+    ck_assert(!again && message_has("metrics.jsonl"));
+    mf_rundir_close(d);
+}
+END_TEST
+
 /* Each file and folder that a run writes: a link in its place is refused by its name before
  * anything is written, and links under other names are allowed. */
 START_TEST(links_in_a_run)
@@ -311,6 +388,8 @@ static Suite *suite(void)
     tcase_add_test(t, races);
     tcase_add_test(t, killed_writer);
     tcase_add_test(t, failing_calls);
+    tcase_add_test(t, what_begins_again);
+    tcase_add_test(t, unreadable_metrics_do_not_begin_again);
     tcase_add_test(t, links_in_a_run);
     suite_add_tcase(s, t);
     return s;

@@ -278,7 +278,7 @@ static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals 
     char why[MF_CHECK_DETAIL] = "";
     judged j = {.turn = first};
     bool broke = false;
-    int failure = MF_OK;
+    int code = MF_OK;
     for (int i = 0; i < d->draws * needed && count_open(&j, needed) > 0; i++) {
         mf_gradcheck_report report = {.tensor = -1};
         spec->shaken = first + i;
@@ -288,12 +288,12 @@ static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals 
         add(t, &report);
         if (rc == MF_OK || (report.wrong == 0 && report.unseen != 0)) continue;
         broke |= report.wrong == 0; /* it did not come to comparing */
-        failure = rc;
+        code = rc;
         snprintf(why, sizeof why, "%s", mf_error_message());
     }
     const bool done = count_open(&j, needed) == 0;
     t->settings += done;
-    return any_wrong(&j, needed) || (broke && !done) ? mf_fail(failure, "%s", why) : MF_OK;
+    return any_wrong(&j, needed) || (broke && !done) ? mf_fail(code, "%s", why) : MF_OK;
 }
 
 /* Checks one setting of the options. All experts are chosen unless a person has set moe.top_k,
@@ -311,8 +311,8 @@ static int check_setting(const mf_loaded *plugin, const depth *d, const char *op
     return check_draws(&spec, d, 1, t);
 }
 
-/* Sizes and ranges of values for which a gradient rule must also hold. All experts are chosen
- * where top_k is 0, so that core's choice does not change between differences. */
+/* Shapes and value ranges for which a gradient rule must also hold. top_k = 0: all experts are
+ * chosen, so that core's choice is the same at both points of a finite difference. */
 typedef struct form {
     const char *name;
     int32_t batch, seq, dim, experts, top_k;

@@ -1,7 +1,7 @@
 /* lab/swap/swap.h: another router in the place of a model's own, and what this changes.
  *
  * The result is a run as any other, with one checkpoint of step 0. All weights except those of
- * the new routers are those of the old run, also the gates of shared experts. Numbers of a
+ * the new routers are those of the old run, also the gates of shared experts. Metrics of a
  * layer are measured on the inputs that its old router gets, so that each layer is compared as
  * if all earlier ones were unchanged; the loss after the swap is that of the new model. */
 #ifndef MF_LAB_SWAP_H
@@ -17,13 +17,13 @@ typedef struct mf_swap_options {
     int64_t match;      /* batches on which new routers are fitted; 0: none */
     double match_lr;    /* highest learning rate of the fit */
     int64_t batches;    /* of the validation split, for the report; 0: the whole split */
-    bool fresh; /* initial values, even for parameters that the old routers have, too */
-    const char *run; /* the new run, a directory that is new or empty; NULL: runs/NAME-N */
-    int n_set;       /* further changes of the configuration */
+    bool fresh;         /* initial values, even for parameters that the old routers have, too */
+    const char *run;    /* the new run, a directory that is new or empty; NULL: runs/NAME-N */
+    int n_set;          /* further changes of the configuration */
     const mf_assignment *set;
 } mf_swap_options;
 
-/* Numbers of one layer; NaN where one of the routers does not have what they compare. */
+/* Metrics of one layer; NaN if one of the routers does not have the values to compare. */
 typedef struct mf_swap_layer {
     int32_t layer, experts;
     bool swapped;
@@ -40,9 +40,10 @@ typedef struct mf_swap_report {
     const char *router;
     int32_t n_layers;
     mf_swap_layer *layers;
-    int64_t matched;                /* batches of the fit */
-    int64_t batches, tokens;        /* that the report is measured on */
-    double kl_next_token;           /* mean over targets; NaN: numbers are predicted */
+    int64_t matched;         /* batches of the fit */
+    int64_t batches, tokens; /* that the report is measured on */
+    /* mean over targets of KL(old || new) of the predicted distributions; NaN: regression */
+    double kl_next_token;
     double loss_before, loss_after; /* of the task */
     struct mf_arena *arena;
 } mf_swap_report;

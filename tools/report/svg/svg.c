@@ -55,8 +55,8 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
-    /* A single place, such as one step, does not determine the range of an axis: the axis
-     * begins at 0. */
+    /* A single x value, such as one step, does not determine a range, so the x axis begins
+     * at 0. */
     if (x->lo == x->hi && x->lo > 0 && !p->log_x) x->lo = 0;
 }
 

@@ -160,7 +160,7 @@ static size_t three_digits(const char *text, size_t n, size_t at, bool *drop)
 static size_t ends_lower(const char *text, size_t n, size_t at)
 {
     size_t end = at,
-           last_both = at; /* the end of the last one of UPPER that is of LOWER, too */
+           last_both = at; /* the end of the last letter that UPPER and LOWER both have */
     for (letter l; (l = letter_at(text, n, end)).is & UPPER;) {
         end += l.n;
         if (l.is & LOWER) last_both = end;
@@ -171,8 +171,10 @@ static size_t ends_lower(const char *text, size_t n, size_t at)
 
 /* [^\r\n\p{L}\p{N}]?[UPPER]*[LOWER]+(?i:'s|...)?|[^\r\n\p{L}\p{N}]?[UPPER]+[LOWER]*(?i:'s|...)?
  * |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * The first alternative fails only where no letter is of LOWER, so that the second one then
- * takes the run of UPPER. A mark in front may be the first part, or a letter of both sets. */
+ * The first alternative fails only if the run of letters has none of LOWER; then the second
+ * alternative takes that run. A combining mark (\p{M}) at the start matches the optional first
+ * character. If the letters behind it have none of LOWER, the first alternative takes the mark
+ * itself as a letter, since UPPER and LOWER contain \p{M}. */
 static size_t by_case(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;

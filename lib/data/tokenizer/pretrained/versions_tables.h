@@ -6,7 +6,7 @@ typedef struct range {
     int32_t value; /* not 0 */
 } range;
 
-/* Assigned in Unicode 15.1 and 16. */
+/* Code points that Unicode 15.1 and 16 have added. */
 static const range late[] = {
     {0x897, 0x897, MF_UC_MARK}, {0x1b4e, 0x1b4f, MF_UC_PUNCTUATION},
     {0x1b7f, 0x1b7f, MF_UC_PUNCTUATION}, {0x1c89, 0x1c89, MF_UC_LU},
@@ -45,7 +45,7 @@ static const range late[] = {
     {0x1fadf, 0x1fadf, MF_UC_SYMBOL}, {0x1fae9, 0x1fae9, MF_UC_SYMBOL},
     {0x1fbcb, 0x1fbef, MF_UC_SYMBOL}, {0x2ebf0, 0x2ee5d, MF_UC_LO}};
 
-/* Punctuation of Unicode 16 that is none for BERT. */
+/* Code points that are punctuation in Unicode 16, but not for BERT's pre-tokenizer. */
 static const range no_punctuation[] = {
     {0x61d, 0x61d, 1}, {0x9fd, 0x9fd, 1}, {0xa76, 0xa76, 1}, {0xc77, 0xc77, 1},
     {0xc84, 0xc84, 1}, {0x1b4e, 0x1b4f, 1}, {0x1b7d, 0x1b7f, 1}, {0x2e43, 0x2e4f, 1},
@@ -129,7 +129,7 @@ static const range no_mark[] = {
 static const range no_control[] = {
     {0x890, 0x891, 1}, {0x8e2, 0x8e2, 1}, {0x110cd, 0x110cd, 1}, {0x13430, 0x1343f, 1}};
 
-/* Characters whose normal forms are newer. */
+/* Code points whose normal form or combining class is newer than the one of tokenizers. */
 static const range no_form[] = {
     {0x7fd, 0x7fd, 1}, {0x898, 0x89f, 1}, {0x8ca, 0x8d3, 1}, {0x9fe, 0x9fe, 1},
     {0xc3c, 0xc3c, 1}, {0xd3b, 0xd3c, 1}, {0xeba, 0xeba, 1}, {0x1715, 0x1715, 1},

@@ -92,16 +92,16 @@ def main():
     group = lambda c: late[c] if late[c][0] == "L" else late[c][0]
     print("/* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */", file=OUT)
     print(TYPES, file=OUT)
-    table("Assigned in Unicode 15.1 and 16.", "late", ranges(late, group), lambda k: SETS[k])
+    table("Code points that Unicode 15.1 and 16 have added.", "late", ranges(late, group), lambda k: SETS[k])
     punctuation = {c for c in ALL if len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{chr(c)}b")) == 3}
-    table("Punctuation of Unicode 16 that is none for BERT.", "no_punctuation", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "P"} - punctuation))
+    table("Code points that are punctuation in Unicode 16, but not for BERT's pre-tokenizer.", "no_punctuation", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "P"} - punctuation))
     accents = removed(bert(strip_accents=True))
     table("Marks without width (Mn) that BERT keeps.", "no_accent", ranges({c for c in ALL if cats.get(c) == "Mn"} - accents))
     marks = removed(normalizers.StripAccents())
     table("Marks that StripAccents keeps.", "no_mark", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "M"} - marks))
     clean = removed(bert(clean_text=True))
     table("Characters of format (Cf) that BERT keeps.", "no_control", ranges({c for c in ALL if cats.get(c) in ("Cf", "Co")} - clean))
-    table("Characters whose normal forms are newer.", "no_form", ranges(newer()))
+    table("Code points whose normal form or combining class is newer than the one of tokenizers.", "no_form", ranges(newer()))
     t = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     t.add_tokens([AddedToken("qq", single_word=True, normalized=False)])
     signs = {c for c in ALL if cats.get(c, "Cn")[0] == "S" and 1 not in t.encode(chr(c) + "qq").ids}
@@ -114,5 +114,5 @@ def main():
     print("marks that are no M:", [hex(c) for c in marks if cats.get(c, "Cn")[0] != "M"])
 
 
-with open("core/data/tokenizer/pretrained/versions_tables.h", "w") as OUT:
+with open("lib/data/tokenizer/pretrained/versions_tables.h", "w") as OUT:
     main()
