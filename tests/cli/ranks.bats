@@ -601,7 +601,7 @@ END
 
 @test "a plugin that is not the same everywhere is named at the next save" {
     ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" -o last.so \
-        "$srcdir/tests/badplugins/rules/rule_last_batch.c" -lm
+        "$srcdir/tests/plugins/bad/rules/rule_last_batch.c" -lm
     thin x default --plugin "$PWD/last.so"
     run ranks 2 "${words[@]}"
     echo "$output"

@@ -32,7 +32,7 @@ sound() {
 }
 
 @test "a router in Rust" {
-    command -v rustc >/dev/null || skip "no rustc"
+    rustc --version >/dev/null 2>&1 || skip "no rustc that runs"
     rustc --edition 2021 --crate-type cdylib -O -C panic=abort -D warnings "$EXAMPLES/router.rs" -o direction_rust.so
     [ "$(nm -D --defined-only direction_rust.so | grep -c .)" -eq 1 ]
     sound ./direction_rust.so

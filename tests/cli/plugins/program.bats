@@ -249,7 +249,7 @@ named() {
         run --separate-stderr timeout 60 "$MOEFW" plugin check "$BAD/${name%%:*}.so" --seconds 3
         [ "$status" -eq 4 ]
         [ "${#lines[@]}" -eq 2 ] || { echo "$output"; return 1; }
-        [[ "${lines[1]}" == "FAIL  options "*"did not return"*"${name#*:}"*"the 3 s for all checks are over"* ]]
+        [[ "${lines[1]}" == "FAIL  processes "*"did not return"*"${name#*:}"*"the 3 s for all checks are over"* ]]
     done
 }
 
