@@ -93,7 +93,7 @@ run() {
             [ "$(LC_ALL=$name locale decimal_point)" = , ] && echo "$name" && break
         done)
         [ -n "$comma" ] || { echo 'no locale with a decimal comma: localedef -i de_DE -f UTF-8 de_DE.UTF-8 makes one'; return 1; }
-        (export OMP_NUM_THREADS=8 LC_ALL="$comma" TZ=Asia/Kathmandu TMPDIR="${MOEFW_MEMORY_FOLDER:-/dev/shm}" && suite)
+        (export OMP_NUM_THREADS=8 LC_ALL="$comma" TZ=Asia/Kathmandu TMPDIR=/dev/shm && suite)
         ;;
     bare)
         build bare "${CC:-gcc}" --enable-werror --without-mpi --without-curl --without-edit --without-nccl --without-cuda &&

@@ -310,21 +310,31 @@ static void list_blocks(mf_keys *k, const choice *c, char out[BLOCKS_MAX])
     }
 }
 
+static void set_window(mf_keys *k, int64_t width, const choice *c)
+{
+    char list[BLOCKS_MAX];
+    if (k->rc != MF_OK || width >= k->seq) return;
+    list_blocks(k, c, list);
+    if (list[0] == '\0') return;
+    mf_keys_set(k, "model.window=%lld", (long long)width);
+    mf_keys_set(k, "model.window_layers=%s", list);
+}
+
+void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step)
+{
+    set_window(k, width, &(choice){.step = step, .except = true});
+}
+
 void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t begin,
                     int64_t end)
 {
-    char list[BLOCKS_MAX];
     choice c = {.yes = "sliding_attention",
                 .no = "full_attention",
                 .step = step,
                 .begin = begin,
                 .end = end};
     if (types && mf_keys_has(k, "layer_types")) c.key = "layer_types";
-    if (k->rc != MF_OK || width >= k->seq) return;
-    list_blocks(k, &c, list);
-    if (list[0] == '\0') return;
-    mf_keys_set(k, "model.window=%lld", (long long)width);
-    mf_keys_set(k, "model.window_layers=%s", list);
+    set_window(k, width, &c);
 }
 
 static void set_rope(mf_keys *k, const choice *c)
@@ -345,7 +355,7 @@ void mf_keys_rope_blocks(mf_keys *k, const char *name)
 
 void mf_keys_rope_except(mf_keys *k, int64_t step)
 {
-    const choice c = {.step = step, .end = k->layers, .except = true};
+    const choice c = {.step = step, .except = true};
     set_rope(k, &c);
 }
 
@@ -376,8 +386,7 @@ void mf_keys_dense_first(mf_keys *k, int64_t usual)
     choice c = {.yes = "dense", .no = "sparse", .step = 1, .end = usual};
     if (mf_keys_has(k, "mlp_layer_types"))
         c.key = "mlp_layer_types";
-    else if (mf_keys_usual(k, "first_k_dense_replace") ||
-             mf_keys_has(k, "first_k_dense_replace"))
+    else if (mf_keys_usual(k, "first_k_dense_replace"))
         c.end = mf_keys_int_or(k, "first_k_dense_replace", usual, 0, k->layers);
     list_blocks(k, &c, list);
     if (list[0] == '\0') return;

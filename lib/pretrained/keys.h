@@ -84,6 +84,8 @@ void mf_keys_rope_blocks(mf_keys *k, const char *name);
 void mf_keys_rope_except(mf_keys *k, int64_t step);
 /* Rope in the blocks that layer_types calls sliding_attention. */
 void mf_keys_rope_sliding(mf_keys *k);
+/* The same, in all blocks but each `step`-th. */
+void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step);
 /* The width for mf_keys_window where use_sliding_window says whether sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);
 /* All blocks are dense: intermediate_size. */
@@ -91,7 +93,7 @@ void mf_keys_dense(mf_keys *k);
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
 /* Dense blocks before those with experts: mlp_layer_types if the key is there, else the first
- * first_k_dense_replace, or `usual` where that is null. */
+ * first_k_dense_replace, or `usual` where that is null or the family does not have it. */
 void mf_keys_dense_first(mf_keys *k, int64_t usual);
 /* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
  * rope_parameters, else of the table. *ret_softmax: factor on attention scores from

@@ -95,9 +95,16 @@ static void exaone_moe(mf_keys *k)
     mf_keys_set(k, "model.qk_norm=head");
     mf_keys_dense_first(k, 1);
     experts_of(k, "num_experts", "num_shared_experts");
-    if (!mf_keys_has(k, "sliding_window")) return;
-    mf_keys_window(k, mf_keys_int(k, "sliding_window", 1, INT32_MAX), true, 1, 0, 0);
-    mf_keys_rope_sliding(k);
+    const int64_t width = mf_keys_int_or(k, "sliding_window", 0, 1, INT32_MAX);
+    if (width == 0) return;
+    if (mf_keys_has(k, "layer_types")) {
+        mf_keys_window(k, width, true, 1, 0, 0);
+        mf_keys_rope_sliding(k);
+    } else {
+        const int64_t full = mf_keys_int(k, "sliding_window_pattern", 1, 1024);
+        mf_keys_window_except(k, width, full);
+        mf_keys_rope_except(k, full);
+    }
 }
 
 #define SHARED(name)                                                                           \
@@ -319,6 +326,7 @@ static const mf_key_default defaults_exaone_moe[] = {{"vocab_size", "102400"},
                                                      {"rms_norm_eps", "1e-05"},
                                                      {"tie_word_embeddings", "false"},
                                                      {"sliding_window", "4096"},
+                                                     {"sliding_window_pattern", "4"},
                                                      {"layer_types", "null"},
                                                      {"mlp_layer_types", "null"},
                                                      {"first_k_dense_replace", "1"},

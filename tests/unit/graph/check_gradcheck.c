@@ -74,6 +74,18 @@ static int bent(float factor, int at, mf_shape shape, mf_gradcheck_report *repor
     return code;
 }
 
+START_TEST(values_that_are_nan_are_named)
+{
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "right", mf_shape1(3)), *out = op1(g, &t_square, x);
+    ((float *)mf_tensor_data(x))[1] = NAN;
+    ck_assert_int_eq(check(g, out, 1, &x, NULL), MF_EPLUGIN);
+    ASSERT_SAYS("gradient of right [3] ");
+    ASSERT_SAYS("expected a number, found NaN in the values that it is the gradient of");
+    mf_graph_free(g);
+}
+END_TEST
+
 START_TEST(a_wrong_gradient_is_found_and_named)
 {
     mf_gradcheck_report r;
@@ -462,6 +474,7 @@ static Suite *suite(void)
     Suite *s = suite_create("gradcheck");
     TCase *t = tcase_create("gradcheck");
     tcase_add_test(t, a_wrong_gradient_is_found_and_named);
+    tcase_add_test(t, values_that_are_nan_are_named);
     tcase_add_test(t, large_tensors_are_sampled_and_looked_at_along_directions);
     tcase_add_test(t, a_parameter_is_named_by_its_path);
     tcase_add_test(t, ops_of_tests_pass);

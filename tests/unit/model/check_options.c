@@ -348,6 +348,7 @@ static const struct {
 } refusals[] = {
     {{"moe.shared_hidden=20"}, "moe.shared_experts is 0"},
     {{"model.dense_layers=0-"}, "expected numbers of blocks"},
+    {{"model.rope_layers=0-"}, "expected all, or numbers of blocks"},
     {{"model.head_dim=13"}, "rope wants an even width"},
     {{"model.window=4", "model.causal=no"}, "expected 0 without model.causal"},
     {{"model.rope_scaling=yarn"}, "wants the length before scaling"},

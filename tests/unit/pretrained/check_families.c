@@ -19,6 +19,12 @@
     "\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"],"           \
     "\"intermediate_size\":32," DECODER
 #define LLAMA "\"model_type\":\"llama\",\"intermediate_size\":32," DECODER
+#define MINIMAX                                                                                \
+    "\"model_type\":\"minimax_m2\",\"intermediate_size\":32,\"num_key_value_heads\":"          \
+    "2," DECODER
+#define SMOLLM "\"model_type\":\"smollm3\",\"intermediate_size\":32," DECODER
+#define HY                                                                                     \
+    "\"model_type\":\"hy_v3\",\"intermediate_size\":32,\"num_key_value_heads\":2," DECODER
 #define DEEPSEEK                                                                               \
     "\"model_type\":\"deepseek_v2\",\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":4,"            \
     "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,\"n_routed_experts\":4,"  \
@@ -95,6 +101,24 @@ START_TEST(values_that_are_refused)
          "problem_type: expected single_label_classification"},
         {BERT ",\"is_decoder\":true", "is_decoder: expected false"},
         {DEEPSEEK ",\"moe_layer_freq\":2", "moe_layer_freq: expected 1"},
+        {MINIMAX ",\"output_router_logits\":true",
+         "output_router_logits: expected false: this auxiliary loss counts the choice of a "
+         "softmax, which is not the model's"},
+        {MINIMAX ",\"head_dim\":8,\"rotary_dim\":3",
+         "partial_rotary_factor: expected a share of the 8 values of a head that is a multiple "
+         "of two, found 0.375"},
+        {MINIMAX ",\"rope_parameters\":{\"partial_rotary_factor\":1.5}",
+         "partial_rotary_factor: expected a share of the 128 values of a head that is a "
+         "multiple of two, found 1.5"},
+        {SMOLLM ",\"no_rope_layers\":[1]",
+         "no_rope_layers: expected a number for each of 2 blocks"},
+        {SMOLLM ",\"use_sliding_window\":true,\"sliding_window\":8",
+         "use_sliding_window: expected false"},
+        {HY ",\"mlp_bias\":true", "mlp_bias: expected false"},
+        {HY ",\"mlp_layer_types\":[\"dense\",\"other\"]",
+         "mlp_layer_types: expected dense or sparse for each of 2 blocks"},
+        {"\"model_type\":\"exaone_moe\",\"sliding_window_pattern\":\"LLG\"",
+         "sliding_window_pattern: expected a whole number from 1 to 1024"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

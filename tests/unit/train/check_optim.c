@@ -157,6 +157,7 @@ static mf_st_file *golden(void)
 START_TEST(steps_equal_the_formula)
 {
     const method *m = &methods[_i];
+    ck_assert_msg(m->formula || m->golden, "%s: no reference", m->name);
     if (!m->formula) return;
     mf_store *s = train(m, false);
     for (int i = 0; i < PARAMS; i++) {
