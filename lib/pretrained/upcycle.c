@@ -68,16 +68,22 @@ int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
     };
     const bool low_rank = strstr(text, "expert.plugin=lora_experts") != NULL;
     const mf_model_config *m = &dense->config->model;
+    const bool biases = m->ffn_activation == MF_FFN_SWIGLU && m->ffn_bias == MF_BIAS_YES;
     char *words = mf_arena_strdup(k->arena, text), *rest = NULL;
     int given = 0, rc = words ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && dense->model->n_moe > 0)
         return mf_fail(MF_EUSAGE, "--upcycle: the model of %s has experts already", k->path);
+    if (rc == MF_OK && low_rank && biases)
+        return mf_fail(MF_EUSAGE,
+                       "--upcycle: lora_experts of the form swiglu have no biases, and the "
+                       "dense model has them (model.ffn_bias)");
     mf_keys_set(k, "model.moe_every=1");
     mf_keys_set(k, "moe.renormalize=yes");
     mf_keys_set(k, "moe.capacity_factor=0");
     mf_keys_set(k, "router.plugin=linear");
     if (m->ffn_activation == MF_FFN_SWIGLU) {
         if (!low_rank) mf_keys_set(k, "expert.plugin=swiglu");
+        if (biases) mf_keys_set(k, "expert.bias=yes");
     } else {
         if (!low_rank) mf_keys_set(k, "expert.plugin=mlp");
         mf_keys_set(k, "expert.%s%s", low_rank ? "form" : "activation",
@@ -102,16 +108,39 @@ static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64
     if (!at) return mf_store_find(dense, p->name);
     const char *part = at + strlen(".expert.");
     snprintf(name, sizeof name, "%.*s.ffn.%s", (int)(at - p->name), p->name,
-             strcmp(part, "w13") == 0 ? "w1" : part);
+             strcmp(part, "w13") == 0   ? "w1"
+             : strcmp(part, "b13") == 0 ? "b1"
+                                        : part);
     const mf_param *from = mf_store_find(dense, name);
     *ret_times = from && mf_shape_equal(from->shape, p->shape) ? 1 : p->shape.dim[0];
     return from;
 }
 
+/* Each parameter of a dense block is one of the experts, too: otherwise they would compute
+ * something else. */
+static int judge_taken(const mf_session *dense, const mf_session *experts)
+{
+    const mf_store *from = dense->model->store, *to = experts->model->store;
+    for (int i = 0; i < mf_store_count(from); i++) {
+        const mf_param *p = mf_store_at(from, i);
+        bool taken = strstr(p->name, ".ffn.") == NULL;
+        for (int j = 0; !taken && j < mf_store_count(to); j++) {
+            int64_t times;
+            taken = source_of(from, mf_store_at(to, j), &times) == p;
+        }
+        if (!taken)
+            return mf_fail(MF_EUSAGE,
+                           "--upcycle: the experts have no place for %s of the "
+                           "dense model",
+                           p->name);
+    }
+    return MF_OK;
+}
+
 int mf_upcycle_fill(const mf_session *dense, mf_session *experts)
 {
     mf_store *to = experts->model->store;
-    int rc = MF_OK;
+    int rc = judge_taken(dense, experts);
     for (int i = 0; rc == MF_OK && i < mf_store_count(to); i++) {
         mf_param *p = mf_store_at(to, i);
         int64_t times;

@@ -446,6 +446,13 @@ names() {
     MOEFW_PLUGIN_PATH=$PWD/more "$MOEFW" plugin list | grep -A1 '^routers: others' | grep -q '^  another '
 }
 
+@test "the manual gives a reason for each recommended router, and for no other" {
+    list=$(sed -n 's/^recommended = //p' "$srcdir/share/plugin_groups.ini" | tr -d ' ' | tr , '\n')
+    [ "$(wc -l <<<"$list")" -gt 5 ]
+    reasons=$(sed -n '/^.Sh WHICH ROUTERS TO COMPARE/,/^.El/s/^\.It Cm //p' "$srcdir/man/moefw-routers.7")
+    diff <(sort <<<"$list") <(sort <<<"$reasons")
+}
+
 @test "--routers recommended is a part of all, in the order of the file" {
     "$MOEFW" bench routers --routers recommended --dim 16 --batch 1 --seq 8 --seeds 1 --repetitions 1 -t 1 -q \
         --no-layer >bench
@@ -457,6 +464,21 @@ names() {
     [ "$(grep -o '"router":' few.json | wc -l)" -eq "$(names compare | wc -l)" ]
     grep -q '"baseline":"linear"' few.json
     grep -q '"skipped":\[\]' few.json
+}
+
+@test "all and recommended stand in a list beside names and files, and what is named twice so is one" {
+    small="--dim 16 --batch 1 --seq 8 --seeds 1 --repetitions 1 -t 1 -q --no-layer"
+    cp "$builddir/plugins/routers/cosine.so" mine.so
+    # shellcheck disable=SC2086
+    "$MOEFW" bench routers --routers recommended,linear,./mine.so $small >bench
+    found=$(awk '$2 == "params" { on = 1; next } $1 == "router" { exit } on { print $1 }' bench)
+    [ "$(wc -l <<<"$found")" -eq $(($(names compare | wc -l) + 1)) ]
+    grep -qx './mine.so' <<<"$found"
+    [ "$(grep -cx linear <<<"$found")" -eq 1 ]
+    # shellcheck disable=SC2086
+    run "$MOEFW" bench routers --routers linear,recommended,linear $small
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"routers: 'linear' is named twice"* ]]
 }
 
 @test "help of train names every section of the configuration" {

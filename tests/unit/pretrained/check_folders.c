@@ -314,6 +314,29 @@ START_TEST(upcycling)
 }
 END_TEST
 
+/* A dense model whose half blocks have biases gives them to its experts, or is refused. */
+START_TEST(upcycling_with_biases)
+{
+    const char *source = getenv("srcdir"), *dense = scratch_path("dense"),
+               *experts = scratch_path("experts");
+    char folder[PATH];
+    snprintf(folder, sizeof folder, "%s/tests/golden/pretrained/families/llama/hf",
+             source ? source : ".");
+    import(folder, dense);
+    mf_remove_tree(experts);
+    must(import_as(folder, "experts=3,top_k=2", experts));
+    compare_logits(dense, experts, 1e-4);
+    mf_remove_tree(experts);
+    failed(import_as(folder, "experts=3,top_k=2,expert.bias=no", experts), MF_EUSAGE,
+           "--upcycle: the experts have no place for layers.0.ffn.b1 of the dense model");
+    failed(import_as(folder, "experts=3,top_k=2,expert.plugin=lora_experts", experts),
+           MF_EUSAGE,
+           "--upcycle: lora_experts of the form swiglu have no biases, and the dense model has "
+           "them (model.ffn_bias)");
+    ck_assert(!mf_exists(experts));
+}
+END_TEST
+
 /* Sides of 12 have no form of four bits: such matrices are left, and counted. */
 START_TEST(matrices_that_cannot_be_quantized)
 {
@@ -515,6 +538,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_slash_behind_the_folder);
     tcase_add_test(t, experts_of_four_bits);
     tcase_add_test(t, upcycling);
+    tcase_add_test(t, upcycling_with_biases);
     tcase_add_test(t, matrices_that_cannot_be_quantized);
     tcase_add_test(t, too_many_positions);
     tcase_add_test(t, ledgers_that_are_refused);

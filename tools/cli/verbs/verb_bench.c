@@ -39,9 +39,10 @@ static const mf_cli_option options[] = {
     {.name = "routers",
      .of = "routers layer",
      .kind = MF_CLI_TEXT,
-     .arg = "A,B|all|recommended",
+     .arg = "A,B,...",
      .code = MF_CLI_NAMES_CODE,
-     .help = "which; options of one: mlp:input_norm=none+hidden=64"},
+     .help = "which: names, files, all, recommended; options of one: "
+             "mlp:input_norm=none+hidden=64"},
     {.name = "dim",
      .of = "routers layer",
      .kind = MF_CLI_INT,

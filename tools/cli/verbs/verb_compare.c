@@ -28,11 +28,11 @@ static const mf_cli_form forms[] = {
 static const mf_cli_option options[] = {
     {.name = "routers",
      .kind = MF_CLI_TEXT,
-     .arg = "A,B|all|recommended",
+     .arg = "A,B,...",
      .code = MF_CLI_NAMES_CODE,
-     .help = "which (all; recommended: a few of different kinds, as the manual says); options "
-             "of one: mlp:input_norm=none+hidden=64; keys of other sections by their full "
-             "name: linear:moe.top_k=1"},
+     .help = "which: names, files, all, recommended (a few of different kinds, as the manual "
+             "says); options of one: mlp:input_norm=none+hidden=64; keys of other sections by "
+             "their full name: linear:moe.top_k=1"},
     {.name = "baseline",
      .kind = MF_CLI_TEXT,
      .arg = "ROUTER",

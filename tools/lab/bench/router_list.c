@@ -54,58 +54,70 @@ int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret
     }
 }
 
-static int list_all(mf_arena *arena, mf_router_entry **ret, int *ret_n)
+typedef struct entries {
+    mf_router_entry *at;
+    int n, room;
+} entries;
+
+static int add(mf_arena *arena, entries *l, const char *text, bool general)
+{
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->at[i].label, text) == 0) {
+            if (!general && !l->at[i].general)
+                return mf_fail(MF_EUSAGE, "routers: '%s' is named twice", text);
+            l->at[i].general = l->at[i].general && general;
+            return MF_OK;
+        }
+    if (l->n == l->room) {
+        const int room = 2 * l->room + 16;
+        mf_router_entry *more = mf_arena_alloc(arena, (size_t)room * sizeof *more);
+        if (!more) return MF_ENOMEM;
+        if (l->n > 0) memcpy(more, l->at, (size_t)l->n * sizeof *more);
+        l->at = more;
+        l->room = room;
+    }
+    const int rc = mf_router_entry_read(arena, text, &l->at[l->n]);
+    if (rc != MF_OK) return rc;
+    l->at[l->n++].general = general;
+    return MF_OK;
+}
+
+static int add_all(mf_arena *arena, entries *l)
 {
     mf_found *found;
     int n;
     int rc = mf_find_all(arena, MF_ROUTER, &found, &n);
-    mf_router_entry *list =
-        rc == MF_OK ? mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *list) : NULL;
-    if (rc == MF_OK && !list) rc = MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < n; i++)
-        if (found[i].path) {
-            rc = mf_router_entry_read(arena, found[i].name, &list[*ret_n]);
-            if (rc == MF_OK) (*ret_n)++;
-        }
-    *ret = list;
+        if (found[i].path) rc = add(arena, l, found[i].name, true);
     return rc;
 }
 
-static int list_named(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n)
+static int add_list(mf_arena *arena, entries *l, const char *text, bool general)
 {
     char *rest = mf_arena_strdup(arena, text), *one;
-    mf_router_entry *list = mf_arena_alloc(arena, (strlen(text) + 1) * sizeof *list);
-    int rc = rest && list ? MF_OK : MF_ENOMEM;
+    int rc = rest ? MF_OK : MF_ENOMEM;
     while (rc == MF_OK && (one = strsep(&rest, ","))) {
+        const char *recommended;
         if (*one == '\0') continue;
-        for (int i = 0; i < *ret_n; i++)
-            if (strcmp(list[i].label, one) == 0)
-                return mf_fail(MF_EUSAGE, "routers: '%s' is named twice", one);
-        rc = mf_router_entry_read(arena, one, &list[*ret_n]);
-        if (rc == MF_OK) (*ret_n)++;
+        if (strcmp(one, "all") == 0) {
+            rc = add_all(arena, l);
+        } else if (!general && strcmp(one, "recommended") == 0) {
+            rc = mf_recommended_routers(arena, &recommended);
+            if (rc == MF_OK) rc = add_list(arena, l, recommended, true);
+        } else {
+            rc = add(arena, l, one, general);
+        }
     }
-    *ret = list;
     return rc;
-}
-
-static bool is_recommended(const char *text)
-{
-    return text && strcmp(text, "recommended") == 0;
-}
-
-bool mf_router_list_general(const char *text)
-{
-    return !text || strcmp(text, "all") == 0 || is_recommended(text);
 }
 
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n)
 {
-    int rc = is_recommended(text) ? mf_recommended_routers(arena, &text) : MF_OK;
-    *ret_n = 0;
-    if (rc == MF_OK)
-        rc = mf_router_list_general(text) ? list_all(arena, ret, ret_n)
-                                          : list_named(arena, text, ret, ret_n);
-    if (rc == MF_OK && *ret_n == 0)
+    entries l = {.n = 0};
+    int rc = add_list(arena, &l, text ? text : "all", false);
+    *ret = l.at;
+    *ret_n = l.n;
+    if (rc == MF_OK && l.n == 0)
         rc = mf_fail(MF_EUSAGE, "routers: expected names, all or recommended, found no router");
     return rc;
 }

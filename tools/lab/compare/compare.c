@@ -219,8 +219,7 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
         rc = mf_fail(MF_EUSAGE,
                      "equal time is made by train.steps: expected 1 or more, found 0");
     mf_config_free(config);
-    const bool named = !mf_router_list_general(c->spec->routers);
-    if (rc != MF_OK && named && rc != MF_EPLUGIN) return rc;
+    if (rc != MF_OK && !r->entry.general && rc != MF_EPLUGIN) return rc;
     return refuse(r, rc, faults);
 }
 

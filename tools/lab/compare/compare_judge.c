@@ -27,13 +27,12 @@ static bool all_failed(const mf_compare *c, const mf_compare_router *r)
 
 int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first)
 {
-    const bool named = !mf_router_list_general(c->spec->routers);
     int n = 0;
     *ret_first = NULL;
     for (int i = 0; i < c->n_routers; i++) {
         const mf_compare_router *r = &c->routers[i];
         if (!r->refused && !all_failed(c, r)) continue;
-        if (r->refused && !named && r->refused_as != MF_EPLUGIN &&
+        if (r->refused && r->entry.general && r->refused_as != MF_EPLUGIN &&
             r->refused_as != MF_ENONFINITE)
             continue;
         n++;
