@@ -53,7 +53,10 @@ SH_LOG_COMPILER = $(SHELL)
 if HAVE_CHECK
 check_PROGRAMS += $(UNIT)
 TESTS += $(UNIT)
+else
+TESTS += tests/without_check.sh
 endif
+EXTRA_DIST += tests/without_check.sh
 TESTS += $(CLI) $(LINT)
 
 tests_unit_kernels_check_kernels_LDADD = tests/unit/kernels/libtiles.a $(LDADD)

@@ -121,7 +121,8 @@ END
     cat >bin/make <<'END'
 #!/bin/sh
 case "$*" in *check) ;; *) exit 0 ;; esac
-mkdir -p build/tests
+mkdir -p build/tests/unit
+printf ':test-result: PASS d\n' >build/tests/unit/d.trs
 printf ':test-result: PASS a\n:test-result: FAIL b\n' >build/tests/tap.trs
 printf 'ok 1 a\n# of the good one\nnot ok 2 b\n# the line that failed\n' >build/tests/tap.log
 printf ':test-result: FAIL c\n' >build/tests/plain.trs
@@ -134,7 +135,22 @@ END
     [ "$status" -ne 0 ]
     [[ "$output" == *"no such thing"*"the line that failed"* ]]
     [[ "$output" != *"of the good one"* ]]
-    [[ "$output" == *"1 passed, 2 failed, 0 skipped" ]]
+    [[ "$output" == *"2 passed, 2 failed, 0 skipped" ]]
+}
+
+@test "a check that ran no unit test fails and says why" {
+    unset CPPFLAGS
+    printf '#!/bin/sh\nexit 0\n' >configure
+    cat >bin/make <<'END'
+#!/bin/sh
+case "$*" in *check) ;; *) exit 0 ;; esac
+mkdir -p build/tests/cli
+printf ':test-result: PASS a\n' >build/tests/cli/a.trs
+END
+    chmod +x configure bin/make
+    run ./quickstart check --yes
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"1 passed, 0 failed, 0 skipped"*"no unit test ran: "*"the library check"* ]]
 }
 
 @test "a path with a space is refused" {
@@ -186,12 +202,16 @@ END
     run ./quickstart build
     [[ "$output" != *recheck* ]]
     [ ! -e called ]
-    sed -i '/prog mpicc/d' build/.parts
-    run ./quickstart build
-    [ "$status" -eq 0 ]
-    [[ "$output" == *"+ cd build && ./config.status --recheck && ./config.status"* ]]
-    grep -qx 'config.status --recheck' called
-    grep -q mpicc build/.parts
-    run ./quickstart build
-    [[ "$output" != *recheck* ]]
+    # An optional part, and a tool of the tests, which only ./quickstart check installs.
+    for part in 'prog mpicc' 'prog bats'; do
+        rm -f called
+        sed -i "/$part/d" build/.parts
+        run ./quickstart build
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"+ cd build && ./config.status --recheck && ./config.status"* ]]
+        grep -qx 'config.status --recheck' called
+        grep -q "$part" build/.parts
+        run ./quickstart build
+        [[ "$output" != *recheck* ]]
+    done
 }
