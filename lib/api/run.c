@@ -1,8 +1,8 @@
-/* api/run.c: makes and frees handles; errors and log lines of a handle.
+/* api/run.c: makes and frees handles, and keeps the errors and log lines of a handle.
  *
- * Handles share only what belongs to the process (moefw/run.h). The log sink and the number of
- * threads, which base/ keeps for each thread, are set when a call enters the library and
- * restored when it returns. */
+ * Handles share only what belongs to the process (moefw/run.h). base/ keeps the log sink and
+ * the number of threads for each thread. Both are set when a call enters the library and
+ * restored when the call returns. */
 #include "api/run_internal.h"
 
 #include <moefw/version.h>
@@ -95,7 +95,7 @@ static int enter(moefw_run *run, mf_run_scope *scope)
 void moefw_run_free(moefw_run *run)
 {
     mf_run_scope scope;
-    /* the handle is in a callback of its own: it is not freed */
+    /* The handle is inside one of its own callbacks, so it is not freed. */
     if (!run || enter(run, &scope) != MF_OK) return;
     mf_run_close(run);
     mf_world_close(run->world);

@@ -1,8 +1,8 @@
 /* api/run_config.c: the configuration of a handle: its source, options and plugins.
  *
  * A handle keeps the name of the configuration and all later assignments in order, and reads
- * both again for each change. So an option is checked when it is set, by the same rules as in a
- * file. An invalid option has no effect. */
+ * both again for each change. Therefore an option is checked when it is set, by the same rules
+ * as in a file. An invalid option has no effect. */
 #include "api/run_internal.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void take(moefw_run *run, mf_config *fresh)
     run->threads = (int)fresh->train.threads;
 }
 
-/* Reads the configuration again, with the present assignments. If that fails, the old
+/* Reads the configuration again, with the present assignments. If this fails, the old
  * configuration stays. */
 static int reload(moefw_run *run)
 {
@@ -86,19 +86,20 @@ int moefw_run_configure(moefw_run *run, const char *config)
 
 /* ---- options ---- */
 
-/* Errors that reading reported. Only those of the assignment itself are returned now: a later
- * option may correct the others, and start and open check everything again. */
+/* Errors that reading the configuration reported. Only errors of the new assignment are
+ * returned now. A later option may correct the others, and start and open check
+ * everything again. */
 typedef struct faults {
     const char *text; /* "section.key=value" */
     int told;
-    char own[MF_RUN_MESSAGE]; /* first error of the assignment itself */
+    char own[MF_RUN_MESSAGE]; /* first error of the new assignment */
 } faults;
 
 static void note_fault(void *arg, const mf_problem *p)
 {
     faults *f = arg;
     const size_t n = p->section ? strlen(p->section) : 0, m = p->key ? strlen(p->key) : 0;
-    /* Errors without a key concern the section; those without a section concern
+    /* An error without a key concerns its whole section. An error without a section concerns
      * the assignment. */
     const bool section = n == 0 || (strncmp(f->text, p->section, n) == 0 && f->text[n] == '.');
     const bool key =
@@ -162,8 +163,8 @@ int moefw_run_set(moefw_run *run, const char *name, const char *value)
     return mf_run_leave(run, &scope, set(run, name, value));
 }
 
-/* Makes run->resolved, if it is missing: all options with their values, as in the config.ini of
- * a run directory. */
+/* Makes run->resolved if it is missing. It holds all options with their values, as config.ini
+ * of a run directory does. */
 static int resolve(moefw_run *run)
 {
     char *text;

@@ -34,7 +34,7 @@ int mf_run_encode(const moefw_run *run, const char *text, size_t n, bool begins,
         return mf_tokenizer_encode(tokenizer, "the prompt", text, n, ids);
     rc = mf_clean_text(text, n, &plain, &m);
     if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* replaces the NUL */
-    /* If simplification leaves nothing, the prompt is used unchanged. */
+    /* If nothing remains after simplification, the prompt is used unchanged. */
     if (rc == MF_OK)
         rc = mf_tokenizer_encode(tokenizer, "the prompt", m > 0 ? plain : text, m > 0 ? m : n,
                                  ids);
@@ -129,14 +129,15 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     char *folder = NULL;
     int rc = mf_record_folder(dir, &folder);
     if (rc == MF_OK) rc = mf_generation_read(folder, ret);
-    /* A run that was trained from an import has learned the ends of its own texts. */
+    /* A run that was trained from an import has learned where its own training texts end. If
+     * the files of the import name no end token, the tokenizer's end token is used. */
     if (rc == MF_OK && folder && strncmp(folder, dir, strlen(dir)) != 0) ret->given = false;
     mf_free(folder);
     return rc;
 }
 
-/* Whether a token ends a text: for an imported run one of the ids in its files, else that of
- * the tokenizer. */
+/* Whether a token ends a text. For an imported run these are the ids in its files; for any
+ * other run it is the end token of the tokenizer. */
 static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
@@ -183,7 +184,7 @@ int mf_run_continue(moefw_run *run, const int32_t *tokens, size_t n, const moefw
     rc = mf_generator_feed(run->generator, tokens, (int64_t)n, &logits);
     if (rc == MF_OK && l.decoder) rc = mf_decoder_open(&decoder, tokenizer);
     if (rc != MF_OK) return rc;
-    if (l.decoder) decoder.begun = true; /* the text goes on after the prompt */
+    if (l.decoder) decoder.begun = true; /* the text continues after the prompt */
     rc = write_tokens(run, logits, s->tokens, &l);
     if (l.decoder) mf_decoder_close(&decoder);
     return rc;
@@ -201,7 +202,8 @@ static int settle(moefw_run *run, const moefw_sampling *asked, moefw_sampling *r
     return judge_sampling(ret);
 }
 
-/* Whether the next tokens begin a text: there is no text yet, or it is not kept. */
+/* Whether the next tokens begin a text. They do if there is no text yet, or if the old text is
+ * not kept. */
 static bool begins_text(const moefw_run *run, const moefw_sampling *s)
 {
     int64_t n_past = 0;

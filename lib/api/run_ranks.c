@@ -1,5 +1,5 @@
-/* api/run_ranks.c: a run of several ranks: joins them. Rank 0 writes the run directory; the
- * others learn that there is one. */
+/* api/run_ranks.c: joins the processes (ranks) of a run. Rank 0 writes the run directory. It
+ * tells the other ranks whether a run directory exists. */
 #include "api/run_internal.h"
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* api/run_read.c: opens runs for reading, and evaluates any run.
  *
- * The trainer evaluates a run that trains, in the arena of the training graph. A run that is
- * read has an evaluator of its own, for the split that was requested last. */
+ * During training, the trainer evaluates in the arena of the training graph. A run that is only
+ * read has its own evaluator, for the split of the last request. */
 #include "api/run_internal.h"
 
 #include <math.h>
@@ -144,7 +144,8 @@ static int evaluator_for(moefw_run *run, mf_split split)
     return mf_evaluator_new(run->session, split, NULL, &run->evaluator);
 }
 
-/* Weights of a run that only generates are packed for that, so nothing else can read them. */
+/* The weights of a run that only generates are packed for generation, so nothing else can
+ * read them. */
 static int expect_evaluation(const moefw_run *run)
 {
     int rc = mf_run_expect(run, "evaluate", READY);

@@ -1,9 +1,9 @@
-/* api/run_routing.c: how the layers route tokens of the caller.
+/* api/run_routing.c: reports how the layers route tokens of the caller.
  *
- * The tokens run through a separate graph, as one sequence and as in evaluation: without
- * dropout or noise. If experts choose tokens, the record lists the token of each assignment;
- * then the assignments are sorted by token, so that the result has the form of
- * other routers. */
+ * The tokens run through a separate graph, as one sequence and as in evaluation, that is,
+ * without dropout or noise. If experts choose tokens, the record lists the token of each
+ * assignment. This file then sorts the assignments by token, so that the result has the same
+ * form as for other routers. */
 #include "api/run_internal.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static int32_t token_of(const mf_routing *r, const record *v, int32_t row)
     return v->token ? v->token[row] : row / (r->rows / r->tokens);
 }
 
-/* The largest number of experts that a token has, at least 1. used [T]: scratch memory, which
- * holds zeros before and after. */
+/* The largest number of experts that a token has, at least 1. used [T] is scratch memory. It
+ * holds zeros before and after the call. */
 static int32_t widest(const mf_routing *r, const record *v, int32_t *used)
 {
     int32_t most = 1;

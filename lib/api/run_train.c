@@ -1,8 +1,8 @@
 /* api/run_train.c: training, step by step, on the run's data or on the caller's batches.
  *
- * train/trainer.h is the loop. This file makes session and run directory, copies the caller's
- * batches into mf_batch, and passes records to the caller from an observer, which is called
- * after those of train/observers. */
+ * train/trainer.h is the loop. This file makes the session and the run directory, and copies
+ * the caller's batches into mf_batch. An observer passes the records to the caller. It is
+ * called after the observers of run/observers. */
 #include "api/run_internal.h"
 
 #include <math.h>
@@ -119,7 +119,8 @@ static int open_trainer(moefw_run *run, bool resume)
     return rc;
 }
 
-/* The directory of a new run. Where it has files, the message says how to go on with them. */
+/* Creates the directory of a new run. If the directory already has files, the error message
+ * says how to continue with them. */
 static int create_at(const char *dir, mf_rundir **ret)
 {
     char why[1024];
@@ -151,7 +152,8 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
     return mf_fail(rc, "%s", why);
 }
 
-/* A path that ends with '/' is a folder of runs, in which the next free NAME-N is created. */
+/* If the path ends with '/', it is a folder of runs, in which the next free NAME-N
+ * is created. */
 static int start(moefw_run *run, const char *dir)
 {
     const size_t n = dir ? strlen(dir) : 0;
@@ -198,7 +200,7 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
     mf_run_changes *changes = NULL;
     bool anew = false;
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
-    if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
+    if (rc != MF_OK) return rc; /* the handle already has a run, which stays open */
     if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = open_first(run, dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
@@ -347,7 +349,8 @@ int moefw_run_done(const moefw_run *run)
 
 int (*mf_run_report)(int n, const char *const *runs, const char *out);
 
-/* Pages are the program's (tools/report): another one that uses the library has none. */
+/* Whether a report page is written. Only the program can write it (tools/report). Another
+ * program that uses the library writes no pages. */
 static bool reports(const moefw_run *run)
 {
     return mf_run_report && run->session->config->report.enabled;
@@ -361,7 +364,8 @@ static void write_report(moefw_run *run)
     mf_error_clear();
 }
 
-/* The page of a run that a signal or a limit ended. The reason stays the thread's error. */
+/* Writes the report page of a run that a signal or a limit ended. The reason of the end stays
+ * the error of this thread. */
 static int report_stopped(moefw_run *run, int rc)
 {
     char why[512];

@@ -1,8 +1,8 @@
-/* generate/generation.c: reads generation_config.json, or without it the same keys of
- * config.json, as transformers does. Without do_sample, only keys that are present have an
- * effect; with do_sample = true, missing keys have the defaults of transformers. A
- * generation_config.json without eos_token_id means that nothing ends a text: config.json is
- * not read then. */
+/* generate/generation.c: reads generation_config.json. Without this file it reads the same keys
+ * of config.json, as transformers does. Without do_sample, only keys that are present have an
+ * effect; with do_sample = true, missing keys have the defaults of transformers. If
+ * generation_config.json exists but has no eos_token_id, no token ends a text, and config.json
+ * is not read. */
 #include "generate/generation.h"
 
 #include "base/error.h"
@@ -19,7 +19,8 @@ typedef struct reader {
     int rc;
 } reader;
 
-/* The number of a key from lo to hi; absent if it is missing, or null. */
+/* Returns the number of a key, which must be from lo to hi. Returns `absent` if the key is
+ * missing or null. */
 static double number(reader *r, const char *key, double lo, double hi, double absent)
 {
     const mf_json *v = mf_json_get(r->json, key);
@@ -38,7 +39,7 @@ static int64_t whole(reader *r, const char *key, double hi)
     return (int64_t)value;
 }
 
-/* eos_token_id: a number, or a list of them. */
+/* Reads eos_token_id: a number, or a list of numbers. */
 static void read_ends(reader *r, mf_generation *ret)
 {
     const mf_json *v = mf_json_get(r->json, "eos_token_id");
@@ -48,7 +49,8 @@ static void read_ends(reader *r, mf_generation *ret)
     for (size_t i = 0; good && i < n; i++) {
         int64_t id;
         good = mf_json_int(list ? mf_json_at(v, i) : v, &id) && id >= -1 && id <= INT32_MAX;
-        if (good && id >= 0) ret->end[ret->n_ends++] = (int32_t)id; /* -1: none, in old files */
+        /* Old files use -1 for "no token". */
+        if (good && id >= 0) ret->end[ret->n_ends++] = (int32_t)id;
     }
     if (!good && r->rc == MF_OK)
         r->rc = mf_fail(MF_EINPUT, "%s: eos_token_id: expected an id, or at most %d of them",
@@ -73,7 +75,7 @@ static int read_keys(reader *r, mf_generation *ret)
     return r->rc;
 }
 
-/* Reads a file of the folder. *ret_found: it is there. */
+/* Reads a file of the folder. *ret_found: whether the file exists. */
 static int read_one(const char *folder, const char *name, mf_generation *ret, bool *ret_found)
 {
     char *path = mf_strf("%s/%s", folder, name), *text = NULL;

@@ -1,5 +1,6 @@
-/* generate/generation.h: generation_config.json of an imported model, or config.json
- * without it: how its texts are to be written unless the caller says otherwise. */
+/* generate/generation.h: reads generation_config.json of an imported model, or config.json if
+ * the former is missing. They say how the model's texts are generated unless the caller
+ * says otherwise. */
 #ifndef MF_GENERATE_GENERATION_H
 #define MF_GENERATE_GENERATION_H
 
@@ -8,19 +9,19 @@
 
 enum { MF_GENERATION_ENDS = 16 };
 
-/* Numbers below 0 are not given. */
+/* A number below 0 means that the files do not set this value. */
 typedef struct mf_generation {
     double temperature; /* 0 if do_sample is false */
     double top_p, repeat_penalty;
     int64_t top_k, tokens;
-    bool given;                      /* there is such a file */
+    bool given;                      /* the file exists */
     int n_ends;                      /* 0: not given */
     int32_t end[MF_GENERATION_ENDS]; /* ids that end a text */
 } mf_generation;
 
-/* Reads the files in a folder (NULL: there is none). Files that are missing, or have none of
- * these keys, give nothing. MF_EINPUT with file and key if a value is of a wrong type or size;
- * MF_EIO, MF_ENOMEM. */
+/* Reads the files in a folder (NULL: there is none). Files that are missing, or that contain
+ * none of these keys, set nothing. MF_EINPUT with file and key if a value has a wrong type or
+ * size; MF_EIO, MF_ENOMEM. */
 int mf_generation_read(const char *folder, mf_generation *ret);
 
 #endif

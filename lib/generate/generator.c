@@ -1,5 +1,6 @@
-/* generate/generator.c: continues a text with a model. Keys and values of earlier tokens stay
- * in a cache; the logits are those of a run without the cache, and a test compares the two. */
+/* generate/generator.c: continues a text with a model. Keys and values of earlier tokens
+ * stay in a cache. The logits are the same as in a run without the cache; a test compares
+ * the two. */
 #include "generate/generator.h"
 #include <string.h>
 #include "base/error.h"
@@ -9,16 +10,16 @@
 
 struct mf_generator {
     mf_model *model;
-    mf_cache *cache;       /* NULL: for each token the whole text runs again */
+    mf_cache *cache;       /* NULL: the whole text runs again for each token */
     mf_model_graph *one;   /* graph for one token */
     mf_model_graph *many;  /* graph for a prompt of many->shape.seq tokens */
-    mf_recorder *recorder; /* of the graph for one token; NULL: none is recorded */
+    mf_recorder *recorder; /* recording of the graph for one token; NULL: nothing is recorded */
     const mf_model_graph *last;
-    mf_model_graph *whole; /* graph of mf_generator_review */
+    mf_model_graph *whole; /* graph for mf_generator_review */
     bool stale;            /* the cache belongs to an earlier state of the model */
     int32_t *past;         /* [cap] all tokens so far */
     int64_t n, cap;
-    int64_t cached; /* number of tokens that the model sees: the last `cached` of past */
+    int64_t cached; /* number of tokens that the model sees: the last `cached` tokens of past */
 };
 
 static int64_t cache_room(const mf_model *m)
@@ -99,7 +100,7 @@ static int append(mf_generator *g, const int32_t *ids, int64_t n)
     return MF_OK;
 }
 
-/* Finds or builds the graph that takes n tokens at once. */
+/* Finds or builds the graph that processes n tokens at once. */
 static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
 {
     mf_model_graph **slot = n == 1 ? &g->one : &g->many;
@@ -120,8 +121,8 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
-/* Whether later graphs may read only some rows of this parameter, because heads may be pruned
- * by then. */
+/* Whether later graphs may read only some rows of this parameter. This happens if heads are
+ * pruned later. */
 static bool picked_from(const mf_model *m, const mf_param *p)
 {
     for (int32_t i = 0; m->head_switches && i < m->config->model.layers; i++)
@@ -163,7 +164,7 @@ static void set(mf_tensor *input, int32_t value)
     if (data) *data = value;
 }
 
-/* Runs the last n tokens of past after `before` cached tokens. */
+/* Runs the last n tokens of past, which follow `before` cached tokens. */
 static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64_t before)
 {
     int32_t *tokens = mf_tensor_input(mg->tokens), *positions = mf_tensor_input(mg->positions);
@@ -182,8 +183,8 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
     set(mg->last, (int32_t)n - 1);
     set(mg->cache_pos, (int32_t)(before + start));
     set(mg->kv_len, (int32_t)(before + start + n));
-    /* What a token changes (its id, position, the length of the cache) is in memory of the
-     * device, so one recording serves all tokens. */
+    /* Everything that changes from token to token (its id, its position, the length of the
+     * cache) is in memory of the device, so one recording serves all tokens. */
     const mf_capture capture = {{(int64_t)(uintptr_t)mg}};
     mf_recorder *recorder = mg == g->one ? g->recorder : NULL;
     const mf_run r = {.forward_only = true,
@@ -233,9 +234,9 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
         g->cached += n;
         return run(g, n, before, ret_logits);
     }
-    /* Without a cache, or if the cache is full or stale, the text runs again from position 0.
-     * If the text is longer than the sequence, only its end runs. With a cache that is half of
-     * a sequence, so that the cache is not full again at the next token. */
+    /* The text runs again from position 0 if there is no cache, or if the cache is full or
+     * stale. If the text is longer than the sequence, only its end runs. With a cache, this end
+     * is half of a sequence, so that the cache is not full again at the next token. */
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;

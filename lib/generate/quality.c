@@ -1,5 +1,5 @@
-/* generate/quality.c: repetition and likelihood of texts. Equal words have equal numbers, so
- * n-grams are sequences of numbers, and sorting them counts the distinct ones. */
+/* generate/quality.c: measures repetition and likelihood of texts. Equal words have equal
+ * numbers, so n-grams are sequences of numbers. Distinct n-grams are counted after sorting. */
 #include "generate/quality.h"
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static bool blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Finds the next word of a text from *at on, and moves *at behind it; false at the end of
- * the text. */
+/* Finds the next word of a text, from *at on, and moves *at behind the word. Returns false at
+ * the end of the text. */
 static bool next_word(const mf_piece_of_text *t, size_t *at, word *ret)
 {
     while (*at < t->n && blank(t->text[*at]))
@@ -183,8 +183,8 @@ static double log_share(const float *logits, int32_t vocab, int32_t id)
     return (double)logits[id] - most - log(sum);
 }
 
-/* The generator does not receive the last id, and the others only after their share was read,
- * so all are checked first. */
+/* Checks all ids first. The generator would not check the last id, which it never receives. It
+ * would check each other id only after the probability of this id was read. */
 static int check_ids(const int32_t *ids, int64_t n, int32_t vocab)
 {
     for (int64_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
-/* generate/sampler.c: draws a token from logits. Drawing needs no order, and cutting needs only
- * the likeliest candidates, so the vocabulary is sorted only if FEW candidates are
- * not enough. */
+/* generate/sampler.c: draws a token from logits. A draw needs no sorted order, and top-k and
+ * top-p need only the likeliest candidates. Therefore the whole vocabulary is sorted only if
+ * FEW candidates are not enough. */
 #include "generate/sampler.h"
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +13,8 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-#define FEW 256 /* greatest number of candidates for the topk kernel; more are sorted */
+#define FEW 256 /* greatest number of candidates that the topk kernel finds; more candidates
+                 * are sorted */
 
 struct mf_sampler {
     mf_sampler_options options;
@@ -101,7 +102,8 @@ static int likelier(const void *a_, const void *b_)
     return a->id < b->id ? -1 : 1;
 }
 
-/* Sorts all tokens and writes the n likeliest into order; false if memory runs out. */
+/* Sorts all tokens and writes the n likeliest into order. Returns false if there is not
+ * enough memory. */
 static bool sort_all(mf_sampler *s, int32_t n)
 {
     candidate *all = mf_alloc((size_t)s->vocab, sizeof *all);
@@ -124,8 +126,9 @@ static bool find_best(mf_sampler *s, int32_t n)
     return true;
 }
 
-/* How many of the first n candidates are needed to sum to `enough`, at least one; n + 1 if all
- * of them do not reach it. *ret_kept: the sum of the weights of those that were counted. */
+/* Returns how many of the first n candidates are needed to reach the sum `enough`, at least
+ * one. Returns n + 1 if all of them together do not reach it. *ret_kept: the sum of the weights
+ * of the candidates that were counted. */
 static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_kept)
 {
     double kept = 0;
@@ -136,8 +139,8 @@ static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_
     return kept < enough ? n + 1 : i;
 }
 
-/* Applies top-k and top-p: fills order and returns how many candidates stay, with the sum of
- * their weights in *ret_sum; 0 if memory runs out. */
+/* Applies top-k and top-p: fills order and returns how many candidates stay. *ret_sum is the
+ * sum of their weights. Returns 0 if there is not enough memory. */
 static int32_t cut(mf_sampler *s, double *ret_sum)
 {
     const mf_sampler_options *o = &s->options;
@@ -167,7 +170,7 @@ int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past,
     penalise(s, past, n_past);
     const int32_t best = likeliest(s);
     const float factor = o->temperature > 0 ? (float)(1 / o->temperature) : INFINITY;
-    /* With so low a temperature no other token has a weight. */
+    /* At such a low temperature, all other tokens have the weight 0. */
     if (isinf(factor) || best < 0) return best;
 
     const float top = s->score[best];

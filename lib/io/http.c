@@ -1,6 +1,6 @@
-/* io/http.c: requests through libcurl. The library is opened once for the process and stays;
- * a connection is one of its easy handles. No redirection is followed, because a login would
- * go to another server. */
+/* io/http.c: requests through libcurl. The library is opened once for the process and stays
+ * open. A connection is a libcurl easy handle. Redirections are not followed, because a login
+ * would be sent to another server. */
 #include "io/http.h"
 
 #include <config.h>
@@ -135,7 +135,8 @@ int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret)
     lib.setopt(h->curl, CURLOPT_XFERINFODATA, h);
     lib.setopt(h->curl, CURLOPT_NOPROGRESS, 0L);
     rc = add_header(h, "Content-Type: application/json");
-    /* libcurl would ask before a long body, and wait a second if there is no answer. */
+    /* Without this header libcurl asks the server for permission before a long body, and waits
+     * a second if there is no answer. */
     if (rc == MF_OK) rc = add_header(h, "Expect:");
     if (rc != MF_OK) {
         mf_http_close(h);
@@ -182,7 +183,7 @@ int mf_http_send(mf_http *h, const char *url, const char *json, int *ret_status,
     }
     const CURLcode code = lib.perform(h->curl);
     if (h->no_memory) return mf_fail(MF_ENOMEM, "out of memory for an answer");
-    /* libcurl says that it has no memory, too, if a server sends a header of megabytes. */
+    /* libcurl also returns this code if a server sends a header of megabytes. */
     if (code == CURLE_OUT_OF_MEMORY)
         return mf_fail(MF_EPEER, "the answer's header is too large, or libcurl has no memory");
     if (code != CURLE_OK)

@@ -1,5 +1,5 @@
-/* io/http.h: requests to a server whose answers are texts, through libcurl, which is opened
- * with the first connection, so that programs need not have it. */
+/* io/http.h: requests to a server that answers with texts, through libcurl. libcurl is opened
+ * with the first connection, so programs that make no connection do not need it. */
 #ifndef MF_IO_HTTP_H
 #define MF_IO_HTTP_H
 
@@ -8,18 +8,19 @@
 
 typedef struct mf_http mf_http;
 
-/* Whether connections can be made. MF_EDEP: this build has no libcurl, or the machine has none;
- * the message says what to install. Any thread may call it. */
+/* Checks whether connections can be made. MF_EDEP: this build has no libcurl, or the machine
+ * has no libcurl; the message says what to install. Any thread may call this function. */
 int mf_http_check(void);
 /* Makes a connection, which one thread at a time may use. `stop` is called once a second while
  * a request waits: true ends the request. MF_EDEP, MF_ENOMEM. The caller closes it. */
 int mf_http_open(bool (*stop)(void *arg), void *arg, mf_http **ret);
 void mf_http_close(mf_http *h); /* NULL is allowed */
-/* Name and password, or a token, which are sent with each request. NULL: none. MF_ENOMEM. */
+/* Sets a name and a password, or a token, which are sent with each request. NULL:
+ * none. MF_ENOMEM. */
 int mf_http_login(mf_http *h, const char *user, const char *password, const char *token);
-/* Sends a JSON text with POST, or GET if json is NULL. *ret_body: the answer, valid until the
- * next call. MF_EPEER with the reason if there is no whole answer within some seconds, or if
- * `stop` has ended the request; MF_ENOMEM. */
+/* Sends a JSON text with POST, or a GET request if json is NULL. *ret_body: the answer, valid
+ * until the next call. MF_EPEER with the reason if there is no whole answer within some
+ * seconds, or if `stop` has ended the request; MF_ENOMEM. */
 int mf_http_send(mf_http *h, const char *url, const char *json, int *ret_status,
                  const char **ret_body, size_t *ret_n);
 

@@ -1,12 +1,12 @@
-/* io/json.c: reading JSON. jansson parses; its values are then copied into arrays, where
- * members are found by position in constant time and by name in logarithmic time. A document's
+/* io/json.c: reads JSON. jansson parses the text. Its values are then copied into arrays, where
+ * a member is found by position in constant time and by name in logarithmic time. A document's
  * arena owns everything; jansson's values are freed before reading returns.
  *
- * jansson goes on after an allocation of its scanner has failed: it loses characters of a name
- * or a number, without a message, or ends the process by an assertion. So while a thread reads
- * here, jansson's memory on that thread comes from an arena, and the first failure leaves the
- * parser by a jump. Everywhere else in the process its allocation functions stay those that
- * were set before. */
+ * If an allocation of jansson's scanner fails, jansson continues: it loses characters of a name
+ * or a number without a message, or an assertion ends the process. Therefore, while a thread
+ * reads JSON here, jansson's memory on that thread comes from an arena, and the first failure
+ * leaves the parser by longjmp. All other code of the process keeps the allocation functions
+ * that were set in jansson before. */
 #include "io/json.h"
 #include "base/error.h"
 #include "io/lfs.h"
@@ -22,7 +22,7 @@
 
 struct mf_json {
     mf_json_type type;
-    uint32_t n; /* number of items, or bytes of text */
+    uint32_t n; /* number of items, or of bytes of a text */
     const char *key;
     union {
         bool boolean;
@@ -38,13 +38,13 @@ struct mf_json {
 enum { LINEAR = 8 };
 
 typedef struct document {
-    mf_json root; /* the first member: callers hold a pointer to it */
+    mf_json root; /* must be the first member, because callers hold a pointer to it */
     mf_arena *arena;
 } document;
 
-/* Counts the nesting depth of the text, by brackets outside of strings. For a text that is not
- * JSON the result may be wrong, but it is never less than the depth that jansson reaches before
- * it finds the error. */
+/* Counts the nesting depth of the text from the brackets outside of strings. For a text that is
+ * not JSON the result may be wrong, but it is never less than the depth that jansson reaches
+ * before it finds the error. */
 static int depth_of(const char *text, size_t size)
 {
     int depth = 0, deepest = 0;
@@ -135,7 +135,7 @@ static int lay_out_array(layout *l, json_t *from, mf_json *to)
     return MF_OK;
 }
 
-/* Copies jansson's values. MF_JSON_DEPTH_MAX limits the recursion, MF_JSON_SIZE_MAX
+/* Copies jansson's values. MF_JSON_DEPTH_MAX limits the recursion; MF_JSON_SIZE_MAX limits
  * the counts. */
 static int lay_out(layout *l, json_t *from, mf_json *to)
 {
@@ -170,7 +170,8 @@ static int lay_out(layout *l, json_t *from, mf_json *to)
     return MF_OK;
 }
 
-/* jansson quotes the text at the error; control characters in it must not reach a terminal. */
+/* jansson quotes the text at the error. Control characters of this text must not reach
+ * a terminal. */
 static void make_printable(char *text)
 {
     for (; *text; text++)
@@ -184,7 +185,8 @@ typedef struct reading {
     jmp_buf failed;
 } reading;
 
-static _Thread_local reading *reading_now; /* of this thread; NULL: it reads nothing here */
+static _Thread_local reading *reading_now; /* reading of this thread; NULL: the thread reads
+                                            * nothing here */
 static json_malloc_t other_malloc;
 static json_free_t other_free;
 
@@ -235,7 +237,7 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
     return rc;
 }
 
-/* The jump returns into this frame, whose variables do not change after setjmp. */
+/* longjmp returns into this function. Its variables do not change after setjmp. */
 static int parse_in_arena(document *doc, const char *name, const char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

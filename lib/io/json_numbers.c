@@ -1,6 +1,6 @@
-/* io/json_numbers.c: finds numbers that jansson refuses, and puts others of the same
- * length in their places. Only the text outside of strings is looked at; where it is not JSON,
- * what is found does not matter, because jansson then refuses the changed text, too. */
+/* io/json_numbers.c: finds numbers that jansson refuses, and replaces them by others of the
+ * same length. Only the text outside of strings is examined. If this text is not JSON, the
+ * result does not matter, because jansson then also refuses the changed text. */
 #include "io/json_numbers.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static size_t digits(const char *text, size_t n)
     return i;
 }
 
-/* Length of a number in the form of JSON, 0: there is none. */
+/* Returns the length of a number in the form of JSON; 0: there is no number. */
 static size_t number_length(const char *text, size_t n, bool *ret_whole)
 {
     size_t at = n > 0 && text[0] == '-', more = digits(text + at, n - at);
@@ -44,7 +44,8 @@ static size_t number_length(const char *text, size_t n, bool *ret_whole)
     return at;
 }
 
-/* Length of a name that Python writes for a number, 0: there is none. */
+/* Returns the length of a name that Python writes for a number (NaN, Infinity); 0: there
+ * is none. */
 static size_t name_length(const char *text, size_t n, double *ret)
 {
     static const struct {
@@ -60,11 +61,11 @@ static size_t name_length(const char *text, size_t n, double *ret)
     return 0;
 }
 
-/* Whether jansson refuses a number, and its value. MF_ENOMEM. */
+/* Determines whether jansson refuses a number, and computes its value. MF_ENOMEM. */
 static int judge(const char *text, size_t n, bool whole, mf_arena *arena, bool *ret_odd,
                  double *ret)
 {
-    enum { ALWAYS_READ = 19 }; /* bytes of a number that 64 bits hold, whatever its digits */
+    enum { ALWAYS_READ = 19 }; /* an integer of at most this many bytes fits in 64 bits */
     long long integer;
     *ret_odd = false;
     if (n < ALWAYS_READ && (whole || !memchr(text, 'e', n)) && !memchr(text, 'E', n))
@@ -79,7 +80,7 @@ static int judge(const char *text, size_t n, bool whole, mf_arena *arena, bool *
     return MF_OK;
 }
 
-/* Whether the characters before and after it may stand next to a value. */
+/* Whether the characters before and after the n bytes at `at` may stand next to a value. */
 static bool stands_alone(const char *text, size_t size, size_t at, size_t n)
 {
     const bool begins = at > 0 && strchr("[,: \t\r\n", text[at - 1]) && text[at - 1],
@@ -87,7 +88,7 @@ static bool stands_alone(const char *text, size_t size, size_t at, size_t n)
     return begins && ends;
 }
 
-/* Keeps a number, and writes another one of the same length into the text. */
+/* Keeps the value of a number, and writes another number of the same length into the text. */
 static int replace(mf_json_numbers *x, const char *text, size_t size, size_t at, size_t n,
                    size_t index, double value, mf_arena *arena)
 {

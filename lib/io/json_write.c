@@ -49,7 +49,7 @@ static void misuse(mf_jw *w, const char *what)
 static void put(mf_jw *w, const char *text, size_t n)
 {
     if (w->error != MF_OK) return;
-    if (w->room - w->n <= n) { /* one more byte for the NUL */
+    if (w->room - w->n <= n) { /* the NUL needs one more byte */
         size_t room = w->room ? w->room : 256;
         char *larger;
         while (room - w->n <= n && room <= SIZE_MAX / 4)
@@ -71,8 +71,8 @@ static void puts_(mf_jw *w, const char *text)
     put(w, text, strlen(text));
 }
 
-/* Called before every value: checks that a value may stand here, and writes a comma if one
- * is needed. */
+/* Every value calls this function first. It checks that a value is allowed at this position,
+ * and writes a comma if one is needed. */
 static void begin_value(mf_jw *w)
 {
     if (w->error != MF_OK) return;
@@ -120,8 +120,8 @@ void mf_jw_end(mf_jw *w)
     w->depth--;
 }
 
-/* Returns the code of the character at s if a terminal might obey it, or if it changes the
- * order of the text, else NO_CONTROL. */
+/* Returns the code of the character at s if the character could control a terminal or change
+ * the order of the text. Otherwise returns NO_CONTROL. */
 #define NO_CONTROL 0x110000u
 static unsigned control_at(const unsigned char *s, size_t length)
 {
@@ -133,7 +133,7 @@ static unsigned control_at(const unsigned char *s, size_t length)
 
 static void put_escaped(mf_jw *w, const char *text, size_t n)
 {
-    /* pairs: the letter after the backslash, and the character that it stands for */
+    /* pairs: the letter after the backslash, and the character that the pair means */
     static const char two[] = "b\bf\fn\nr\rt\t\"\"\\\\";
     /* first byte that is not yet written */
     size_t plain = 0;
@@ -142,7 +142,7 @@ static void put_escaped(mf_jw *w, const char *text, size_t n)
         size_t length = mf_utf8_length(text + i, n - i);
         unsigned control =
             length ? control_at((const unsigned char *)text + i, length) : NO_CONTROL;
-        char escape[12] = ""; /* \u and as many digits as an unsigned may have */
+        char escape[12] = ""; /* \u and at most as many digits as an unsigned has */
         for (size_t j = 0; length == 1 && j + 1 < sizeof two; j += 2)
             if (two[j + 1] == text[i]) {
                 escape[0] = '\\';

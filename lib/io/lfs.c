@@ -1,6 +1,6 @@
-/* io/lfs.c: knows a pointer by the first line that its specification prescribes, under
- * the name of today or the first one (Hawser). The rest of it, an address and a size, is of no
- * use here. */
+/* io/lfs.c: recognizes a pointer by the first line that its specification requires, under
+ * today's name or the first name (Hawser). The rest of a pointer, an address and a size, is not
+ * used here. */
 #include "io/lfs.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* io/map.c: maps regular files. The descriptor is closed at once; the mapping holds
- * the file. */
+/* io/map.c: maps regular files. The descriptor is closed at once, because the mapping keeps the
+ * file open. */
 #include "io/map.h"
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* io/map.h: files mapped into memory, for reading. Pages are read when they are used,
- * and the system may drop them again. A file that is cut while it is mapped ends the process
- * with a bus error where a lost page is read; sizes are those at the time of mapping. */
+/* io/map.h: files mapped into memory, for reading. Pages are read when they are used, and the
+ * system may drop them again. If a file is shortened while it is mapped, reading a lost page
+ * ends the process with a bus error. Sizes are those at the time of mapping. */
 #ifndef MF_IO_MAP_H
 #define MF_IO_MAP_H
 
@@ -13,13 +13,15 @@ typedef struct mf_map {
     int64_t changed; /* time of the last change, in nanoseconds since 1970 */
 } mf_map;
 
-/* Maps a regular file. Errors as of mf_file_open; MF_EIO. The caller closes it. */
+/* Maps a regular file. The errors are those of mf_file_open, and MF_EIO. The caller
+ * closes *ret. */
 int mf_map_open(const char *path, mf_map *ret);
-/* The same; MF_EINPUT if a symbolic link is there. */
+/* The same as mf_map_open, but MF_EINPUT if the path is a symbolic link. */
 int mf_map_open_itself(const char *path, mf_map *ret);
 void mf_map_close(mf_map *map);
-/* Tells the system that reads will be at random, so that it reads nothing ahead; or from the
- * beginning to the end, so that it reads ahead. */
+/* mf_map_scattered tells the system that the reads will be at random positions, so the system
+ * reads nothing ahead. The next function announces reads from the beginning to the end, so the
+ * system reads ahead. */
 void mf_map_scattered(const mf_map *map);
 void mf_map_ordered(const mf_map *map);
 /* Returns the pages to the system, which reads them again when they are used. */

@@ -1,6 +1,6 @@
-/* io/unicode.c: categories and normal forms from the tables of utf8proc. A text is
- * normalized part by part in buffers on the stack, so that nothing is allocated and the time of
- * sorting long runs of marks is bounded. */
+/* io/unicode.c: categories and normal forms from the tables of utf8proc. A text is normalized
+ * part by part in buffers on the stack. Therefore nothing is allocated, and the time to sort
+ * long runs of marks is bounded. */
 #include "io/unicode.h"
 
 #include "base/text/utf8.h"
@@ -75,8 +75,8 @@ size_t mf_unicode_decompose(uint32_t c, uint32_t out[MF_UNICODE_DECOMPOSED])
 
 size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n)
 {
-    /* Below U+0300 nothing composes with a character before it, and all is in NFC; below U+0080
-     * all forms agree. The first byte of U+0300 is 0xcc. */
+    /* Below U+0300 no character composes with a character before it, and every text is in NFC.
+     * Below U+0080 all forms are the same. The first byte of U+0300 is 0xcc. */
     const unsigned char end = form == MF_UNICODE_NFC ? 0xcc : 0x80;
     size_t at = 0;
     while (at < n && (unsigned char)text[at] < end)
@@ -88,12 +88,12 @@ size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n)
     return at;
 }
 
-/* Whether the code point may compose, or change places, with one before it. */
+/* Whether the code point may compose, or change places, with a code point before it. */
 static bool leans_back(uint32_t c)
 {
     if (c < 0x300) return false;
-    if (c >= 0x1160 && c <= 0x11ff) return true; /* jamo: vowels and finals */
-    if (c >= 0xff9e && c <= 0xffdc) return true; /* their half-width forms, and kana marks */
+    if (c >= 0x1160 && c <= 0x11ff) return true; /* jamo: vowels and final consonants */
+    if (c >= 0xff9e && c <= 0xffdc) return true; /* half-width jamo and kana marks */
     return (mf_unicode_category(c) & MF_UC_MARK) != 0;
 }
 

@@ -1,6 +1,6 @@
-/* io/unicode.h: code points: their categories, lower case and normal forms (Unicode
- * Standard Annex 15). Only unicode.c uses utf8proc, whose tables decide the version of Unicode.
- * No function allocates memory or keeps state, so every thread may call them. */
+/* io/unicode.h: categories, lower case and normal forms of code points (Unicode Standard Annex
+ * 15). Only unicode.c uses utf8proc, whose tables decide the version of Unicode. No function
+ * allocates memory or keeps state, so every thread may call these functions. */
 #ifndef MF_IO_UNICODE_H
 #define MF_IO_UNICODE_H
 
@@ -23,17 +23,18 @@
 #define MF_UC_CONNECTOR   (UINT32_C(1) << 12)  /* Pc */
 #define MF_UC_PUNCTUATION UINT32_C(0x7f000)    /* P: Pc Pd Ps Pe Pi Pf Po */
 #define MF_UC_SYMBOL      UINT32_C(0x780000)   /* S: Sm Sc Sk So */
-#define MF_UC_OTHER       UINT32_C(0x3c000000) /* Cc Cf Cs Co, without unassigned ones */
+#define MF_UC_OTHER       UINT32_C(0x3c000000) /* Cc Cf Cs Co, but not Cn (unassigned
+                                                * code points) */
 
-/* The category of a code point as a set of one. */
+/* Returns the category of the code point as a set with one element. */
 uint32_t mf_unicode_category(uint32_t c);
 /* Whether the code point has the property White_Space. */
 bool mf_unicode_is_space(uint32_t c);
-/* The simple lower case: one code point. */
+/* Returns the simple lower case, which is always one code point. */
 uint32_t mf_unicode_lower(uint32_t c);
 
-/* Reads the code point at text, n > 0 bytes left. Returns its length in bytes, 0 if it is not
- * valid UTF-8. */
+/* Reads the code point at text, where n > 0 bytes remain. Returns its length in bytes; 0 if the
+ * bytes are not valid UTF-8. */
 size_t mf_unicode_read(const char *text, size_t n, uint32_t *ret);
 /* Writes a valid code point as UTF-8 and returns its length, 1 to 4 bytes. */
 size_t mf_unicode_write(uint32_t c, char *out);
@@ -52,18 +53,21 @@ size_t mf_unicode_decompose(uint32_t c, uint32_t out[MF_UNICODE_DECOMPOSED]);
 
 enum {
     MF_UNICODE_PART = 1024, /* greatest length of a part in bytes */
-    /* room in bytes for the normal form of a part: a code point of 3 bytes may become 33 */
+    /* size in bytes of the buffer for the normal form of a part; a code point of 3 bytes may
+     * become 33 */
     MF_UNICODE_ROOM = 12 * MF_UNICODE_PART
 };
-/* Length in bytes of a prefix of a valid UTF-8 text that is certainly in this form, whatever
- * follows it; may be 0. */
+/* Returns the length in bytes of a prefix of a valid UTF-8 text. The prefix is certainly in
+ * this form, whatever text follows it. The length may be 0. */
 size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n);
-/* Length in bytes, at most MF_UNICODE_PART, of the first part of a valid UTF-8 text, n > 0
- * bytes, that normalizes independently of what follows it: a character with the marks and jamo
- * after it. A longer part is cut, so it need not be in normal form afterwards. */
+/* Returns the length in bytes, at most MF_UNICODE_PART, of the first part of a valid UTF-8 text
+ * of n > 0 bytes. This part, a character with the marks and jamo after it, normalizes
+ * independently of the text that follows. A longer part is cut, so its result may not be in
+ * normal form. */
 size_t mf_unicode_part(const char *text, size_t n);
-/* Writes the normal form of n <= MF_UNICODE_PART bytes of UTF-8 to out [MF_UNICODE_ROOM]; bytes
- * that are not valid UTF-8 stay as they are, all n. Returns its length in bytes. */
+/* Writes the normal form of n <= MF_UNICODE_PART bytes of UTF-8 to out [MF_UNICODE_ROOM]. If
+ * the bytes are not valid UTF-8, all n are copied unchanged. Returns the length of the result
+ * in bytes. */
 size_t mf_unicode_normalize(mf_unicode_form form, const char *text, size_t n, char *out);
 
 #endif
