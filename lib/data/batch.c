@@ -1,5 +1,6 @@
-/* data/batch.c: batches of windows, of pieces of documents, and of examples. A batch depends on
- * the corpus, the specification and the step alone, so resuming needs no other state. */
+/* data/batch.c: batches of windows, of pieces of documents, and of examples. A batch depends
+ * only on the corpus, the specification and the step. Therefore resuming a run needs no
+ * other state. */
 #include "data/batch.h"
 
 #include "base/error.h"
@@ -10,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The part of a document that one example takes: tokens begin .. begin+n-1 of the corpus. For
- * lm the last of them is only a target. */
+/* The part of a document that one example contains: tokens begin .. begin+n-1 of the corpus.
+ * For lm the last of these tokens is only a target. */
 typedef struct piece {
     int64_t begin;
     int32_t n;
@@ -25,17 +26,20 @@ struct mf_batcher {
     int64_t items;      /* number of windows, pieces or examples in one pass over the split */
     int64_t count;      /* number of batches in one pass over the split */
     piece *pieces;      /* NULL for a stream */
-    mf_packing packing; /* of pieces in the examples of `packed`; rows 0: none */
-    int32_t *dealt; /* [items] the windows that deal gave to this split; NULL without deal */
-    /* permutation of pieces or windows in epoch `epoch`; NULL: the order of the corpus, or
-     * windows that are drawn anywhere */
+    mf_packing packing; /* packing of the pieces into examples if spec.packed; rows 0:
+                         * no packing */
+    int32_t *dealt; /* [items] the windows that deal_windows gave to this split; NULL
+                     * without deal */
+    /* permutation of pieces or windows in epoch `epoch`. NULL: they follow the order of the
+     * corpus, or windows are drawn anywhere. */
     int32_t *order;
     int64_t epoch;
     int64_t touched; /* bytes of mapped files that may have pages in memory */
     /* [vocab] bytes of text of each id; NULL: unknown */
     int32_t *piece_bytes;
     uint64_t windows, shuffle, hide, deal; /* random streams */
-    int32_t pad, unk, cls, sep, mask_id;   /* special ids; without one: pad 0, else -1 */
+    int32_t pad, unk, cls, sep, mask_id;   /* special ids; if the tokenizer has no such token,
+                                            * pad is 0 and the others are -1 */
 };
 
 void mf_batch_defaults(mf_batch_spec *ret)
@@ -84,8 +88,8 @@ static bool counts(const mf_batcher *b, int64_t token)
     return !b->c->counted || b->c->counted[token];
 }
 
-/* Number of tokens of a window beyond its inputs: a language model needs one more, for its
- * last target. */
+/* Number of tokens that a window needs beyond its inputs. A language model needs one more
+ * token, the target of its last input. */
 static int32_t ahead(const mf_batcher *b)
 {
     return b->spec.task == MF_TASK_LM;
@@ -100,7 +104,7 @@ static int permute(mf_batcher *b, int64_t n, int32_t **ret)
     return *ret != NULL ? MF_OK : MF_ENOMEM;
 }
 
-/* Distributes the windows to train and val: val gets the first ones of a permutation. */
+/* Distributes the windows to train and val: val gets the first windows of a permutation. */
 static int deal_windows(mf_batcher *b, int64_t n)
 {
     int32_t *all = NULL;
@@ -120,7 +124,7 @@ static int deal_windows(mf_batcher *b, int64_t n)
     return rc;
 }
 
-/* The status for a split with too little text: a file is bad input, while the size of the
+/* Returns the status for a split with too little text. A file is bad input, but the size of the
  * generated corpus is a setting. */
 static int too_little(const mf_batcher *b)
 {
@@ -169,13 +173,13 @@ static int count_windows(mf_batcher *b)
         return mf_fail(too_little(b), "the %s split has one token: nothing to predict",
                        mf_split_name(b->spec.split));
     b->items = (n + seq - 1) / seq;
-    if (lm) /* every window but the first predicts at least one token after its context */
+    if (lm) /* every window except the first predicts at least one token after its context */
         b->items = n - 2 < context ? 1 : 1 + (n - 2 - context) / (seq - context);
     return MF_OK;
 }
 
-/* Number of pieces of a document: each has at most seq tokens (lm: targets). An example of
- * classify or regress is one piece, however long. */
+/* Number of pieces of a document. A piece has at most seq tokens (lm: targets). An example of
+ * classify or regress is one piece of any length. */
 static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
 {
     int64_t n = span->n - ahead(b);
@@ -199,7 +203,7 @@ static int drop_idle(mf_batcher *b)
                            mf_split_name(b->spec.split));
 }
 
-/* Packs the pieces into examples, and prepares the order of these. */
+/* Packs the pieces into examples, and prepares the order of the examples. */
 static int pack(mf_batcher *b)
 {
     int64_t n = 0;
@@ -355,8 +359,8 @@ static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t i
         out->n_bytes = id == b->unk ? -1 : out->n_bytes + b->piece_bytes[id];
 }
 
-/* Fills an example from place `at` on: inputs are tokens begin .. begin+n-1, and the target of
- * each is the token after it; the first `skip` positions have no target. */
+/* Fills an example from position `at` on. The inputs are tokens begin .. begin+n-1, and the
+ * target of each input is the token after it. The first `skip` positions have no target. */
 static void fill_lm_at(const mf_batcher *b, mf_batch *out, int64_t at, int64_t begin, int64_t n,
                        int64_t skip)
 {
@@ -373,7 +377,8 @@ static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t beg
     fill_lm_at(b, out, (int64_t)row * out->seq, begin, n, skip);
 }
 
-/* Where a document begins at position `from` of an example, up to position `to`. */
+/* Records a document that begins at position `from` of an example and ends before
+ * position `to`. */
 static void begin_document(mf_batch *out, int32_t row, int32_t from, int32_t to)
 {
     const int64_t at = (int64_t)row * out->seq;
@@ -383,7 +388,7 @@ static void begin_document(mf_batch *out, int32_t row, int32_t from, int32_t to)
     }
 }
 
-/* Cuts an example of a stream behind each token that ends a document. */
+/* Cuts an example of a stream after each token that ends a document. */
 static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
 {
     const int32_t end = b->spec.document_end;
@@ -402,8 +407,9 @@ static void cut_documents(const mf_batcher *b, mf_batch *out, int32_t row)
     begin_document(out, row, from, out->seq);
 }
 
-/* The key of an example's random numbers: the optimizer step, and the example's number in it,
- * so that they do not depend on the micro-batches into which the step is cut. */
+/* Returns the optimizer step of a batch. The random numbers of an example depend on this
+ * step and on the example's number in the step, not on the micro-batches into which the step
+ * is cut. */
 static uint64_t step_of(const mf_batcher *b, int64_t batch)
 {
     return (uint64_t)(b->spec.parts > 1 ? batch / b->spec.parts : batch);
@@ -450,11 +456,11 @@ static void cut_pair(int32_t room, int32_t *a, int32_t *b)
     *a -= over / 2;
 }
 
-/* Number of special tokens in an example; 0 if seq tokens leave no room for text. */
+/* Number of special tokens in an example; 0 if seq tokens leave no space for text. */
 static int32_t specials_of(const mf_batcher *b, const mf_span *span, int32_t seq)
 {
     const int32_t n = (b->cls >= 0) + (b->sep >= 0) * (span->n > span->first ? 2 : 1);
-    return n < seq ? n : 0; /* without room for both, the text is kept */
+    return n < seq ? n : 0; /* if special tokens and text do not both fit, the text is kept */
 }
 
 static void fill_example(const mf_batcher *b, mf_batch *out, int32_t row, const mf_span *span)
@@ -522,8 +528,8 @@ static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
     return b->order[place];
 }
 
-/* The window of example `row` in this step, if list_windows counted the windows; -1 after the
- * last one. */
+/* Returns the window of example `row` in this step, if list_windows counted the windows.
+ * Returns -1 after the last window. */
 static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 {
     int64_t place = step % b->count * b->spec.rows + row;
@@ -620,8 +626,8 @@ static int32_t longest(void *self, int64_t step)
     return longest < b->spec.seq ? longest : b->spec.seq;
 }
 
-/* Releases pages of mapped files before they are too many: the system maps further pages around
- * each one that a window reads. */
+/* Releases pages of mapped files before there are too many. For each page that a window reads,
+ * the system also maps the pages around it. */
 static void release(mf_batcher *b, const mf_batch *out)
 {
     enum { AROUND = 1 << 16, MOST = 32 << 20 };

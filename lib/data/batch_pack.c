@@ -1,5 +1,6 @@
-/* data/batch_pack.c: best fit, decreasing. Rows with the same room are a list; a set of bits
- * says for which rooms there is a row, so a piece finds its row in room / 64 steps at most. */
+/* data/batch_pack.c: best fit, decreasing. The rows with the same free length form a list. A
+ * set of bits records for which free lengths a row exists, so a row for a piece is found in at
+ * most room / 64 steps. */
 #include "data/batch_pack.h"
 
 #include <string.h>
@@ -10,11 +11,11 @@
 
 typedef struct work {
     int32_t *order;  /* [n] pieces, the longest first */
-    int32_t *row_of; /* [n] */
+    int32_t *row_of; /* [n] row of each piece */
     int32_t *drawn;  /* [n] a permutation */
-    int64_t *count;  /* [room + 2] */
-    int32_t *head;   /* [room + 1] a row with this room, -1: none */
-    int32_t *next;   /* [n] of a row: another one with the same room */
+    int64_t *count;  /* [room + 2] counts of the lengths */
+    int32_t *head;   /* [room + 1] a row with this free length, -1: none */
+    int32_t *next;   /* [n] next row with the same free length */
     uint64_t *some;  /* [room / 64 + 1] bit r: head[r] is a row */
 } work;
 
@@ -43,7 +44,7 @@ static int new_work(work *w, size_t n, size_t room)
                : MF_ENOMEM;
 }
 
-/* Sorts pieces by length, the longest first, by counting. */
+/* Sorts pieces by length, the longest first, with a counting sort. */
 static void sort(work *w, const int32_t *length, int64_t n, int32_t room, uint64_t seed)
 {
     mf_rng_permutation(seed, mf_rng_stream("data.pack"), 0, w->drawn, (size_t)n);
@@ -62,7 +63,8 @@ static void put_row(work *w, int32_t row, int32_t room)
     w->some[room / 64] |= UINT64_C(1) << room % 64;
 }
 
-/* Takes a row with the least room that holds the piece. Returns that room, -1: none. */
+/* Removes from its list a row with the least free length that fits the piece. Returns this free
+ * length, -1: none. */
 static int32_t take_row(work *w, int32_t length, int32_t room, int32_t *ret_row)
 {
     int32_t word = length / 64;

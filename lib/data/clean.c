@@ -26,7 +26,8 @@ static const struct {
 } tails[] = {{"n't", " not"},  {"'re", " are"},  {"'ve", " have"},
              {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
 
-/* bound of the bytes of output per byte of input: the 2 bytes "'d" become the 6 of " would" */
+/* greatest number of output bytes per byte of input: the 2 bytes "'d" become the 6 of
+ * " would" */
 enum { GROWTH = 4 };
 
 typedef struct sink {
@@ -95,7 +96,7 @@ static size_t apostrophe(const char *text, size_t n)
 static void clean(sink *s, const char *text, size_t n)
 {
     char word[WORD - 1];
-    /* length of the word in bytes; of a word of WORD or more, all is written */
+    /* length of the word in bytes; a word of WORD bytes or more is already written */
     size_t length = 0;
     for (size_t i = 0; i < n;) {
         const size_t mark = apostrophe(text + i, n - i);

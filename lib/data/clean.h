@@ -10,7 +10,8 @@
  * period; blanks at both ends are removed. *ret is NUL-terminated; the caller frees it with
  * mf_free. The only error is MF_ENOMEM. */
 int mf_clean_text(const char *text, size_t n, char **ret, size_t *ret_n);
-/* As mf_clean_text, line by line: newlines stay, and lines that become empty are removed. */
+/* The same as mf_clean_text, line by line: newlines stay, and lines that become empty
+ * are removed. */
 int mf_clean_lines(const char *text, size_t n, char **ret, size_t *ret_n);
 
 #endif

@@ -60,8 +60,8 @@ static int clean_source(mf_source *s)
     return MF_OK;
 }
 
-/* From how many bytes on a text becomes a token file; 0: never. folder: for such files; "":
- * there is none, as with data.cache = no, or auto without a home folder. */
+/* Returns the size in bytes from which a text becomes a token file; 0: never. folder: for such
+ * files; "": there is no folder, because data.cache = no, or auto without a home folder. */
 static uint64_t large_of(const mf_corpus_spec *spec, const char *folder)
 {
     if (spec->clean || !*folder) return 0;
@@ -113,7 +113,7 @@ static int load_sources(loader *l)
 
 /* ---- the tokenizer ---- */
 
-/* Makes a tokenizer of the training text, which is mapped if it is large. */
+/* Makes a tokenizer from the training text. A large text is mapped. */
 static int train_tokenizer(const mf_source *s, const char *name,
                            const mf_tokenizer_options *options, mf_tokenizer **ret)
 {
@@ -149,7 +149,7 @@ static int choose_tokenizer(loader *l)
         if (l->spec->task == MF_TASK_MLM) options.specials |= MF_SPECIAL_BIT(MF_SPECIAL_MASK);
         rc = train_tokenizer(s, name, &options, &c->own_tokenizer);
     } else if (strpbrk(name, "./") == NULL) {
-        /* A name without . and / is no path but an unknown kind: the call fails and lists
+        /* A name without . and / is not a path but an unknown kind. The call fails and lists
          * the kinds. */
         return mf_tokenizer_train(name, s->path, NULL, 0, NULL, &c->own_tokenizer);
     } else {
@@ -243,8 +243,8 @@ static int name_all_classes(loader *l)
     return rc;
 }
 
-/* Sets class_of[label] to the class of each label of the source. MF_EINPUT if a label is none
- * of the classes. */
+/* Sets class_of[label] to the class of each label of the source. MF_EINPUT if a label is not
+ * a class. */
 static int map_labels(const mf_source *s, const mf_labels *labels, char *const *classes,
                       int32_t n_classes, int32_t *class_of)
 {
@@ -300,14 +300,14 @@ static int encode_turns(loader *l, const mf_source *s, const mf_document *d, int
     int rc =
         l->has_form ? MF_OK : mf_turns_form(l->c->tokenizer, !l->spec->plain_chat, &l->form);
     l->has_form = rc == MF_OK;
-    while (rc == MF_OK && l->counted.n < before) /* tokens of earlier documents count */
+    while (rc == MF_OK && l->counted.n < before) /* the tokens of earlier documents count */
         rc = mf_ids_push(&l->counted, 1, 0);
     if (rc == MF_OK)
         rc = mf_turns_encode(l->c->tokenizer, &l->form, name, s, d, &l->ids, &l->counted);
     return rc == MF_OK ? count_new(l, name, before, ret) : rc;
 }
 
-/* Keeps which tokens count, if some do not. */
+/* Stores which tokens count, if some tokens do not count. */
 static int keep_counted(loader *l)
 {
     if (l->counted.n == 0 || l->spec->count_all) return MF_OK;
@@ -438,7 +438,7 @@ static int add_all_documents(loader *l)
     return rc == MF_OK ? find_means(l) : rc;
 }
 
-/* The largest id; of ids in files, that of their parts. */
+/* The largest id. If the ids are in files, it is the largest id of their parts. */
 static int32_t largest_id(const mf_corpus *c)
 {
     int32_t largest = 0;
@@ -462,7 +462,7 @@ static int check_vocabulary(loader *l)
                    l->spec->path, (long long)where, (int)largest, (int)c->vocab);
 }
 
-/* Warns of labels that occur once in a file of frequent labels: they are probably
+/* Warns of labels that occur once in a file whose other labels are frequent. They are probably
  * typing errors. */
 static int warn_of_rare_labels(const mf_source *s)
 {
@@ -511,7 +511,7 @@ static int limit_documents(loader *l)
     return MF_OK;
 }
 
-/* Stores ids with as few bytes as the vocabulary allows; otherwise a corpus of bytes would need
+/* Stores ids with as few bytes as the vocabulary allows. Otherwise a corpus of bytes would need
  * four times its size. */
 static int shrink_ids(mf_corpus *c)
 {

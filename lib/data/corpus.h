@@ -2,18 +2,18 @@
  *
  * All tokens are in one array, with integers as small as the ids allow. A stream (text, bin,
  * builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are spans of it. A
- * split is a range of tokens of a stream, or a range of spans: the beginning of the file is
- * train and the rest val, unless val_path names a file.
+ * split is a range of tokens of a stream, or a range of spans. The beginning of the file is
+ * train and the rest is val, unless val_path names a file.
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
  *          (a string or an integer; for numbers any number). Blank lines are skipped.
  *          Or a prompt and its answer: "prompt" (question, instruction, input) and "answer"
- *          (completion, response, output), with "input" and "context" behind the prompt,
+ *          (completion, response, output), with "input" and "context" after the prompt,
  *          "system" and "history" before it; or "messages" ("conversations"): a list of
  *          objects with "role" (system, user, assistant) and "content", and "weight" 0 for
- *          what is not learned. Only answers count in the loss (data/turns.h). Members that
- *          are not read are named once, calls of tools are refused.
+ *          a message that is not learned. Only answers count in the loss (data/turns.h).
+ *          Members that are not read are named once. Tool calls are refused.
  *   tsv    one example per line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A, premise, text;
  *          sentence2, sentence_B, hypothesis; label, gold_label, entailment_judgment, class;
@@ -21,12 +21,12 @@
  *          and others ignored. Quotes are ordinary characters. Lines end in LF or CRLF; the
  *          last newline may be missing; a BOM is skipped. Empty lines, missing columns, an
  *          empty sentence or label, NUL and bad UTF-8 are errors with file:line. A line with
- *          the class "-" (no agreement, in NLI files) is skipped with a warning; a class that
- *          occurs in one line of many gives a warning too. Columns may be given by name: the
- *          first line must then have them.
+ *          the class "-" (no agreement, in NLI files) is skipped with a warning. A class that
+ *          occurs in one line of many gives a warning, too. Columns may be given by name; the
+ *          first line must then name these columns.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
  *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32).
- *          bin_bits gives the size if there is no header.
+ *          bin_bits sets the size if there is no header.
  *          The tokenizer can only come from a file.
  *   auto   by the ending of the name: .jsonl, .tsv, .bin; else text (classify, regress: tsv).
  *
@@ -34,7 +34,7 @@
  * may be read as well; "-" (jsonl: a missing member) means that there is no label.
  *
  * Classes are the distinct labels of the training file, in order of value if all are integers,
- * else in order of bytes. A label that the training file lacks is an error in the
+ * else in order of bytes. A label that the training file does not contain is an error in the
  * other files. */
 #ifndef MF_DATA_CORPUS_H
 #define MF_DATA_CORPUS_H
@@ -45,7 +45,7 @@
 #include "data/topics/topics.h"
 
 typedef enum mf_split { MF_SPLIT_TRAIN, MF_SPLIT_VAL, MF_SPLIT_TEST, MF_SPLITS } mf_split;
-const char *mf_split_name(mf_split s); /* "train" */
+const char *mf_split_name(mf_split s); /* Returns the name of the split, for example "train". */
 
 /* A further column of labels: its name, its type, and its classes if they are known. */
 typedef struct mf_corpus_question {
@@ -61,7 +61,8 @@ enum { MF_LARGE_TEXT = 256 << 20 };
 
 typedef struct mf_corpus_spec {
     const char *path;      /* a file, or builtin:topics[?...] */
-    const char *val_path;  /* like path; NULL or "": val is the end of path, see split */
+    const char *val_path;  /* like path; NULL or "": val is the last part of path,
+                            * see `split` */
     const char *test_path; /* like path; NULL or "": no test split */
     /* text, jsonl, tsv, bin; NULL, "" or "auto": by the name of the file */
     const char *format;
@@ -70,27 +71,28 @@ typedef struct mf_corpus_spec {
     /* if set, this tokenizer is used (on resume: the run's own); not owned */
     const mf_tokenizer *given;
     bool clean; /* text files are simplified (data/clean.h) */
-    /* auto, no, or a folder, where every text becomes a token file (data/stream/cache.h); NULL:
-     * no. auto: if its files have MF_LARGE_TEXT bytes */
+    /* "auto", "no", or a folder in which every text becomes a token file (data/stream/cache.h).
+     * NULL: no. auto: a text becomes a token file if its files have MF_LARGE_TEXT bytes. */
     const char *cache;
     double split; /* 0 < split <= 1: share of path that is training data */
-    /* for other tasks than lm, a tokenizer made here gets special tokens */
+    /* if the task is not lm, a tokenizer that is trained here gets special tokens */
     mf_task task;
-    int32_t bin_bits; /* 16 or 32; 0: those of the header, else 16 */
+    int32_t bin_bits; /* 16 or 32; 0: the size in the header, or 16 without a header */
     int32_t classes;  /* greatest number of classes of the training file; 0: any number */
     int64_t limit;    /* number of documents of path to use; 0: all */
-    /* draw the `limit` documents, always the same ones; else take the first ones */
+    /* draw the `limit` documents at random, always the same ones; else use the
+     * first documents */
     bool pick_random;
     /* columns of a tsv (label_column: also the member of jsonl); NULL or "": the usual names */
     const char *first_column, *second_column, *label_column;
     /* NULL: the labels found in path; else the classes of an earlier run, in order */
     const char *const *class_names;
     int32_t n_class_names;
-    /* members of jsonl: a text, or a prompt and its answer, or messages; NULL or "": by their
+    /* names of jsonl members: a text, or a prompt and its answer, or messages; NULL or "": the
      * usual names */
     const char *text_field, *prompt_field, *answer_field, *messages_field;
     bool plain_chat; /* messages are joined without the tokenizer's template */
-    bool count_all;  /* prompts count in the loss as answers do */
+    bool count_all;  /* prompts count in the loss, as answers do */
     int n_more;      /* at most MF_TASKS_MAX */
     mf_corpus_question more[MF_TASKS_MAX];
 } mf_corpus_spec;
@@ -99,7 +101,8 @@ typedef struct mf_corpus_spec {
 typedef struct mf_span {
     int64_t begin;
     int32_t n;
-    int32_t first; /* tokens of the first sentence of a pair; n if there is one sentence */
+    int32_t first; /* number of tokens of the first sentence of a pair; n if there is
+                    * one sentence */
     int32_t label; /* class; -1: none */
     float value;   /* number; NaN: none */
 } mf_span;
@@ -118,9 +121,9 @@ typedef struct mf_split_range {
     int64_t begin, end; /* range of tokens of a stream, or range of spans */
     int64_t tokens;
     uint64_t bytes; /* bytes of text of these tokens; 0: unknown */
-    /* the generated text of the split, if it is builtin:topics; else NULL */
+    /* the generated text of the split, if the split is builtin:topics; else NULL */
     const mf_topics *topics;
-    size_t text_begin; /* offset in that text at which the split begins, in bytes */
+    size_t text_begin; /* offset in the generated text at which the split begins, in bytes */
 } mf_split_range;
 
 typedef struct mf_corpus {
@@ -132,13 +135,14 @@ typedef struct mf_corpus {
     mf_id_parts stored;
     int32_t id_bytes; /* 1, 2 or 4 */
     int64_t tokens;
-    /* [tokens] 0: the token is no target, because it is in a prompt; NULL: all count */
+    /* [tokens] 0: the token is not a target, because it is in a prompt; NULL: all
+     * tokens count */
     uint8_t *counted;
     uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
     int32_t n_labels; /* number of topics; 0: unknown */
     mf_span *spans;   /* NULL for a stream */
     int64_t n_spans;
-    int32_t longest;   /* tokens of the longest span */
+    int32_t longest;   /* number of tokens of the longest span */
     char **classes;    /* [n_classes] names of the classes */
     int32_t n_classes; /* 0 if there are no classes */
     bool numbers;      /* the training split has numbers as labels */
@@ -149,7 +153,7 @@ typedef struct mf_corpus {
     mf_split_range split[MF_SPLITS];
     mf_tokenizer *own_tokenizer;
     mf_topics *own_topics[MF_SPLITS];
-    char *file[MF_SPLITS]; /* path that the split was read from, for messages */
+    char *file[MF_SPLITS]; /* path from which the split was read, for messages */
 } mf_corpus;
 
 static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)
@@ -159,7 +163,7 @@ static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)
     return c->id_bytes == 2 ? ((const uint16_t *)c->ids)[i] : ((const int32_t *)c->ids)[i];
 }
 
-/* split 0.9, everything else zero: path must be set */
+/* Sets split to 0.9 and everything else to zero. The caller must set path. */
 void mf_corpus_defaults(mf_corpus_spec *ret);
 /* Loads a corpus, which the caller frees. Errors: MF_EINPUT with file:line or file and byte,
  * MF_ENOTFOUND for a missing file, MF_ECONFIG for an invalid field, MF_EIO, MF_ENOMEM. Without
@@ -167,9 +171,10 @@ void mf_corpus_defaults(mf_corpus_spec *ret);
 int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret);
 void mf_corpus_free(mf_corpus *c);
 
-/* The floor of the first n tokens of a split (data/topics/topics.h), in nats per token; n 0: of
- * the whole split. *ret is NaN unless the split is builtin:topics with one token per byte and
- * has so many tokens. window and context are those of the batcher. MF_ENOMEM. */
+/* Computes the floor of the first n tokens of a split (data/topics/topics.h), in nats per
+ * token; n 0: of the whole split. *ret is NaN unless the split is builtin:topics with one
+ * token per byte and has at least n tokens. window and context are those of the
+ * batcher. MF_ENOMEM. */
 int mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind, int64_t n,
                     int32_t window, int32_t context, double *ret);
 

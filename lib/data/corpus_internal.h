@@ -1,4 +1,4 @@
-/* data/corpus_internal.h: what the files that load a corpus share. */
+/* data/corpus_internal.h: declarations shared by the files that load a corpus. */
 #ifndef MF_DATA_CORPUS_INTERNAL_H
 #define MF_DATA_CORPUS_INTERNAL_H
 
@@ -14,13 +14,13 @@ typedef struct mf_corpus_loader {
     mf_source source[MF_SOURCES];
     mf_question more[MF_TASKS_MAX];
     mf_ids ids;
-    char *cache;    /* folder; "": none */
+    char *cache;    /* the cache folder; "": none */
     mf_ids counted; /* 0 or 1 for each of `ids`; n 0: all count */
-    mf_chat form;   /* of messages, once a document has them */
+    mf_chat form;   /* form of the messages; set when a document has messages */
     bool has_form;
 } mf_corpus_loader;
 
-/* Fails with MF_EINPUT: data.split leaves none of n items to one of two splits. */
+/* Fails with MF_EINPUT: data.split leaves none of the n items to one of two splits. */
 int mf_corpus_empty_side(const mf_corpus_loader *l, const char *side, const char *what,
                          size_t n);
 /* Cuts streams into splits, as tokens (corpus_streams.c). */

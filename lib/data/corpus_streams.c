@@ -1,5 +1,5 @@
-/* data/corpus_streams.c: streams of text or ids as splits. A split is a range of the tokens,
- * cut from text at the same byte whether its tokens are in memory or in a file. */
+/* data/corpus_streams.c: splits of streams of text or ids. A split is a range of tokens. A text
+ * is cut at the same byte whether its tokens are in memory or in a file. */
 #include "data/corpus_internal.h"
 
 #include "base/error.h"
@@ -18,8 +18,8 @@ static size_t size_of(const mf_source *s)
     return s->is_ids ? (size_t)s->tokens.n : s->size;
 }
 
-/* Whether the ids are in parts, because they come from token files or will be written
- * to them. */
+/* Whether the ids are in parts, because they come from token files or will be written to
+ * token files. */
 static bool in_parts(const loader *l)
 {
     for (int i = 0; i < MF_SOURCES; i++)
@@ -59,7 +59,7 @@ static int add_text(loader *l, const mf_source *s, size_t begin, size_t end, mf_
     return rc;
 }
 
-/* Bytes of text of ids in memory; 0: not known, as for files that are mapped. */
+/* Number of text bytes of ids in memory; 0: unknown, as for mapped files. */
 static uint64_t bytes_of(const mf_corpus *c, const mf_split_range *r)
 {
     uint64_t sum = 0;
@@ -73,7 +73,8 @@ static uint64_t bytes_of(const mf_corpus *c, const mf_split_range *r)
     return sum;
 }
 
-/* The ids begin .. end-1 of a source, whose first is token `first` of the corpus. */
+/* Adds the ids begin .. end-1 of a source to the split. Token `first` of the corpus is id 0 of
+ * the source. */
 static void add_ids(loader *l, int64_t first, size_t begin, size_t end, mf_split split)
 {
     mf_split_range *r = &l->c->split[split];
@@ -99,7 +100,7 @@ static int cut_of(const mf_source *s, double split, size_t size, size_t *ret)
     return rc;
 }
 
-/* Adds a source: all of it to one split, or cut into training and validation. */
+/* Adds a source. All of it belongs to one split, or it is cut into training and validation. */
 static int add_source(loader *l, mf_source *s, size_t cut, mf_split split)
 {
     const size_t size = size_of(s);
@@ -118,7 +119,8 @@ static int add_source(loader *l, mf_source *s, size_t cut, mf_split split)
 int mf_corpus_add_streams(loader *l)
 {
     mf_source *s = &l->source[0];
-    l->ids.want_start = s->topics != NULL; /* labels are found by the offset of each token */
+    l->ids.want_start = s->topics != NULL; /* the label of a token is found by the
+                                            * token's offset */
     size_t size = size_of(s), cut = size;
     const char *what = s->is_ids ? "tokens" : "bytes";
     int rc = MF_OK;
@@ -134,7 +136,7 @@ int mf_corpus_add_streams(loader *l)
     return rc;
 }
 
-/* Whether each token is one byte of generated text, and nothing else is in the corpus. */
+/* Whether each token is one byte of generated text, and the corpus contains nothing else. */
 static bool is_byte_by_byte(const loader *l)
 {
     const mf_topics *t = l->source[0].topics;

@@ -1,5 +1,5 @@
 /* data/data_config.c: the keys of [data], their defaults, their bounds, and the rules between
- * them. Every other layer gets the checked values. */
+ * the keys. All other code reads only the checked values. */
 #include "data/data_config.h"
 #include <string.h>
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* Recognises formats of data by their first bytes, since names of files often tell nothing.
- * What is not recognised counts as text. */
+/* data/recognise.c: recognises formats of data by their first bytes, because the name of a file
+ * often does not show its format. A file that is not recognised is treated as text. */
 #include "data/recognise.h"
 
 #include "base/error.h"
@@ -26,7 +26,8 @@ int mf_recognise_foreign(const char *path, const char *data, size_t n)
     static const struct {
         const char *magic;
         size_t n;
-        const char *name, *way; /* way: a command that decompresses the file named after it */
+        const char *name, *way; /* way: a command that decompresses the file; the file's name
+                                 * follows it */
     } known[] = {{"\x1f\x8b\x08", 3, "gzip", "gunzip -c"},
                  {"\x28\xb5\x2f\xfd", 4, "zstd", "zstd -dc"},
                  {"\xfd"

@@ -31,11 +31,11 @@ static bool holds_jsonl(const char *path)
     }
     const bool is = rc == MF_OK && mf_recognise_jsonl(data, n);
     mf_free(data);
-    if (rc != MF_OK) mf_error_clear(); /* the reader of the file reports it */
+    if (rc != MF_OK) mf_error_clear(); /* the reader of the file reports this error */
     return is;
 }
 
-/* The format by the ending or the content of one file. */
+/* Finds the format of one file by its ending or its content. */
 static mf_format format_of_file(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -143,7 +143,8 @@ static int load_topics(mf_source *s)
     return MF_OK;
 }
 
-/* Copies standard input as if it were a mapped file: *ret_own is the memory. */
+/* Copies standard input into memory that is used like a mapped file. *ret_own is
+ * this memory. */
 static int map_input(const char *path, mf_map *ret, char **ret_own)
 {
     *ret = (mf_map){0};
@@ -154,7 +155,8 @@ static int map_input(const char *path, mf_map *ret, char **ret_own)
     return rc;
 }
 
-/* Reads the ids of a token file: by its index if there is one of Megatron-LM beside it. */
+/* Reads the ids of a token file. If a Megatron-LM index is beside the file, the index
+ * is used. */
 static int read_ids(mf_source *s, int32_t bin_bits)
 {
     const size_t n = strlen(s->path);
@@ -179,7 +181,7 @@ static int read_ids(mf_source *s, int32_t bin_bits)
     return rc;
 }
 
-/* Makes room for `size` more bytes of text. */
+/* Makes space for `size` more bytes of text. */
 static int grow_text(mf_source *s, size_t size)
 {
     char *more = mf_realloc(s->text, s->size, s->size + size);
@@ -196,7 +198,7 @@ static int read_file(mf_source *s, mf_format format)
     if (rc != MF_OK) return rc;
     rc = mf_recognise_foreign(s->path, data, size);
     if (rc == MF_OK && size == 0) rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
-    if (rc == MF_OK && format == MF_FORMAT_TEXT && !s->text) { /* one file is not copied */
+    if (rc == MF_OK && format == MF_FORMAT_TEXT && !s->text) { /* a single file is not copied */
         s->text = data;
         s->size = size;
         return MF_OK;
@@ -216,7 +218,7 @@ static int read_file(mf_source *s, mf_format format)
     return rc;
 }
 
-/* Finds out whether the text files have so many bytes that they are read in pieces. */
+/* Finds out whether the text files are large enough to be read in pieces (`large` bytes). */
 static int judge_size(mf_source *s, uint64_t large)
 {
     uint64_t all = 0;
@@ -250,7 +252,7 @@ static int load_files(mf_source *s, mf_format format, const mf_source_options *o
     int rc = mf_source_files_of(whole, &s->files);
     if (rc == MF_OK && format == MF_FORMAT_TEXT && o->large > 0) rc = judge_size(s, o->large);
     for (int i = 0; rc == MF_OK && !s->large && i < s->files.n; i++) {
-        s->path = s->files.path[i]; /* messages name the file */
+        s->path = s->files.path[i]; /* messages name the current file */
         rc = format == MF_FORMAT_BIN ? read_ids(s, o->bin_bits) : read_file(s, format);
     }
     s->path = whole;

@@ -1,7 +1,8 @@
-/* data/source.h: the files of one part of a corpus, read and checked, before it is tokenized.
+/* data/source.h: the files of one part of a corpus, read and checked, before tokenization.
  *
- * Every format is converted to one text and the documents in it (none for a stream), or to ids
- * for token files. The sentences of a document are next to one another in the text. */
+ * Every format is converted to one text and the documents in it (none for a stream). Token
+ * files are converted to ids. The sentences of a document are next to one another in
+ * the text. */
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
@@ -18,29 +19,32 @@ typedef struct mf_prediction {
     float value;   /* NaN: none */
 } mf_prediction;
 
-/* Who wrote a part of a document: a prompt is of the user, an answer of the assistant. */
+/* Author of a part of a document. The user writes a prompt; the assistant writes an answer. */
 typedef enum mf_role { MF_ROLE_SYSTEM, MF_ROLE_USER, MF_ROLE_ASSISTANT } mf_role;
 typedef struct mf_turn {
     mf_role role;
-    size_t begin, n; /* in mf_source.text; the newline after it does not belong to it */
-    bool ignored;    /* of the assistant, but not to be learned */
+    size_t begin, n; /* range in mf_source.text; the newline after it is not part of it */
+    bool ignored;    /* a text of the assistant that is not learned */
 } mf_turn;
 
 typedef struct mf_document {
     size_t begin;         /* offset in mf_source.text */
-    size_t n;             /* bytes of both sentences */
-    size_t n_first;       /* bytes of the first sentence; n if there is one sentence */
+    size_t n;             /* number of bytes of both sentences */
+    size_t n_first;       /* number of bytes of the first sentence; n if there is
+                           * one sentence */
     mf_prediction answer; /* value in the label column */
-    int64_t more; /* its values in further columns begin at this index of mf_source.answers */
+    int64_t more; /* index of mf_source.answers at which this document's values in further
+                   * columns begin */
     int64_t line;
-    int64_t turns;   /* its parts begin at this index of mf_source.turns */
+    int64_t turns;   /* index of mf_source.turns at which this document's parts begin */
     int32_t n_turns; /* 0: a plain text */
-    bool messages;   /* the parts were a list of messages, else a prompt and its answer */
+    bool messages;   /* whether the parts are a list of messages; else they are a prompt and
+                      * its answer */
 } mf_document;
 
 typedef struct mf_label {
     char *name;
-    int64_t line; /* line of its first occurrence */
+    int64_t line; /* line in which the label first occurs */
 } mf_label;
 
 enum { MF_LABELS_MAX = 4096 };
@@ -53,14 +57,14 @@ typedef struct mf_labels {
 /* One more column of labels in a tsv file, or one more member of jsonl objects. */
 typedef struct mf_question {
     const char *column;
-    bool number; /* holds numbers, not classes */
+    bool number; /* the values are numbers, not classes */
 } mf_question;
 
-/* Columns of a tsv by name; NULL or "": the usual names. */
+/* Names of tsv columns; NULL or "": the usual names. */
 typedef struct mf_columns {
     const char *first, *second, *label; /* second: "none" ignores the second sentence */
     bool number;                        /* labels are numbers, not classes */
-    /* members of jsonl objects; NULL or "": the usual names */
+    /* names of jsonl members; NULL or "": the usual names */
     const char *text, *prompt, *answer, *messages;
     int n_more; /* at most MF_TASKS_MAX */
     const mf_question *more;
@@ -77,16 +81,17 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
-    int64_t skipped; /* lines that say that they are not learned */
+    int64_t skipped; /* number of lines that are marked as not learned */
     mf_unread unread;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
     mf_prediction *answers;       /* [n_more] values for each document */
     int64_t n_answers, answers_cap;
     bool pairs;
-    bool is_ids; /* token files: their ids are in `tokens` */
+    bool is_ids; /* the source is token files; the ids are in `tokens` */
     mf_id_parts tokens;
-    /* text that is not in `text`, but read from these files in pieces: `size` bytes */
+    /* The text is too large for memory. It is not in `text`, but is read in pieces from these
+     * files, which have `size` bytes together. */
     bool large;
     mf_source_files files;
 } mf_source;
@@ -98,38 +103,41 @@ typedef enum mf_format {
     MF_FORMAT_BIN
 } mf_format;
 
-/* The format by name. If name is NULL, "" or "auto": by the ending of path (of a folder or a
- * pattern: of its first file), or else by the content of the file, where JSON lines are
- * recognised. MF_ECONFIG for an unknown name; errors of mf_source_files_of. */
+/* Finds the format by name. If name is NULL, "" or "auto", the ending of path decides (of a
+ * folder or a pattern: the ending of its first file). Otherwise the content of the file
+ * decides, in which JSON lines are recognised. MF_ECONFIG for an unknown name; errors
+ * of mf_source_files_of. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
-/* How files are read. */
+/* Options for reading files. */
 typedef struct mf_source_options {
-    int32_t bin_bits;  /* 0, 16, 32 */
-    uint64_t large;    /* text files of so many bytes together are only counted; 0: none are */
+    int32_t bin_bits;  /* size of an id: 0 (unknown), 16 or 32 */
+    uint64_t large;    /* text files with at least this many bytes together are only counted; 0:
+                        * all files are read */
     const char *cache; /* the cache folder (data/stream/cache.h); "": none */
     const mf_columns *columns; /* may be NULL */
 } mf_source_options;
 
 /* Loads the file or files of a path (data/source_files.h), one after another. path must outlive
- * the source. If this fails, the source is empty. */
+ * the source. If loading fails, the source is empty. */
 int mf_source_load(mf_source *s, const char *path, mf_format format,
                    const mf_source_options *options);
 void mf_source_free(mf_source *s);
 
-/* The readers of single formats. They add to a source that has a path and columns, and for
- * jsonl and tsv room for `size` bytes of text. */
+/* The readers of single formats. They add to a source that has a path and columns. For jsonl
+ * and tsv, the source must also have space for `size` bytes of text. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
-/* The file s->path of ids; the source takes the map, even if this fails. */
+/* Reads the ids of the file s->path. The source owns the map afterwards, even if
+ * reading fails. */
 int mf_source_read_bin(mf_source *s, mf_map *map, int32_t bits);
-/* Whether these bytes begin an index of Megatron-LM. */
+/* Whether these bytes begin an index file of Megatron-LM. */
 bool mf_source_is_megatron(const char *index, size_t size);
-/* As mf_source_read_bin, for the file of ids that the index belongs to. */
+/* The same as mf_source_read_bin, for a file of ids with this Megatron-LM index. */
 int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
                             const mf_map *index);
-/* Appends to the source's text, which has room for all bytes of the file. This is enough, since
- * no document is longer than its line. */
+/* Appends to the source's text, which has space for as many bytes as the file has. This is
+ * enough, because no document is longer than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);
 /* Adds a document. more: values of the n_more further columns. */
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
@@ -138,8 +146,8 @@ int mf_source_add_document(mf_source *s, const mf_document *d, const mf_predicti
  * error messages. */
 int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
                          bool *ret_found);
-/* Sets *ret to the index of a label's name, which is added if it is new. MF_EINPUT past
- * MF_LABELS_MAX names, MF_ENOMEM. */
+/* Sets *ret to the index of a label's name. A new name is added. MF_EINPUT if there are more
+ * than MF_LABELS_MAX names, MF_ENOMEM. */
 int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,
                     int64_t line, int32_t *ret);
 

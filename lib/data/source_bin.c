@@ -1,6 +1,6 @@
 /* data/source_bin.c: files of token ids, as nanoGPT (raw) and llm.c (with a header) write them.
- * Ids that look as if they had another size are refused, because a model would train on them
- * without an error. */
+ * A file is refused if its ids look as if they had another size. A model would otherwise train
+ * on wrong ids without an error. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/recognise.h"
@@ -12,7 +12,7 @@
 
 enum { HEADER_BYTES = 1024 };
 
-/* Headers of llm.c: 256 integers of 32 bits; the third one counts the tokens. */
+/* Headers of llm.c: 256 integers of 32 bits; the third integer is the number of tokens. */
 static const struct {
     uint32_t magic, version;
     size_t width;
@@ -24,7 +24,7 @@ static uint32_t read_u32(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* *ret_width and *ret_begin are set if there is a header. */
+/* Reads the header. *ret_width and *ret_begin are set only if there is a header. */
 static int read_header(const mf_source *s, const char *data, size_t size, size_t *ret_width,
                        size_t *ret_begin)
 {
@@ -47,9 +47,9 @@ static int read_header(const mf_source *s, const char *data, size_t size, size_t
     return MF_OK;
 }
 
-/* Other files of llm.c begin alike: models, states of optimizers, tokenizers, questions with
- * several answers. Their first word is the date of their format, as 20240326, and the second
- * one its version. */
+/* Refuses other files of llm.c: models, states of optimizers, tokenizers, questions with
+ * several answers. Their first word is the date of their format, for example 20240326. The
+ * second word is the version of the format. */
 static int judge_date(const mf_source *s, const char *data, size_t size)
 {
     const uint32_t date = size >= HEADER_BYTES ? read_u32(data) : 0,
@@ -65,7 +65,7 @@ static int judge_date(const mf_source *s, const char *data, size_t size)
                    s->path, (unsigned)date, (unsigned)version);
 }
 
-/* Refuses files of other programs: their bytes would be read as ids without meaning. */
+/* Refuses files of other programs. Their bytes would be read as ids without meaning. */
 static int judge_foreign(const mf_source *s, const char *data, size_t size)
 {
     static const struct {

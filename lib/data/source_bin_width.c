@@ -1,7 +1,8 @@
-/* data/source_bin_width.c: tells from the values of a token file that they have another size,
- * or are no ids at all. Ids of a text are alike at even and odd places, so what is rare at
- * places of one kind and common at those of the other are halves of larger values. Counts bear
- * a few values that are no ids (-100, which losses ignore), and bytes before or behind. */
+/* data/source_bin_width.c: detects from the values of a token file that they have another size,
+ * or are not ids. The ids of a text are similar at even and odd indices. If some values are
+ * rare at even indices and common at odd ones, or the reverse, the words are halves of larger
+ * values. A few values that are not ids (-100, which losses ignore), and bytes before or after
+ * the ids, do not change the result. */
 #include "data/source_bin.h"
 
 #include <string.h>
@@ -27,13 +28,14 @@ static bool is_zero(uint32_t w)
     return w == 0;
 }
 
-/* of ids below 65536, and of -1 and -100; lower halves of small whole numbers as f32 */
+/* upper half of ids below 65536, and of -1 and -100; lower half of small whole numbers
+ * as f32 */
 static bool is_sign(uint32_t w)
 {
     return w == 0 || w == 0xFFFF || w == 0x8000;
 }
 
-/* of all ids that a vocabulary may have */
+/* upper half of all ids that a vocabulary may have */
 static bool is_low(uint32_t w)
 {
     return w < LOW || w == 0xFFFF;
@@ -50,16 +52,16 @@ static bool is_byte(uint32_t w)
     return w < 256;
 }
 
-/* of f32 values, 0 or from 1e-10 to 1e10 in size */
+/* upper half of f32 values that are 0, or whose size is from 1e-10 to 1e10 */
 static bool is_float(uint32_t w)
 {
     const uint32_t exponent = w >> 7 & 0xFF;
     return w == 0 || w == 0x8000 || (exponent >= 94 && exponent <= 160);
 }
 
-/* Numbers of words, at even and at odd places, that do not have a form. */
+/* Number of words, at even and at odd indices, that do not have a form. */
 typedef struct others {
-    int64_t at[2], n; /* n: words at each */
+    int64_t at[2], n; /* n: number of words at even, and at odd indices */
 } others;
 
 static others count(const void *ids, int64_t n, size_t width, form is)
@@ -70,9 +72,10 @@ static others count(const void *ids, int64_t n, size_t width, form is)
     return o;
 }
 
-/* The places at which (nearly) all words have the form, while many of the others have not:
- * 0 even, 1 odd; -1: the places are alike. Of ids of a text, which fall to either, the odds of
- * such counts are below 1e-4. least: words at each place that a file needs. */
+/* Returns the indices at which (nearly) all words have the form, while many words at the
+ * other indices do not: 0 even, 1 odd; -1: no difference. In ids of a text, the probability
+ * of such counts is below 1e-4. least: number of words that a file needs at even, and at
+ * odd indices. */
 static int one_sided(const others *o, int64_t least)
 {
     enum { FEW = 32 };
@@ -85,7 +88,8 @@ static int one_sided(const others *o, int64_t least)
     return -1;
 }
 
-/* Lines of text, of which both bytes of each word are letters. */
+/* Whether the bytes look like text: valid UTF-8 without control characters, with at least KINDS
+ * different bytes. */
 static bool looks_like_text(const char *data, size_t n)
 {
     enum { LEAST = 16, MOST = 65536, KINDS = 8 };
@@ -135,7 +139,8 @@ static int refuse_halves(const char *path, const mf_id_part *p)
     return MF_OK;
 }
 
-/* Small ids of 16 bits, read as if two of them were one: both halves are small. */
+/* Detects small ids of 16 bits that were read in pairs, as ids of 32 bits: both halves
+ * are small. */
 static bool looks_like_pairs(const mf_id_part *p)
 {
     enum { LEAST = 32 };

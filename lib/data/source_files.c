@@ -1,5 +1,6 @@
-/* data/source_files.c: the files of a data path: one file, the files of a folder, or those that
- * a pattern matches, in the order of their bytes, so that every machine reads the same text. */
+/* data/source_files.c: the files of a data path: one file, the files of a folder, or the files
+ * that a pattern matches. They are sorted by the bytes of their names, so every machine reads
+ * the same text. */
 #include "data/source_files.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Takes a path that was allocated; frees it if it is no file to read. */
+/* Adds a path that was allocated. Frees the path if it is not a file to read. */
 static void take(mf_source_files *f, char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -48,8 +49,9 @@ static int take_folder(const char *folder, mf_source_files *f)
     return rc;
 }
 
-/* glob calls this for a folder that cannot be read; 0: it goes on. A missing folder holds no
- * files; with any other error, files would be missing without a message. */
+/* glob calls this function for a folder that cannot be read. If it returns 0, glob continues. A
+ * missing folder contains no files. With any other error, files would be missing without
+ * a message. */
 static int unreadable(const char *folder, int why)
 {
     if (why == ENOENT || why == ENOTDIR) return 0;

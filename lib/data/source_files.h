@@ -7,15 +7,16 @@
 typedef struct mf_source_files {
     char **path; /* [n] */
     int n;
-    /* [n] bytes of the files up to the end of each, where they are read as one large text; else
-     * NULL */
+    /* [n] sum of the sizes of the files up to each one, in bytes, if they are read as one large
+     * text; else NULL */
     uint64_t *end;
 } mf_source_files;
 
-/* One path: itself, if it is no folder and no pattern, whether it exists or not. A folder: its
- * files without hidden ones, without *.idx, and without sub-folders. A pattern (*, ?, [...])
- * that names no file itself: the files that it matches, likewise. In the order of their bytes.
- * MF_EINPUT: there is none. MF_EIO, MF_ENOMEM. The caller frees it. */
+/* Lists the files of a path. A path that is no folder and no pattern is the result itself,
+ * whether the file exists or not. For a folder, the result is its files without hidden files,
+ * *.idx and sub-folders. For a pattern (*, ?, [...]) that is not the name of a file, the result
+ * is the matching files, with the same exceptions. The files are sorted by the bytes of their
+ * names. MF_EINPUT: there is no file. MF_EIO, MF_ENOMEM. The caller frees *ret. */
 int mf_source_files_of(const char *path, mf_source_files *ret);
 void mf_source_files_free(mf_source_files *f);
 

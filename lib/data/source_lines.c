@@ -1,5 +1,5 @@
-/* data/source_lines.c: reads the formats of one document per line, jsonl and tsv. Every error
- * names the file, and the line if one is wrong. */
+/* data/source_lines.c: reads the formats with one document per line, jsonl and tsv. Every error
+ * names the file. If a line is wrong, the error also names the line. */
 #include "base/error.h"
 #include "io/json.h"
 #include "base/log.h"
@@ -33,7 +33,7 @@ static lines lines_of(const char *data, size_t size)
     return l;
 }
 
-/* Reads the next line, without its LF or CRLF; false at the end. */
+/* Reads the next line, without its LF or CRLF. Returns false at the end. */
 static bool next_line(lines *l, line *ret)
 {
     if (l->at == l->end) return false;
@@ -77,7 +77,7 @@ static int no_documents(const mf_source *s)
 
 static const mf_prediction no_answer = {-1, NAN};
 
-/* Converts to float; false if the value is outside the range of float. */
+/* Converts to float. Returns false if the value is outside the range of float. */
 static bool to_value(double v, float *ret)
 {
     if (!(fabs(v) <= (double)FLT_MAX)) return false;
@@ -96,7 +96,7 @@ static int json_number(const mf_source *s, const char *member, const mf_json *v,
                    (long long)l->number, member);
 }
 
-/* Reads the label of an object; a missing member means none. */
+/* Reads the label of an object. A missing member means that there is no label. */
 static int json_answer(const mf_source *s, mf_labels *set, bool number, const char *member,
                        const mf_json *object, const line *l, mf_prediction *ret)
 {
@@ -128,7 +128,7 @@ static const char *label_member(const mf_source *s)
     return asked_for(s->columns.label) ? s->columns.label : "label";
 }
 
-/* Whether a member holds the answer of a further task. */
+/* Whether a member contains the answer of a further task. */
 static bool is_column(const mf_source *s, const char *key)
 {
     for (int k = 0; k < s->columns.n_more; k++)
@@ -136,8 +136,8 @@ static bool is_column(const mf_source *s, const char *key)
     return false;
 }
 
-/* Whether the line says that nothing of it is learned. A member that holds a label or an answer
- * of a task says no such thing. */
+/* Whether the line is marked as not learned. A member that contains a label or the answer of a
+ * task does not count as such a mark. */
 static bool is_skipped(const mf_source *s, const mf_json *object)
 {
     const char *key;
@@ -233,7 +233,7 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
     lines all = lines_of(data, size);
     line l;
     while (next_line(&all, &l)) {
-        if (is_blank(&l)) continue; /* as other readers of JSON lines do */
+        if (is_blank(&l)) continue; /* other readers of JSON lines also skip blank lines */
         int rc = check_line(s, &l);
         if (rc == MF_OK) rc = add_json(s, &l);
         if (rc != MF_OK) return rc;
@@ -255,7 +255,7 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
 typedef struct columns {
     int32_t n, first, second, label, more[MF_TASKS_MAX];
     bool named;  /* the first line is a header */
-    line header; /* that first line */
+    line header; /* the first line */
 } columns;
 
 static const char *const first_names[] = {"sentence1", "sentence_A", "premise",
@@ -270,7 +270,7 @@ static const char *const *usual_labels(const mf_source *s)
     return s->columns.number ? number_names : label_names;
 }
 
-/* Finds column i of a line, i from 0; false if the line has fewer. */
+/* Finds column i of a line, i from 0. Returns false if the line has fewer columns. */
 static bool column(const line *l, int32_t i, const char **text, size_t *n)
 {
     const char *at = l->text, *end = l->text + l->n;
@@ -294,8 +294,8 @@ static int32_t count_columns(const line *l)
     return n;
 }
 
-/* The index of the column that has one of the names, in any case; the first name in the list
- * that occurs wins. -1: none. */
+/* Returns the index of the column that has one of the names, in any case; -1: none. If several
+ * names occur, the first name in the list decides. */
 static int32_t find_column(const line *header, const char *const *names)
 {
     const char *text;
@@ -326,7 +326,7 @@ static int choose_column(const mf_source *s, const line *header, const char *ask
     return *ret >= 0 ? MF_OK : no_column(s, header, asked);
 }
 
-/* Finds columns that are given by name: the first line must be a header that has them. */
+/* Finds columns that are given by name. The first line must be a header with these names. */
 static int named_columns(const mf_source *s, const line *l, columns *ret)
 {
     const mf_columns *asked = &s->columns;
@@ -457,7 +457,7 @@ static int add_example(mf_source *s, const columns *c, const line *l, int64_t *s
     return mf_source_add_document(s, &d, more);
 }
 
-/* Whether this line and all behind it are empty, as editors leave them. */
+/* Whether this line and all lines after it are empty. Editors write such lines at the end. */
 static bool is_end(const lines *all, const line *l)
 {
     const char *at = all->at;
@@ -466,8 +466,8 @@ static bool is_end(const lines *all, const line *l)
     return l->n == 0 && l->number > 1 && at == all->end;
 }
 
-/* Warns where the columns are probably not in the order that files without a header have: all
- * labels together are much longer than all texts. */
+/* Warns if the columns are probably not in the order of files without a header: all labels
+ * together are much longer than all texts. */
 static void judge_order(const mf_source *s, const columns *c, size_t texts, size_t labels)
 {
     if (c->named || labels <= 2 * texts) return;

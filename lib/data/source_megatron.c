@@ -1,6 +1,6 @@
-/* data/source_megatron.c: token files with an index, as Megatron-LM writes them: NAME.bin has
- * the ids, NAME.idx says their type and where each sequence begins. Every number of the index
- * is checked before it is used. */
+/* data/source_megatron.c: token files with an index, as Megatron-LM writes them. NAME.bin
+ * contains the ids; NAME.idx contains their type and the offset of each sequence. Every number
+ * of the index is checked before it is used. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/source.h"
@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* SEQUENCES: sequences between two releases of pages */
+/* SEQUENCES: number of sequences after which pages are released */
 enum { HEAD_BYTES = 34, SEQUENCES = 1 << 20 };
 
-static const char sign[] = "MMIDIDX\0"; /* with the second 0 that ends the text */
+static const char sign[] = "MMIDIDX\0"; /* the second 0 is the NUL that ends the string */
 
 bool mf_source_is_megatron(const char *index, size_t size)
 {
@@ -26,14 +26,15 @@ static uint64_t read_le(const char *at, int bytes)
     return v;
 }
 
-/* Bytes of an id of this type; 0: not a type of whole numbers. */
+/* Number of bytes of an id of this type; 0: not an integer type. */
 static int width_of(int type)
 {
     static const int width[] = {0, 1, 1, 2, 4, 8, 0, 0, 2}; /* u8 i8 i16 i32 i64 f64 f32 u16 */
     return type >= 0 && type < (int)(sizeof width / sizeof *width) ? width[type] : 0;
 }
 
-/* Whether the type has a sign: a negative id is then refused, as it has the highest bits. */
+/* Whether the type is signed. A negative id is then refused, because it has the highest
+ * bits set. */
 static bool is_signed(int type)
 {
     return type >= 2 && type <= 5;
@@ -68,8 +69,8 @@ static int read_layout(const char *path, const char *index, size_t size, layout 
     return MF_OK;
 }
 
-/* Checks where the sequences are, and counts their ids. *ret_joined: the ids are contiguous
- * from the first sequence on, so that one part can have them. */
+/* Checks the positions of the sequences, and counts their ids. *ret_joined: the ids are
+ * contiguous from the first sequence on, so one part can contain them. */
 static int count_ids(const char *path, const layout *l, const mf_map *index, size_t bytes,
                      uint64_t *ret, bool *ret_joined)
 {
@@ -114,7 +115,7 @@ static int take_sequence(const mf_source *s, const layout *l, const char *at, ui
     return MF_OK;
 }
 
-/* Copies the ids of all sequences, whatever their type. */
+/* Copies the ids of all sequences, of any type. */
 static int copy_ids(mf_source *s, const layout *l, const char *data, uint64_t n,
                     mf_id_part *ret)
 {
@@ -140,8 +141,8 @@ int mf_source_read_megatron(mf_source *s, mf_map *map, const char *index_path,
     int rc = read_layout(index_path, index->data, index->size, &l);
     if (rc == MF_OK) rc = count_ids(index_path, &l, index, map->size, &n, &joined);
     if (rc != MF_OK) return rc;
-    /* ids are read as unsigned: a negative i32 is above every vocabulary, so i32 needs
-     * no copy */
+    /* Ids are read as unsigned. A negative i32 is above every vocabulary and is therefore
+     * refused, so i32 needs no copy. */
     const bool plain = l.type == 1 || l.type == 4 || l.type == 8;
     rc = joined && plain ? mf_id_parts_take(map, read_le(l.pointers, 8), n * (uint64_t)l.width,
                                             l.width, &part)

@@ -1,7 +1,7 @@
 /* data/source_turns.c: lines of jsonl that are a prompt with its answer, or messages. Only
- * their texts and roles are kept; how they become one text depends on the tokenizer, which is
- * chosen later (data/turns.h). A member that changes what a line says is read or refused, and
- * all others are noted, so that nothing is skipped without a message. */
+ * their texts and roles are kept. How they become one text depends on the tokenizer, which is
+ * chosen later (data/turns.h). A member that changes the meaning of a line is read or refused.
+ * All other members are noted, so nothing is skipped without a message. */
 #include <string.h>
 
 #include "base/error.h"
@@ -12,11 +12,12 @@
 
 enum { PARTS_MAX = 64 };
 
-/* Usual names, as Alpaca, Dolly, OpenAI and ShareGPT have them. */
+/* The usual names in files of Alpaca, Dolly, OpenAI and ShareGPT. */
 static const char *const prompts[] = {"prompt", "question", "instruction", "input", NULL};
 static const char *const answers[] = {"answer", "completion", "response", "output", NULL};
 static const char *const lists[] = {"messages", "conversations", NULL};
-static const char *const inputs[] = {"input", "context", NULL}; /* stand behind a prompt */
+/* These texts follow the prompt. */
+static const char *const inputs[] = {"input", "context", NULL};
 static const char *const systems[] = {"system", NULL};
 static const char *const histories[] = {"history", NULL};
 
@@ -30,7 +31,7 @@ static const struct {
 /* The members of an object that were read. */
 typedef struct reader {
     mf_source *s;
-    const char *name; /* of the line */
+    const char *name; /* name of the line, for messages */
     const mf_json *object;
     const mf_json *read[PARTS_MAX];
     int n_read;
@@ -53,7 +54,7 @@ static const mf_json *take(reader *r, const mf_json *v)
     return v;
 }
 
-/* The member of a given name, else of the first usual name that the object has. */
+/* Returns the member with the given name, else the first member with a usual name. */
 static const mf_json *member(const reader *r, const char *name, const char *const *usual)
 {
     const mf_json *v = NULL;
@@ -63,8 +64,8 @@ static const mf_json *member(const reader *r, const char *name, const char *cons
     return v;
 }
 
-/* Adds a turn of parts with `between` between them. The text of the file has room: with its
- * quotes a string is longer than text and newline. */
+/* Adds a turn of parts with `between` between them. The buffer has enough space: in the file, a
+ * string with its quotes is longer than its text and a newline. */
 static int add_turn(reader *r, mf_role role, bool counts, const part *parts, int n,
                     const char *between)
 {
@@ -109,7 +110,7 @@ static bool is_empty(const mf_json *v)
     }
 }
 
-/* The text of a message: a string, or a list of {"type": "text", "text": ...}. */
+/* Reads the text of a message: a string, or a list of {"type": "text", "text": ...}. */
 static bool read_content(const mf_json *v, part *parts, int *ret_n)
 {
     *ret_n = 1;
@@ -137,8 +138,8 @@ static bool read_role(const mf_json *v, mf_role *ret)
     return false;
 }
 
-/* Whether an answer counts: "weight" is 0 or 1, "train" a truth value; others may be numbers
- * of another meaning (data/members/learned.h). */
+/* Reads whether an answer counts: "weight" is 0 or 1, "train" a truth value. Other numbers may
+ * have another meaning (data/members/learned.h). */
 static int read_weight(const reader *r, const mf_json *message, size_t i, bool *ret)
 {
     static const char *const own[][2] = {{"weight", "0 or 1"}, {"train", "true or false"}};
@@ -153,7 +154,8 @@ static int read_weight(const reader *r, const mf_json *message, size_t i, bool *
     return MF_OK;
 }
 
-/* Refuses what a template would write and this reader does not; notes what else is not read. */
+/* Refuses members that a template would write but this reader cannot. Notes the other members
+ * that are not read. */
 static int judge_members(const reader *r, const mf_json *message, size_t at)
 {
     static const char *const read[] = {"role", "content", "from", "value"};
@@ -216,7 +218,7 @@ static int add_messages(reader *r, const mf_json *list)
 
 /* ---- a prompt and its answer ---- */
 
-/* Earlier prompts and answers, [[PROMPT, ANSWER], ...], which are not learned. */
+/* Adds earlier prompts and answers, [[PROMPT, ANSWER], ...], which are not learned. */
 static int add_history(reader *r, const mf_json *list)
 {
     for (size_t i = 0; i < mf_json_size(list); i++) {
@@ -236,7 +238,8 @@ static int add_history(reader *r, const mf_json *list)
     return MF_OK;
 }
 
-/* The text before the prompt. With such a text a prompt and its answer are like messages. */
+/* Adds the text before the prompt. With such a text, a prompt and its answer are
+ * like messages. */
 static int add_before(reader *r)
 {
     const mf_json *system = take(r, member(r, NULL, systems)),
@@ -257,7 +260,8 @@ static int add_pair(reader *r, const mf_json *prompt, part question, part answer
     part parts[3] = {question};
     int n = 1, rc = MF_OK;
     take(r, prompt);
-    /* If the configuration names the members of prompt and answer, only these are read. */
+    /* If the configuration names the members of prompt and answer, only those members
+     * are read. */
     const bool usual = !given(r->s->columns.prompt) && !given(r->s->columns.answer);
     if (usual) rc = add_before(r);
     for (const char *const *name = inputs; usual && rc == MF_OK && *name; name++) {

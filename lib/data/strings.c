@@ -32,7 +32,7 @@ const char *mf_strings_get(const mf_strings *s, int32_t id, size_t *ret_n)
     return s->bytes + s->begin[id];
 }
 
-/* The slot that holds the string, or the free slot where it belongs. */
+/* Finds the slot that contains the string, or the free slot where it belongs. */
 static size_t slot_of(const mf_strings *s, const char *text, size_t n)
 {
     size_t at = hash_of(text, n) & (s->slots - 1);
@@ -79,7 +79,8 @@ static int more_room(mf_strings *s, size_t n)
         s->begin = begin;
         s->cap = (int32_t)cap;
     }
-    if (!s->bytes || s->cap_bytes - s->n_bytes < n) { /* an empty string has a place, too */
+    if (!s->bytes || s->cap_bytes - s->n_bytes < n) { /* an empty string also needs
+                                                       * an address */
         size_t cap = 2 * s->cap_bytes + n + FIRST;
         char *bytes = mf_realloc(s->bytes, s->n_bytes, cap);
         if (!bytes) return MF_ENOMEM;

@@ -1,8 +1,9 @@
 /* data/turns.c: joins the parts of a document by the form of its tokenizer. Text that does not
- * count is collected until an answer begins, and is encoded at once, as a prompt is when text
- * is generated (mf_chat_message); so a model sees the same tokens in both. There the text after
- * an answer begins with a special token, the answer's end, so here it is encoded behind one:
- * some tokenizers (prepend_scheme = first) treat the beginning of a text in another way. */
+ * count is collected until an answer begins. It is then encoded at once, as a prompt is encoded
+ * for generation (mf_chat_message), so a model sees the same tokens in both cases. In
+ * generation, the text after an answer begins with a special token, the answer's end. Therefore
+ * it is encoded after such a token here: some tokenizers (prepend_scheme = first) treat the
+ * beginning of a text differently. */
 #include "data/turns.h"
 
 #include <string.h>
@@ -15,10 +16,11 @@ typedef struct maker {
     const mf_chat *form;
     const char *name;
     mf_ids *ids, *counted;
-    size_t first; /* tokens of earlier documents */
-    char *text; /* not yet encoded */
+    size_t first; /* number of tokens of earlier documents */
+    char *text; /* text that is not yet encoded */
     size_t n, cap;
-    char *end; /* text of the special token that ends an answer; NULL: texts stand alone */
+    char *end; /* text of the special token that ends an answer; NULL: each text is
+                * encoded alone */
     size_t n_end;
     int32_t end_id;
     int rc;
@@ -58,7 +60,7 @@ static void find_end(maker *m)
     mf_ids_free(&ids);
 }
 
-/* Encodes the collected text as text after the end of an answer. */
+/* Encodes the collected text as the text after the end of an answer. */
 static int encode_behind(maker *m)
 {
     mf_ids ids = {0};

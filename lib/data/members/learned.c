@@ -1,5 +1,5 @@
-/* data/members/learned.c: whether a line or a message is learned. Whoever has written such a
- * member means it, so none of them is skipped. */
+/* data/members/learned.c: reads whether a line or a message is learned. The author of a file
+ * writes such a member on purpose, so none is ignored. */
 #include "data/members/learned.h"
 
 #include <string.h>

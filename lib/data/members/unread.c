@@ -1,5 +1,5 @@
 /* data/members/unread.c: names of members that nothing reads. A file has few of them, so a
- * short list is enough; what is beyond it is only told to exist. */
+ * short list is enough. If there are more, the warning says so without their names. */
 #include "data/members/unread.h"
 
 #include <stdio.h>

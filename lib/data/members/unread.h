@@ -1,5 +1,6 @@
 /* data/members/unread.h: the members of jsonl objects that no reader uses. One warning for each
- * file names them, since its author may believe that the model is trained on them. */
+ * file names these members, because the file's author may believe that the model is trained
+ * on them. */
 #ifndef MF_DATA_UNREAD_H
 #define MF_DATA_UNREAD_H
 
@@ -15,7 +16,7 @@ typedef struct mf_unread {
 
 /* of: name of the object that has the member, "" for the object of the line. */
 void mf_unread_note(mf_unread *u, const char *of, const char *member);
-/* Logs a warning that names them, if there are any. */
+/* Logs a warning that names the noted members, if there are any. */
 void mf_unread_tell(const mf_unread *u, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* data/safetensors/safetensors.c: element types, and the rules that one tensor must meet.
+/* data/safetensors/safetensors.c: element types, and the rules that each tensor must meet.
  * Reader and writer both call these checks, so a written file can always be read. */
 #include "data/safetensors/safetensors.h"
 #include "base/error.h"

@@ -1,14 +1,15 @@
 /* data/safetensors/safetensors.h: files of named tensors in the safetensors format.
  *
- * A file has: the length of the header (8 bytes, little-endian), the header (JSON: name ->
- * dtype, shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), the data.
- * Opening checks the whole header, and a file that fails a check is not opened: tensors must
- * cover the data without gaps, overlaps or remaining bytes; the extent of each must have the
- * size that shape and dtype need, and begin at a multiple of the element's size; names are
- * unique. So the result of mf_st_at needs no further checks.
+ * A file consists of the length of the header (8 bytes, little-endian), the header (JSON: name
+ * -> dtype, shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), and the
+ * data. Opening checks the whole header, and a file that fails a check is not opened. Tensors
+ * must cover the data without gaps, overlaps or remaining bytes. The extent of each tensor must
+ * have the size that shape and dtype need, and begin at a multiple of the element's size. Names
+ * are unique. Therefore the result of mf_st_at needs no further checks.
  *
  * Limits: header 64 MiB, 1,048,576 tensors, rank 8, name 512 bytes. A tensor with an unknown
- * dtype is listed, and refused with its name when it is read; the others can be used. */
+ * dtype is listed, and an attempt to read it fails with its name. The other tensors can
+ * be used. */
 #ifndef MF_DATA_SAFETENSORS_H
 #define MF_DATA_SAFETENSORS_H
 
@@ -23,7 +24,7 @@ enum {
     MF_ST_NAME_MAX = 512
 };
 
-/* The order is that of the reference implementation; it decides the order of tensors in
+/* The order is the same as in the reference implementation. It decides the order of tensors in
  * a file. */
 typedef enum mf_st_dtype {
     MF_ST_UNKNOWN,
@@ -45,12 +46,13 @@ typedef enum mf_st_dtype {
 } mf_st_dtype;
 
 size_t mf_st_dtype_size(mf_st_dtype dtype);      /* bytes per element; 0 for MF_ST_UNKNOWN */
-const char *mf_st_dtype_name(mf_st_dtype dtype); /* "BF16"; "?" for MF_ST_UNKNOWN */
+const char *mf_st_dtype_name(mf_st_dtype dtype); /* Returns the name, for example "BF16"; "?"
+                                                  * for MF_ST_UNKNOWN. */
 mf_st_dtype mf_st_dtype_of(const char *name);    /* MF_ST_UNKNOWN for an unknown name */
 
 typedef struct mf_st_tensor {
     const char *name;       /* UTF-8 without control characters */
-    const char *dtype_name; /* the name as the file has it */
+    const char *dtype_name; /* the name of the dtype in the file */
     mf_st_dtype dtype;
     int rank; /* 0: a scalar */
     int64_t shape[MF_ST_RANK_MAX];
@@ -109,7 +111,8 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
 typedef struct mf_st_writer mf_st_writer;
 
 mf_st_writer *mf_st_writer_new(void);
-void mf_st_writer_free(mf_st_writer *w); /* closes a file that was not ended */
+void mf_st_writer_free(mf_st_writer *w); /* Frees the writer, and closes its file if
+                                          * mf_st_writer_end was not called. */
 int mf_st_writer_add(mf_st_writer *w, const char *name, mf_st_dtype dtype, int rank,
                      const int64_t *shape);
 int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value);
@@ -117,9 +120,10 @@ int mf_st_writer_begin(mf_st_writer *w, const char *path);
 /* The tensor whose bytes must come next; NULL if all are written, and before begin. Tensors
  * without elements are skipped. */
 const mf_st_tensor *mf_st_writer_due(const mf_st_writer *w, size_t *ret_index);
-/* Writes the next n bytes of that tensor; n must not exceed its remaining bytes. */
+/* Writes the next n bytes of the tensor that is due. n must not exceed its remaining bytes. */
 int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n);
-/* Closes the file; if `sync`, after fsync. It is an error if bytes are missing. */
+/* Closes the file. If `sync` is set, fsync is called first. It is an error if bytes
+ * are missing. */
 int mf_st_writer_end(mf_st_writer *w, bool sync);
 
 #endif

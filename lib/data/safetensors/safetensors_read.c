@@ -22,7 +22,7 @@ struct mf_st_file {
     const char *path;
     int fd;
     uint64_t data_start, data_bytes;
-    mf_st_tensor *tensors; /* in the header's order */
+    mf_st_tensor *tensors; /* in the order of the header */
     const mf_st_tensor **by_name;
     size_t n;
     text_pair *meta;
@@ -135,8 +135,8 @@ static int by_offset(const void *a, const void *b)
     return s->bytes < t->bytes ? -1 : s->bytes > t->bytes;
 }
 
-/* Checks that every byte of the data belongs to exactly one tensor. It sorts f->by_name by
- * offset; the caller sorts it by name afterwards. */
+/* Checks that every byte of the data belongs to exactly one tensor. The function sorts
+ * f->by_name by offset; the caller sorts it by name afterwards. */
 static int check_cover(const mf_st_file *f)
 {
     uint64_t end = 0;
@@ -196,7 +196,7 @@ static int check_frame(const mf_st_file *f, const char *header, size_t n)
     return MF_OK;
 }
 
-/* A clone without Git LFS has small texts in the place of such files. */
+/* In a clone without Git LFS, small text files replace the tensor files. */
 static int judge_pointer(const mf_st_file *f, uint64_t size)
 {
     char text[64];

@@ -13,7 +13,7 @@
 
 typedef struct declared {
     mf_st_tensor tensor;
-    size_t index; /* number in the order of adding */
+    size_t index; /* index in the order in which tensors were added */
 } declared;
 
 typedef struct text_pair {
@@ -22,12 +22,13 @@ typedef struct text_pair {
 
 struct mf_st_writer {
     mf_arena *arena;
-    declared **tensors; /* in the order of adding; after begin, in the order of the file */
+    declared **tensors; /* in the order in which tensors were added; after begin, in the order
+                         * of the file */
     text_pair *meta;
     size_t n, room, n_meta, room_meta;
     bool begun;
     size_t due;    /* the tensor whose bytes must come next */
-    uint64_t done; /* bytes of that tensor that are written */
+    uint64_t done; /* number of bytes of the due tensor that are written */
     mf_writer out;
 };
 
@@ -60,8 +61,8 @@ static int too_late(const mf_st_writer *w, const char *name)
                    name);
 }
 
-/* Makes room for one more element in an array of n with room for *room. Returns NULL if no
- * memory is left; the array is then unchanged. */
+/* Makes space for one more element in an array with n elements and the capacity *room. Returns
+ * NULL if there is not enough memory; the array is then unchanged. */
 static void *grown(void *array, size_t n, size_t *room, size_t size)
 {
     size_t more = *room ? *room * 2 : 64;
@@ -127,7 +128,7 @@ int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value)
     return MF_OK;
 }
 
-/* Sorts as the reference implementation does, so that both write the same bytes. */
+/* Compares as the reference implementation does, so that both write the same bytes. */
 static int by_place(const void *a, const void *b)
 {
     const mf_st_tensor *s = &(*(declared *const *)a)->tensor;
@@ -227,7 +228,7 @@ static int write_header(mf_st_writer *w, const char *path, const char *json, siz
     return w->out.error;
 }
 
-/* Skips tensors whose bytes are all written, and so tensors without elements. */
+/* Skips tensors that are completely written, and therefore also tensors without elements. */
 static void advance(mf_st_writer *w)
 {
     while (w->due < w->n && w->tensors[w->due]->tensor.bytes == w->done) {
@@ -273,7 +274,7 @@ int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n)
     w->done += n;
     advance(w);
     if (w->out.error == MF_OK) return MF_OK;
-    return mf_writer_flush(&w->out); /* returns the first error again */
+    return mf_writer_flush(&w->out); /* the first error is returned again */
 }
 
 int mf_st_writer_end(mf_st_writer *w, bool sync)

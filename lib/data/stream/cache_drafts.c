@@ -1,6 +1,7 @@
-/* data/stream/cache_drafts.c: files of the cache folder that are being written. The writer
- * holds a lock on its draft, which the system releases when the process ends; so a draft that
- * nobody has locked was left by a process that was killed, here or on another machine. */
+/* data/stream/cache_drafts.c: files of the cache folder that are being written (drafts). The
+ * writer holds a lock on its draft, which the system releases when the process ends. A draft
+ * that nobody has locked was left by a process that was killed, on this machine or
+ * on another. */
 #include "data/stream/cache.h"
 
 #include <ctype.h>
@@ -20,7 +21,8 @@
 
 enum { TRIES = 1000, DAY = 24 * 60 * 60 };
 
-/* Whether the lock of the file is now that of fd. *ret_held: another process has it. */
+/* Takes the lock of the file and returns whether fd now has it. *ret_held: whether another
+ * process has the lock. */
 static bool take_lock(int fd, bool *ret_held)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -29,8 +31,8 @@ static bool take_lock(int fd, bool *ret_held)
     return mine;
 }
 
-/* Locks the new draft. False: mf_cache_clean of another process has removed it meanwhile, or is
- * about to. A file system without locks has drafts without them. */
+/* Locks the new draft. Returns false if mf_cache_clean of another process has removed the draft
+ * in the meantime, or is about to. On a file system without locks, drafts are not locked. */
 static bool keep(mf_cache_draft *d)
 {
     struct stat st;
@@ -56,7 +58,7 @@ int mf_cache_draft_open(mf_cache_draft *d, const char *path)
         *d = (mf_cache_draft){.lock = -1};
         d->name = mf_strf("%s.%ld-%d.tmp", path, (long)getpid(), i);
         if (!d->name) return MF_ENOMEM;
-        /* A process of another machine may have the same number. */
+        /* A process on another machine may have the same process number. */
         int rc = lstat(d->name, &st) == 0 ? MF_EIO : mf_writer_open(&d->out, d->name, true);
         if (rc == MF_OK && keep(d)) return MF_OK;
         if (rc == MF_OK) {
@@ -84,7 +86,7 @@ int mf_cache_draft_close(mf_cache_draft *d, const char *path, int rc)
 
 /* ---- what a killed process left ---- */
 
-/* Cuts a number off the end of the text; false: there is none. */
+/* Removes a number from the end of the text. Returns false if there is none. */
 static bool cut_number(const char *name, size_t *n)
 {
     const size_t all = *n;
@@ -101,7 +103,7 @@ static bool cut(const char *name, size_t *n, const char *end)
     return true;
 }
 
-/* Whether it is the name of a draft: BEGIN HASH END .PROCESS-N.tmp, or .PROCESS alone. */
+/* Whether the name is the name of a draft: BEGIN HASH END .PROCESS-N.tmp, or .PROCESS alone. */
 static bool is_draft(const char *name, const char *begin, const char *end, bool *ret_old)
 {
     const size_t first = strlen(begin);
@@ -114,8 +116,8 @@ static bool is_draft(const char *name, const char *begin, const char *end, bool 
            strspn(name + first, "0123456789abcdef") >= n - first;
 }
 
-/* Whether nobody writes to the draft. Without a lock of its writer (`locked` false: those of
- * earlier versions, and files that are written at once) only its age shows it. */
+/* Whether nobody writes to the draft. Drafts of earlier versions, and files that are written at
+ * once, have no lock (`locked` is false). For them only the age decides. */
 static bool is_left(const char *path, bool locked)
 {
     struct stat st;

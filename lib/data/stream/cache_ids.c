@@ -1,6 +1,6 @@
 /* data/stream/cache_ids.c: the largest ids of large token files. A file is identified by its
- * path, size and time of change, as they were before it was read. If the folder is lost, files
- * are only scanned again. */
+ * path, size and time of change before it was read. If the folder is lost, files are only
+ * scanned again. */
 #include "data/stream/cache.h"
 
 #include <stdio.h>
@@ -21,7 +21,8 @@ char *mf_cache_folder(const char *key)
     return home && home[0] == '/' ? mf_strf("%s/.cache/moefw", home) : mf_strdup("");
 }
 
-/* The cache file of a part, and the hash in its name; NULL: nothing is cached, or no memory. */
+/* Returns the path of the cache file of a part, and the hash in its name. NULL: nothing is
+ * cached, or not enough memory. */
 static char *file_of(const char *folder, const char *path, const mf_id_part *p, char hash[33])
 {
     if (!folder || !folder[0] || !p->map.data) return NULL;
@@ -37,7 +38,7 @@ static char *file_of(const char *folder, const char *path, const mf_id_part *p, 
     return mf_strf("%s/ids-%s.json", folder, hash);
 }
 
-/* The content of the cache file: a text that depends on this part and its largest id. */
+/* Writes the content of the cache file: a text that depends on this part and its largest id. */
 static int write_text(const char part[33], int32_t largest, char text[128])
 {
     char all[64], check[33];

@@ -1,10 +1,11 @@
-/* data/stream/cache_text.c: texts larger than memory. A text becomes a token file in the cache
- * folder, once; memory holds one piece at a time. A piece ends where the tokenizer says that a
- * cut changes no token; one that knows no such place gets the whole text at once.
+/* data/stream/cache_text.c: texts larger than memory. A text is converted once to a token file
+ * in the cache folder; memory contains one piece at a time. A piece ends where the tokenizer
+ * says that a cut changes no token. If the tokenizer finds no such position, it gets the whole
+ * text at once.
  *
- * Behind the ids of a token file stands a line with their number, their hash and the name of
- * the file. It is compared whenever the file is opened, so a file that was cut, changed, or
- * taken from another text is written again and never trained on. */
+ * A line after the ids of a token file contains their number, their hash and the name of the
+ * file. This line is compared whenever the file is opened. A file that was cut, changed, or
+ * made from another text is therefore written again and never used for training. */
 #include "data/stream/cache.h"
 
 #include <stdio.h>
@@ -77,8 +78,8 @@ typedef struct work {
     const mf_tokenizer *t;
     const char *name;
     const mf_source_files *files;
-    uint64_t at, end; /* text that is not yet tokenized */
-    size_t room, n;   /* of text */
+    uint64_t at, end; /* range of the text that is not yet tokenized */
+    size_t room, n;   /* capacity and number of text bytes in memory */
     char *text;
     int32_t id_bytes;
     mf_ids ids;
@@ -107,11 +108,11 @@ static int write_ids(work *w)
                : mf_fail(w->draft.out.error, "%s", w->draft.out.message);
 }
 
-/* Reads on until the piece has n bytes or the text ends. */
+/* Reads until the piece has n bytes or the text ends. */
 static int fill(work *w, size_t n)
 {
     if (n > w->end - w->at) n = (size_t)(w->end - w->at);
-    if (n <= w->n) return MF_OK; /* the last piece may have left more */
+    if (n <= w->n) return MF_OK; /* the last piece may have left enough bytes */
     if (n > w->room) {
         char *larger = mf_realloc(w->text, w->n, n);
         if (!larger) return MF_ENOMEM;
@@ -142,7 +143,8 @@ static int tokenize_piece(work *w)
     return rc;
 }
 
-/* The line behind n ids whose bytes have this hash: always of the same length. */
+/* Writes the line after n ids whose bytes have this hash. The line always has the
+ * same length. */
 static int write_seal(const char *path, int32_t id_bytes, uint64_t n, const char hash[33],
                       char seal[SEAL])
 {
@@ -175,7 +177,7 @@ static int tokenize(work *w, const char *path)
     return rc;
 }
 
-/* Adds a file's identity to the text that names a token file. */
+/* Adds a file's identity to the text from which the name of the token file is made. */
 static int add_identity(const char *path, char **text)
 {
     mf_map map;
@@ -211,7 +213,8 @@ static int path_of(const char *folder, const mf_tokenizer *t, const mf_source_fi
     return rc;
 }
 
-/* Whether the map has the content that the name of the token file requires. *ret_n: its ids. */
+/* Whether the map has the content that the name of the token file requires. *ret_n: number
+ * of ids. */
 static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64_t *ret_n)
 {
     char hash[33] = "", seal[SEAL];
@@ -226,7 +229,7 @@ static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64
     return memcmp((const char *)map->data + bytes, seal, length) == 0;
 }
 
-/* *ret_good false: there is no such file, or it is damaged, which is logged. */
+/* *ret_good is false if there is no such file, or if it is damaged; damage is logged. */
 static int open_file(const char *path, const mf_tokenizer *t, mf_id_parts *ret, bool *ret_good)
 {
     mf_map map;

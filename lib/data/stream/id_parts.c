@@ -1,5 +1,5 @@
-/* data/stream/id_parts.c: parts of token ids, in memory or in mapped files. A look-up finds its
- * part by bisection; a corpus of one file has one part. */
+/* data/stream/id_parts.c: parts of token ids, in memory or in mapped files. A look-up finds the
+ * part of an id by bisection. A corpus of one file has one part. */
 #include "data/stream/id_parts.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { STRETCH = 16 << 20 }; /* bytes that a scan reads before it releases their pages */
+enum { STRETCH = 16 << 20 }; /* number of bytes that a scan reads before it releases
+                              * their pages */
 
 void mf_id_part_free(mf_id_part *p)
 {
@@ -99,8 +100,9 @@ void mf_id_parts_release(const mf_id_parts *t)
         mf_map_release(&t->part[i].map);
 }
 
-/* Raises *largest to the largest of some words; returns the first that is no id, -1: none. A
- * constant width makes a loop of its own of each call. */
+/* Raises *largest to the largest of the words from..to-1. Returns the index of the first
+ * word that is not an id, -1: none. With a constant `bytes`, each call is compiled to its
+ * own loop. */
 static inline int64_t scan_words(const mf_id_part *p, int64_t from, int64_t to, int bytes,
                                  uint32_t *largest)
 {

@@ -88,7 +88,7 @@ static int sort_symbols(mf_learner *l, mf_strings *ret)
 typedef struct listed {
     char text[MF_BPE_CHUNK_BYTES + 4];
     size_t n;
-    int32_t *id; /* where the id is written */
+    int32_t *id; /* address at which the id is written */
 } listed;
 
 static int by_listed_text(const void *a, const void *b)

@@ -25,7 +25,7 @@ static size_t byte_word(const char *text, size_t n)
     int class = byte_class(text[at]);
     while (at < n && at < MF_BPE_CHUNK && byte_class(text[at]) == class)
         at++;
-    /* The last space of a run of blanks belongs to the word after it. */
+    /* The last space of a run of blanks belongs to the word that follows. */
     if (class == 0 && at > 1 && at < n && text[at - 1] == ' ' && !is_blank(text[at])) at--;
     return at;
 }
@@ -69,12 +69,13 @@ size_t mf_bpe_unit(bool bytes, const char *text, size_t n)
     return bytes ? 1 : mf_utf8_length(text, n);
 }
 
-/* Of bpe: behind a blank, which ends a word. Of bpe_bytes: before a letter behind a newline,
- * since a run of blanks is a word of its own, or a space the beginning of the next. */
+/* bpe is cut after a blank, which ends a word. bpe_bytes is cut before a letter that follows a
+ * newline. There, a run of blanks is a separate word, or its last space is the beginning of the
+ * next word. */
 size_t mf_bpe_cut(const mf_tokenizer *t, const char *text, size_t n)
 {
     const bool bytes = t->lossless;
-    if (bytes && n > 0) n--; /* the byte after the last one is not known */
+    if (bytes && n > 0) n--; /* the byte after the text is unknown */
     for (; n > 0; n--)
         if (bytes ? text[n - 1] == '\n' && !is_blank(text[n]) : is_blank(text[n - 1])) return n;
     return 0;

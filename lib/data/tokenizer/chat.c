@@ -1,5 +1,5 @@
-/* data/tokenizer/chat.c: recognizes templates of conversations by their text. Two texts are
- * the same template if they differ only in blanks inside of tags, or in how they write a
+/* data/tokenizer/chat.c: recognizes templates of conversations by their text. Two texts are the
+ * same template if they differ only in blanks inside of tags, or in the way they write a
  * line end. */
 #include "data/tokenizer/chat.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const char loop[] = "{% for message in messages %}";
-/* Of some ChatML templates: what follows the loop's head, around the system's message. */
+/* Some ChatML templates contain these texts before and after the system's message, after the
+ * head of the loop. */
 static const char system_front[] = "{% if loop.first and messages[0]['role'] != 'system' %}"
                                    "{{ '<|im_start|>system\n";
 static const char system_back[] = "<|im_end|>\n' }}{% endif %}";
@@ -53,7 +54,7 @@ static char next(scan *s)
     return line ? '\n' : c;
 }
 
-/* Whether the template continues with these characters; if it does, *s moves past them. */
+/* Whether the template continues with these characters. If it does, *s moves past them. */
 static bool begins(scan *s, const char *with)
 {
     scan text = *s, other = {.at = with, .tag = s->tag, .quoted = s->quoted};
@@ -68,7 +69,7 @@ static bool is(scan s, const char *all)
     return begins(&s, all) && next(&s) == 0;
 }
 
-/* Reads the system's message up to its end. */
+/* Reads the system's message to its end. */
 static bool read_system(scan *s, char system[MF_CHAT_SYSTEM])
 {
     for (size_t n = 0; n + 1 < MF_CHAT_SYSTEM; n++) {
@@ -108,7 +109,8 @@ bool mf_chat_of(const mf_tokenizer *t, mf_chat *ret)
 
 /* ---- messages ---- */
 
-/* The text of a special token, NULL with the error recorded: the tokenizer has none. */
+/* Returns the text of a special token. NULL, with the error recorded: the tokenizer has no
+ * such token. */
 static char *name_of(const mf_tokenizer *t, mf_special special)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 /* data/tokenizer/letters.c: classes of code points in BERT's basic tokenizer, from Unicode
- * categories and its ranges of CJK ideographs. Kana and Hangul are not in these ranges, so they
- * do not stand alone. The range from 0x2b920 on is that of the library tokenizers; the block of
- * Unicode (CJK extension E) begins at 0x2b820. */
+ * categories and from BERT's ranges of CJK ideographs. Kana and Hangul are not in these ranges,
+ * so they are not words of their own. The range from 0x2b920 on is the range of the library
+ * tokenizers; the Unicode block (CJK extension E) begins at 0x2b820. */
 #include "data/tokenizer/letters.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ size_t mf_letter_fold(uint32_t c, mf_letter *out)
     for (size_t i = 0; i < n_parts; i++) {
         if (mf_unicode_category(parts[i]) & MF_UC_MN) continue;
         const uint32_t lower = mf_unicode_lower(parts[i]);
-        /* An ideograph stands alone even if its decomposition is outside of the ranges. */
+        /* An ideograph is a word of its own even if its decomposition is outside of
+         * the ranges. */
         out[n++] =
             (mf_letter){lower, mf_letter_is_ideograph(c) ? whole : mf_letter_classify(lower)};
     }

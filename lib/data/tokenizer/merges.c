@@ -1,6 +1,6 @@
 /* data/tokenizer/merges.c: counts pairs of symbols while symbols merge. The most frequent pair
- * comes from a heap whose entries may be out of date; the most likely pair from a search of
- * all pairs. */
+ * is found with a heap, whose entries may be out of date. The most likely pair is found by a
+ * search of all pairs. */
 #include "data/tokenizer/merges.h"
 
 #include "base/error.h"
@@ -20,10 +20,10 @@ typedef struct mf_learner_word {
 typedef struct pair {
     int32_t left, right;
     int64_t count;
-    uint32_t *words; /* words that contain the pair, or did so earlier */
+    uint32_t *words; /* words that contain the pair or contained it earlier */
     size_t n_words, cap_words;
-    bool done;    /* merged; it merges once more only with `again` */
-    bool touched; /* the pair is in the list of those that a merge made more frequent */
+    bool done;    /* the pair was merged; it can merge again only if `again` is set */
+    bool touched; /* the pair is in the list of pairs that became more frequent by a merge */
 } pair;
 
 typedef struct heap_entry {
@@ -35,7 +35,7 @@ typedef struct heap_entry {
 typedef struct mf_learner_pairs {
     pair *pair;
     size_t n, cap;
-    uint32_t *slot; /* index + 1, 0: free */
+    uint32_t *slot; /* index + 1 of a pair, 0: free */
     size_t slots;
     uint32_t *touched;
     size_t n_touched, cap_touched;
@@ -46,11 +46,11 @@ typedef struct mf_learner_pairs {
     int64_t total;
     int64_t min_count;
     bool again;          /* a merged pair may merge once more */
-    int64_t *book;       /* [symbols] counts under rule.keeps_counts; NULL without it */
-    uint32_t first_word; /* words before this one are merged into one symbol */
+    int64_t *book;       /* [symbols] counts under rule.keeps_counts; NULL without this rule */
+    uint32_t first_word; /* index of the first word that is not yet merged into one symbol */
 } learner_pairs;
 
-/* Makes room for one more element of `size` bytes in *list. */
+/* Makes space for one more element of `size` bytes in *list. */
 static int grow(void *list, size_t n, size_t *cap, size_t size)
 {
     void *have;
@@ -253,7 +253,7 @@ static int most_frequent(mf_learner *l, pair **ret)
         if ((q->done && !p->again) || q->count < p->min_count) continue;
         if (q->count == e.count) {
             *ret = p->again ? first_pair(l, e.count) : q;
-            return *ret == q ? MF_OK : heap_push(p, e); /* the entry comes up again later */
+            return *ret == q ? MF_OK : heap_push(p, e); /* the entry will reach the top again */
         }
         if (q->count < e.count) {
             e.count = q->count;
@@ -292,7 +292,7 @@ static int most_likely(mf_learner *l, pair **ret)
 
 /* ---- merging ---- */
 
-/* Grows an array from `was` to `more` elements of `size` bytes; the new ones are 0. */
+/* Grows an array from `was` to `more` elements of `size` bytes. The new elements are 0. */
 static int lengthen(void *list, size_t was, size_t more, size_t size)
 {
     void *have;
@@ -334,7 +334,7 @@ static void begin_book(mf_learner *l)
 }
 
 /* Updates the counts after a merge. count: the count of the pair before it merged. The count of
- * a symbol may fall below 0; such a symbol is listed, too. */
+ * a symbol may fall below 0; a symbol with a negative count is still listed. */
 static void book_merge(mf_learner *l, const mf_merge *m, int64_t count)
 {
     int64_t *book = l->pairs->book;

@@ -1,6 +1,6 @@
 /* data/tokenizer/tokenizer.c: the common part of all tokenizers: the table of kinds, special
- * tokens, files, lists of ids. Special tokens never come out of text, with the exception
- * of <unk>. */
+ * tokens, files, lists of ids. Encoding a text never produces special tokens, with the
+ * exception of <unk>. */
 #include "data/tokenizer/tokenizer.h"
 
 #include "base/error.h"
@@ -159,7 +159,7 @@ uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n)
 
 /* ---- files ---- */
 
-/* The text of a tokenizer file; the writer owns it. */
+/* Makes the text of a tokenizer file. The writer w owns the text. */
 static int write_file(const mf_tokenizer *t, const char *path, mf_jw *w, const char **ret,
                       size_t *ret_n)
 {

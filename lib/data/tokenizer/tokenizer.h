@@ -1,4 +1,4 @@
-/* data/tokenizer/tokenizer.h: text to token ids and back.
+/* data/tokenizer/tokenizer.h: converts text to token ids and back.
  *
  * A tokenizer is a vtable with its own data. Training and reading a file both use the same
  * constructor, which checks everything. encode and decode do not change the tokenizer, so
@@ -9,18 +9,20 @@
  *         the training text. Text must be valid UTF-8. An unknown code point is an error that
  *         names it and its offset, unless the tokenizer has the special token <unk>.
  *   bpe   merges the characters and the end of each word, most frequent pair first. Words are
- *         separated by blanks; a run of blanks decodes to one. Unknown characters are <unk>.
+ *         separated by blanks; a run of blanks decodes to one blank. Unknown characters are
+ *         <unk>.
  *   bpe_bytes  merges bytes: ids 0..255, then merges. Accepts any bytes, loses nothing.
- *   wordpiece  tokens of BERT. Blanks are lost; so are case and accents, unless a token of the
- *         vocabulary has capitals. Trained here, or read from a file with one token per line.
+ *   wordpiece  tokens of BERT. Blanks are lost. Case and accents are also lost, unless a token of
+ *         the vocabulary has capitals. Trained here, or read from a file with one token per line.
  *
  *   pretrained  a published tokenizer, read from its tokenizer.json or its folder: byte-level
- *          BPE, BPE of characters with bytes behind it, or WordPiece.
+ *          BPE, BPE of characters with bytes for unknown characters, or WordPiece.
  *
- * Special tokens, if requested, get the ids after the ordinary ones, in the order of the enum.
- * Encoding never produces them, except <unk>, and they decode to nothing. The kinds bpe and
- * wordpiece have special tokens of their own, whose ids are among the others. Those of
- * pretrained have a text: encoding finds it, and they decode to it. */
+ * Special tokens, if requested, get the ids after the ordinary tokens, in the order of the
+ * enum. Encoding never produces special tokens, except <unk>, and they decode to nothing. The
+ * kinds bpe and wordpiece have special tokens of their own, whose ids are among the ordinary
+ * ids. The special tokens of pretrained have a text: encoding finds this text, and they decode
+ * to it. */
 #ifndef MF_DATA_TOKENIZER_H
 #define MF_DATA_TOKENIZER_H
 
@@ -50,32 +52,32 @@ typedef struct mf_ids {
     bool want_start;
 } mf_ids;
 void mf_ids_free(mf_ids *ids);
-int mf_ids_reserve(mf_ids *ids, size_t n); /* makes room for n more ids */
+int mf_ids_reserve(mf_ids *ids, size_t n); /* Makes space for n more ids. */
 int mf_ids_push(mf_ids *ids, int32_t id, size_t start);
 
 typedef struct mf_tokenizer mf_tokenizer;
 
-/* A template around one text, or two: tokens, and the places of the texts. */
+/* A template for one text or two: a sequence of tokens and of the positions of the texts. */
 enum { MF_TEMPLATE_FIRST = -1, MF_TEMPLATE_SECOND = -2 };
 typedef struct mf_template_item {
-    int32_t id;   /* id of a token, or one of the two numbers above */
+    int32_t id;   /* id of a token, or MF_TEMPLATE_FIRST or MF_TEMPLATE_SECOND */
     int32_t type; /* the token type of this part */
 } mf_template_item;
 typedef struct mf_template {
     mf_template_item *item;
-    int32_t n; /* 0: no tokens are added to the texts */
+    int32_t n; /* number of parts; 0: no tokens are added to the texts */
 } mf_template;
 
 typedef struct mf_tokenizer_options {
-    uint32_t specials; /* MF_SPECIAL_BIT(...) */
-    /* Greatest number of ids of kinds that learn them, without the requested special tokens; 0:
-     * the kind's default. */
+    uint32_t specials; /* set of MF_SPECIAL_BIT(...) */
+    /* Greatest number of ids of kinds that learn their ids, without the requested special
+     * tokens; 0: the default of the kind. */
     int32_t vocab_size;
     /* greatest number of merges of bpe and bpe_bytes; 0: the kind's default */
     int32_t merges;
     int32_t min_count; /* least count of a pair that bpe and bpe_bytes merge; 0: 2 */
-    /* for bpe: rule.keeps_counts (merges.h), and ids as vocab_dict has them: <pad> is 0, then
-     * symbols sorted together with <unk> and the requested special tokens; min_count 0
+    /* for bpe: use rule.keeps_counts (merges.h), and the ids of the layout vocab_dict: <pad> is
+     * 0, then symbols sorted together with <unk> and the requested special tokens; min_count 0
      * means 1 */
     bool keeps_counts;
 } mf_tokenizer_options;
@@ -83,12 +85,12 @@ typedef struct mf_tokenizer_options {
 typedef struct mf_tokenizer_ops {
     const char *name;
     /* Appends the tokens of text to ids. source names the text in messages (a path), base is
-     * the offset of text in it. Fails with MF_EINPUT or MF_ENOMEM. */
+     * the offset of text in its source. Fails with MF_EINPUT or MF_ENOMEM. */
     int (*encode)(const mf_tokenizer *t, const char *source, size_t base, const char *text,
                   size_t n, mf_ids *ids);
-    /* The bytes of an id, 0 <= id < pieces; "" for a special token among them. */
+    /* Returns the bytes of an id, 0 <= id < pieces; "" for special tokens. */
     const char *(*piece)(const mf_tokenizer *t, int32_t id, size_t *ret_n);
-    /* Writes the kind's own members of the tokenizer file into the open object. */
+    /* Writes the members of this kind into the open object of the tokenizer file. */
     int (*write)(const mf_tokenizer *t, mf_jw *w);
     void (*free)(mf_tokenizer *t);
     /* Constructors: from a text, and from the members of a file. options is not NULL; the
@@ -96,53 +98,57 @@ typedef struct mf_tokenizer_ops {
     int (*train)(const char *source, const char *text, size_t n,
                  const mf_tokenizer_options *options, mf_tokenizer **ret);
     int (*read)(const char *source, const mf_json *object, mf_tokenizer **ret);
-    /* The last place, 0 < place <= n, at which the text may be cut so that the tokens of both
-     * parts are those of the whole, whatever follows; 0: none is known. NULL: there is none. */
+    /* Returns the last offset, 0 < offset <= n, at which the text may be cut. The tokens of
+     * both parts are then those of the whole, whatever text follows. 0: no such offset is
+     * known. The pointer may be NULL: the kind has no such offset. */
     size_t (*cut)(const mf_tokenizer *t, const char *text, size_t n);
 } mf_tokenizer_ops;
 
 struct mf_tokenizer {
     const mf_tokenizer_ops *ops;
-    int32_t pieces;               /* ordinary ids: 0 .. pieces-1 */
-    int32_t vocab;                /* number of ids, special tokens included */
+    int32_t pieces;               /* number of ordinary ids, 0 .. pieces-1 */
+    int32_t vocab;                /* number of ids, including special tokens */
     int32_t special[MF_SPECIALS]; /* id of each special token, -1: none */
-    /* the kind itself has set `special`: its special tokens are pieces and decode to "" */
+    /* the kind has set `special` itself: its special tokens are pieces and decode to "" */
     bool own_specials;
     size_t longest; /* length of the longest piece in bytes */
-    /* decode(encode(text)) = text unless <unk> occurs, so ids tell the number of bytes */
+    /* decode(encode(text)) = text unless <unk> occurs, so the number of bytes follows from
+     * the ids */
     bool lossless;
-    /* not lossless only because the text is first put into normal form NFC: ids tell the number
-     * of bytes of that form */
+    /* the tokenizer is not lossless only because the text is first put into normal form NFC;
+     * the number of bytes in this form follows from the ids */
     bool normal;
-    /* the decoded text of all ids loses a blank in front, which its first piece has */
+    /* decoding removes a blank at the beginning of the whole text, which is in its
+     * first piece */
     bool trim_first;
-    mf_template template[2]; /* of one text, of two; the kind owns them */
-    /* how messages of a conversation become a text (data/tokenizer/chat.h); NULL: unknown */
+    mf_template template[2]; /* templates of one text and of two texts; the kind owns them */
+    /* template that makes a text from messages of a conversation (data/tokenizer/chat.h);
+     * NULL: unknown */
     const char *chat_template;
 };
 
-/* Makes a tokenizer of a kind from a text (byte does not read it); the caller frees it. options
- * may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does
+/* Makes a tokenizer of a kind from a text (byte does not read the text). The caller frees it.
+ * options may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does
  * not accept. */
 int mf_tokenizer_train(const char *kind, const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
 void mf_tokenizer_free(mf_tokenizer *t);
-bool mf_tokenizer_is_kind(const char *name); /* false: a file, or an unknown name */
+bool mf_tokenizer_is_kind(const char *name); /* Returns false for a file or an unknown name. */
 
 /* Writes the tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}.
  * Reading also accepts vocab.txt of BERT, tokenizer.json, and the layout vocab_dict. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
-/* XXH3-128 of the content of that file, as hexadecimal digits. */
+/* Computes XXH3-128 of the content of the tokenizer file, as hexadecimal digits. */
 int mf_tokenizer_hash(const mf_tokenizer *t, char out[33]);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
- * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:
- * MF_EINPUT for another kind than bpe, or if reading would give another tokenizer (the format
- * cannot express a colon inside a token). */
+ * "LEFTRIGHT"}, "max_iter": N}. The text is read again before it is written to the file.
+ * MF_EINPUT for another kind than bpe, or if reading would return another tokenizer (the format
+ * cannot represent a colon inside a token). */
 int mf_tokenizer_save_vocab_dict(const mf_tokenizer *t, const char *path);
-/* path: a tokenizer file or a tokenizer.json, or a folder of a pretrained model, whose files
- * tokenizer.json, vocab.json and merges.txt, or vocab.txt are read, with its
- * tokenizer_config.json. MF_ENOTFOUND, MF_EIO, MF_ENOMEM, or MF_EINPUT: what is wrong, or what
- * cannot be done. */
+/* path: a tokenizer file, a tokenizer.json, or a folder of a pretrained model. From a folder,
+ * tokenizer.json, vocab.json and merges.txt, or vocab.txt are read, with the folder's
+ * tokenizer_config.json. MF_ENOTFOUND, MF_EIO, MF_ENOMEM, or MF_EINPUT with the error in the
+ * file or the unsupported function. */
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);
 
@@ -150,22 +156,23 @@ int mf_tokenizer_encode(const mf_tokenizer *t, const char *source, const char *t
                         mf_ids *ids);
 /* Appends to ids the tokens that the template puts before a text. MF_ENOMEM. */
 int mf_tokenizer_begin(const mf_tokenizer *t, mf_ids *ids);
-/* Appends to ids the tokens of one text, or of two (second may be NULL), as the tokenizer's
- * template puts them; without one the second follows the first. types, which may be NULL, gets
- * the token type of each in its ids. MF_ENOMEM. */
+/* Appends to ids the tokens of one text, or of two (second may be NULL), in the form of the
+ * tokenizer's template. Without a template the second text follows the first. types, which may
+ * be NULL, gets the token type of each token, stored as its ids. MF_ENOMEM. */
 int mf_tokenizer_wrap(const mf_tokenizer *t, const mf_ids *first, const mf_ids *second,
                       mf_ids *ids, mf_ids *types);
 /* The bytes of any id; "" for special and unknown ids. */
 const char *mf_tokenizer_piece(const mf_tokenizer *t, int32_t id, size_t *ret_n);
-const char *mf_special_name(mf_special s); /* "<pad>" */
-int mf_special_find(const char *name);     /* an mf_special, -1: no such name */
+const char *mf_special_name(mf_special s); /* Returns the name, for example "<pad>". */
+int mf_special_find(const char *name);     /* Returns an mf_special; -1: no such name. */
 /* The name of a special id, for example "<cls>"; NULL for any other id. */
 const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id);
-/* Number of bytes that n ids stand for, special tokens for none; 0 if it is not known, because
- * the tokenizer is neither lossless nor `normal`, or <unk> is among the ids. */
+/* Returns the number of bytes that n ids represent; special tokens represent none. Returns 0 if
+ * the number is unknown, because the tokenizer is neither lossless nor `normal`, or <unk> is
+ * among the ids. */
 uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n);
 
-/* Decodes one id after the other. The output is always complete, valid UTF-8: bytes of an
+/* Decodes one id after another. The output is always complete, valid UTF-8. Bytes of an
  * incomplete character are kept for the next call, and bytes that cannot become a character are
  * replaced by U+FFFD. */
 typedef struct mf_decoder {
@@ -173,7 +180,8 @@ typedef struct mf_decoder {
     char *buffer;
     char wait[4];
     size_t n_wait;
-    bool begun; /* no blank in front is trimmed from what follows */
+    bool begun; /* true if the text has begun: a blank in front of the following text is
+                 * not removed */
 } mf_decoder;
 /* Begins a text. For ids that continue another text, set d->begun. */
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t);
@@ -181,7 +189,8 @@ void mf_decoder_close(mf_decoder *d);
 /* Returns the text that this id completes (may be ""), NUL-terminated, valid until the
  * next call. */
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n);
-/* Returns U+FFFD for each byte that was kept; the decoder is then as new. */
+/* Returns U+FFFD for each byte that was kept. Afterwards the decoder is in its
+ * initial state. */
 const char *mf_decoder_end(mf_decoder *d, size_t *ret_n);
 
 #endif

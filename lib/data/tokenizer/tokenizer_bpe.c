@@ -25,7 +25,8 @@ enum {
 
 typedef struct bpe {
     mf_tokenizer base;
-    mf_strings symbols; /* if there are no numbers, the id of a symbol is its index + `shift` */
+    mf_strings symbols; /* if there are no `numbers`, the id of a symbol is its index
+                         * + `shift` */
     int32_t shift;
     mf_bpe_numbers numbers;
     mf_merge *merges;
@@ -112,7 +113,7 @@ static int encode_word(const bpe *t, const mf_bpe_word *w, size_t base, mf_ids *
     for (size_t at = 0; at < w->n; n++) {
         size_t length = mf_bpe_unit(bytes, w->text + at, w->n - at);
         symbol[n] = mf_strings_find(&t->symbols, w->text + at, length);
-        /* An end-of-word symbol that stands alone gets the offset of the last character. */
+        /* An end-of-word symbol that was not merged gets the offset of the last character. */
         start[n] = !bytes && w->text[at] == ' ' ? last : at;
         last = at;
         at += length;
@@ -262,7 +263,7 @@ int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *m
     return rc;
 }
 
-/* Reads the symbols of bpe, which must be sorted unless they have ids of their own. */
+/* Reads the symbols of bpe. They must be sorted unless the vocabulary has ids of its own. */
 static int read_vocabulary(const char *source, const mf_json *list, bool sorted,
                            mf_strings *symbols)
 {

@@ -1,5 +1,5 @@
-/* data/tokenizer/tokenizer_byte.c: one token per byte. Every text has tokens, and decoding
- * gives back the same bytes. */
+/* data/tokenizer/tokenizer_byte.c: one token per byte. Every text can be encoded, and decoding
+ * returns the same bytes. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/tokenizer/tokenizer_kinds.h"

@@ -19,11 +19,11 @@ typedef struct piece_text {
 typedef struct char_tokenizer {
     mf_tokenizer base;
     piece_text *piece; /* [pieces] */
-    /* id + 1 of each code point, 0: not known; NULL: no code point of the page is known */
+    /* id + 1 of each code point, 0: unknown; page NULL: no code point of the page is known */
     int32_t *page[PAGES];
 } char_tokenizer;
 
-/* The code point of a character that mf_utf8_length accepted. */
+/* Returns the code point of a character that mf_utf8_length accepted. */
 static uint32_t code_point(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -52,8 +52,8 @@ static void destroy(mf_tokenizer *base)
 }
 
 /* Makes the tokenizer whose vocabulary is the characters of the text. ordered: the text must
- * hold each character once, in order of code points; else MF_EINPUT. Training and reading both
- * use this constructor. After a failure *ret may hold an incomplete tokenizer. */
+ * contain each character once, in order of code points; else MF_EINPUT. Training and reading
+ * both use this constructor. After a failure *ret may hold an incomplete tokenizer. */
 static int make(const char *source, const char *text, size_t n, bool ordered,
                 mf_tokenizer **ret)
 {
@@ -174,7 +174,7 @@ static const char *piece(const mf_tokenizer *base, int32_t id, size_t *ret_n)
     return p->bytes;
 }
 
-/* Before the last character, which may go on behind the text. */
+/* Cuts before the last character, which may continue after the end of the text. */
 static size_t cut(const mf_tokenizer *base, const char *text, size_t n)
 {
     (void)base;

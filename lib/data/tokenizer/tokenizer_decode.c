@@ -1,4 +1,4 @@
-/* data/tokenizer/tokenizer_decode.c: converts ids to text, one id after the other. The output
+/* data/tokenizer/tokenizer_decode.c: converts ids to text, one id after another. The output
  * never contains a part of a character. */
 #include "base/error.h"
 #include "base/mem.h"
@@ -13,8 +13,8 @@ enum { REPLACEMENT = sizeof replacement - 1, LONGEST_CHARACTER = 4 };
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t)
 {
     *d = (mf_decoder){.tokenizer = t};
-    /* In the worst case every byte, the waiting ones included, becomes a replacement character.
-     * The raw bytes are after the room for the output. */
+    /* In the worst case every byte, including the bytes kept from earlier calls, becomes a
+     * replacement character. The raw bytes are stored after the space for the output. */
     size_t raw = t->longest + LONGEST_CHARACTER;
     d->buffer = mf_alloc(raw * REPLACEMENT + 1 + raw, 1);
     return d->buffer ? MF_OK : MF_ENOMEM;
@@ -42,8 +42,8 @@ static bool can_go_on(const char *text, size_t n)
     return false;
 }
 
-/* Writes the complete characters of raw. Bytes of an incomplete one are kept, unless this is
- * the last call. */
+/* Writes the complete characters of raw. The bytes of an incomplete character are kept, unless
+ * this is the last call. */
 static size_t settle(mf_decoder *d, const char *raw, size_t n, bool end)
 {
     size_t out = 0;

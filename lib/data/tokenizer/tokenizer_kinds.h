@@ -12,7 +12,7 @@ extern const mf_tokenizer_ops mf_tokenizer_bpe_bytes;
 extern const mf_tokenizer_ops mf_tokenizer_pretrained;
 
 /* Whether the text is a WordPiece vocabulary in BERT's format: one token per line, and one line
- * is [UNK]. */
+ * contains only [UNK]. */
 bool mf_wordpiece_is_list(const char *text, size_t n);
 int mf_wordpiece_read_list(const char *source, const char *text, size_t n, mf_tokenizer **ret);
 

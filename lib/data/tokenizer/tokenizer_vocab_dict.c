@@ -2,11 +2,11 @@
  *
  *   {"vocab_dict": {TOKEN: ID, ...}, "merges": {"LEFT:RIGHT": "LEFTRIGHT", ...}, "max_iter": N}
  *
- * Ids are those of the file. An end of word is </w> in the file, and here a blank, which it
- * decodes to. A symbol of a merge that vocab_dict lacks has no id: it encodes as <unk>. LEFT
- * and RIGHT must each be a character, an end of word, or the result of an earlier merge. If one
- * of them contains a colon, this rule and then the vocabulary tell which colon divides
- * the key. */
+ * Ids are those of the file. An end of word is </w> in the file and a blank in memory, and it
+ * decodes to a blank. If a merge makes a symbol that vocab_dict lacks, the symbol has no id and
+ * encodes as <unk>. LEFT and RIGHT must each be a character, an end of word, or the result of
+ * an earlier merge. If LEFT or RIGHT contains a colon, this rule and then the vocabulary decide
+ * at which colon the key is divided. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
@@ -20,7 +20,7 @@ enum { TEXT_MAX = 1024 };
 typedef struct reader {
     const char *source;
     const mf_json *vocabulary;
-    /* symbols of the vocabulary, then the symbols of merges that are not in it */
+    /* symbols of the vocabulary, then the symbols of merges that are not in the vocabulary */
     mf_strings symbols;
     int32_t listed; /* number of symbols of the vocabulary */
     mf_merge *merges;
@@ -32,8 +32,8 @@ bool mf_bpe_is_vocab_dict(const mf_json *object)
     return mf_json_typeof(mf_json_get(object, "vocab_dict")) == MF_JSON_OBJECT;
 }
 
-/* Converts a token of the file: a blank replaces the end of word. Returns its length in bytes,
- * 0 if it is too long or empty. */
+/* Converts a token of the file: a blank replaces the end of word. Returns its length in bytes;
+ * 0 if the token is too long or empty. */
 static size_t own_text(const char *text, size_t n, char out[TEXT_MAX])
 {
     const size_t end = sizeof END - 1;
@@ -90,8 +90,9 @@ static bool in_vocabulary(const reader *r, const char *text, size_t n)
     return at >= 0 && at < r->listed;
 }
 
-/* Where the key of a merge divides: at the colon between two known halves; of several, the one
- * whose halves are in the vocabulary. 0: there is none; -1: more than one. */
+/* Returns the position of the colon at which the key of a merge is divided. Both halves must be
+ * known. If this holds for several colons, the colon whose halves are in the vocabulary is
+ * used. 0: there is no such colon; -1: there is more than one. */
 static long find_cut(const reader *r, const mf_strings *made, const char *key)
 {
     const size_t n = strlen(key);

@@ -1,6 +1,6 @@
 /* data/tokenizer/tokenizer_vocab_dict_write.c: writes a vocabulary of kind bpe in the layout
- * vocab_dict (see tokenizer_vocab_dict.c). The text is read back and compared, so a vocabulary
- * that the format cannot express is refused. */
+ * vocab_dict (see tokenizer_vocab_dict.c). The text is read again and compared, so a vocabulary
+ * that the format cannot represent is refused. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
@@ -21,8 +21,8 @@ size_t mf_bpe_vocab_dict_text(const char *text, size_t n, char *out, size_t room
     return rest + more;
 }
 
-/* Writes a NUL-terminated text; MF_EINPUT if the symbol contains a NUL, which a key
- * cannot hold. */
+/* Writes a NUL-terminated text. MF_EINPUT if the symbol contains a NUL, which a key
+ * cannot contain. */
 static int symbol_text(const mf_strings *symbols, int32_t symbol, char out[ROOM])
 {
     size_t n;
@@ -75,7 +75,7 @@ static bool same_symbol(const mf_bpe_parts *a, int32_t i, const mf_bpe_parts *b,
     return n == m && memcmp(x, y, n) == 0;
 }
 
-/* Checks that the text, read back, gives this tokenizer. */
+/* Checks that reading the text returns this tokenizer. */
 static int compare(const mf_tokenizer *t, const mf_bpe_parts *a, const mf_tokenizer *back)
 {
     mf_bpe_parts b = {0};

@@ -1,7 +1,7 @@
-/* data/tokenizer/tokenizer_wordpiece.c: tokens of BERT. BERT's basic tokenizer separates words;
- * each word is divided from its beginning into the longest tokens of the vocabulary (Devlin et
+/* data/tokenizer/tokenizer_wordpiece.c: tokens of BERT. BERT's basic tokenizer separates words.
+ * Each word is divided from its beginning into the longest tokens of the vocabulary (Devlin et
  * al. 2019; Wu et al. 2016, section 4.1). Tokens inside a word begin with ##. A word of more
- * than 100 characters, or one that the vocabulary cannot spell, is [UNK]. A special token's
+ * than 100 characters, or a word that the vocabulary cannot spell, is [UNK]. A special token's
  * name in a text is ordinary text. */
 #include "base/error.h"
 #include "base/mem.h"
@@ -23,10 +23,10 @@ static const char *const special_names[MF_SPECIALS] = {[MF_SPECIAL_PAD] = "[PAD]
 typedef struct wordpiece {
     mf_tokenizer base;
     mf_strings tokens;
-    char *shown; /* decoded text of all tokens, one after the other */
+    char *shown; /* decoded text of all tokens, one after another */
     size_t *shown_begin;
     size_t longest; /* length of the longest token in bytes */
-    bool lower;     /* letters lose case and accents */
+    bool lower;     /* case and accents are removed from letters */
 } wordpiece;
 
 /* ---- words ---- */
@@ -40,7 +40,7 @@ typedef struct reader {
      * in a word */
     mf_letter letter[MF_UNICODE_DECOMPOSED];
     size_t next, n_letters;
-    size_t start; /* offset of that character */
+    size_t start; /* offset of the last character read */
 } reader;
 
 typedef struct word {
@@ -61,7 +61,8 @@ static void add_letter(word *w, uint32_t c, size_t start)
     w->n += n;
 }
 
-/* Reads the next character. False at the end, or with r->code set if it is not UTF-8. */
+/* Reads the next character. Returns false at the end, or with r->code set if it is
+ * not UTF-8. */
 static bool next_letters(reader *r)
 {
     uint32_t c;
@@ -83,7 +84,8 @@ static bool next_letters(reader *r)
     return true;
 }
 
-/* Reads the next word. False at the end, or with r->code set if the text is not UTF-8. */
+/* Reads the next word. Returns false at the end, or with r->code set if the text is
+ * not UTF-8. */
 static bool next_word(reader *r, word *w)
 {
     w->n = w->letters = 0;
@@ -165,8 +167,8 @@ static bool is_special(const wordpiece *t, int32_t id)
     return false;
 }
 
-/* Makes the decoded texts: a token that begins a word has a blank before it, and a special
- * token is empty. */
+/* Makes the decoded texts. A token that begins a word is preceded by a blank. The text of a
+ * special token is empty. */
 static int show(wordpiece *t)
 {
     int32_t count = t->tokens.n;
@@ -256,7 +258,8 @@ bool mf_wordpiece_is_list(const char *text, size_t n)
     return false;
 }
 
-/* Whether any token, apart from those in brackets, has capital letters: case then matters. */
+/* Whether any token, apart from those in brackets, has capital letters. Then the vocabulary
+ * is case-sensitive. */
 static bool is_cased(const mf_strings *tokens)
 {
     for (int32_t i = 0; i < tokens->n; i++) {
@@ -324,7 +327,8 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
 
 /* ---- training ---- */
 
-/* Gives the learner the letters of a new word as symbols; all but the first get hashes. */
+/* Passes the letters of a new word to the learner as symbols. All letters except the first get
+ * the prefix ##. */
 static int cut(mf_learner *l, const word *w)
 {
     int32_t symbol[WORD_MAX], n = 0;
@@ -392,7 +396,7 @@ static int train(const char *source, const char *text, size_t n,
     return rc;
 }
 
-/* Behind a blank, which ends a word and is in none. */
+/* Cuts after a blank, which ends a word and is part of no word. */
 static size_t cut_at_blank(const mf_tokenizer *base, const char *text, size_t n)
 {
     (void)base;

@@ -1,17 +1,17 @@
 /* data/topics/topics.h: builtin:topics, a generated text whose topics and entropy are known.
  *
- * The language has K topics. Each has its own nouns and verbs and its own preferences for
+ * The language has K topics. Each topic has its own nouns and verbs and its own preferences for
  * sentences; adjectives, articles, prepositions and conjunctions are common to all. A sentence
  * is a random walk over a small graph of word classes ("the old king leads her queen near our
- * keep."). The next sentence keeps the topic with probability `stay`, otherwise another topic
- * is drawn. The text has letters a-z, space, period and newline only. With overlap 1 all topics
- * are the same language, and nothing that reads the text can tell them apart (the
+ * keep."). The next sentence keeps the topic with probability `stay`; otherwise another topic
+ * is drawn. The text contains only letters a-z, space, period and newline. With overlap 1 all
+ * topics are the same language, and no reader of the text can tell them apart (the
  * negative control).
  *
- * Words and sentences depend on topics and overlap alone, the order of topics also on stay and
- * imbalance. The seed only draws the text, so another seed gives new text of the same language.
- * All of it is integer arithmetic on Philox words: the same specification gives the same bytes
- * on every machine.
+ * Words and sentences depend only on topics and overlap. The order of topics also depends on
+ * stay and imbalance. The seed only draws the text, so another seed makes a new text of the
+ * same language. All computations are integer arithmetic on Philox words: the same
+ * specification generates the same bytes on every machine.
  *
  * Labels: one byte per byte of text, the topic (0..K-1) of its sentence. The blank or newline
  * after a period belongs to the sentence before it. */
@@ -26,7 +26,7 @@
 #define MF_TOPICS_MAX    64
 
 typedef struct mf_topics_spec {
-    /* K, 1..MF_TOPICS_MAX, default 8. The first 8 are English, others invented */
+    /* K, 1..MF_TOPICS_MAX, default 8. The first 8 are English, the others invented */
     int32_t topics;
     /* 0..1, default 0: share of a topic's words and preferences that all topics share */
     double overlap;
@@ -53,14 +53,16 @@ bool mf_topics_is(const char *path); /* "builtin:topics" or "builtin:topics?..."
 /* Parses "builtin:topics?topics=4&overlap=0.5&seed=7"; the keys are the fields of the
  * specification. The only error is MF_ECONFIG. */
 int mf_topics_parse(const char *path, mf_topics_spec *ret);
-/* Sets one field by name from text. MF_ECONFIG if the key is unknown (with the nearest), or the
- * value is no number or out of bounds. */
+/* Sets one field by name from text. MF_ECONFIG if the key is unknown (the message names the
+ * nearest key), or if the value is not a number or is out of bounds. */
 int mf_topics_set(mf_topics_spec *spec, const char *key, const char *value);
-int mf_topics_check(const mf_topics_spec *spec); /* MF_ECONFIG names the field and its bounds */
+int mf_topics_check(const mf_topics_spec *spec); /* Fails with MF_ECONFIG, which names the field
+                                                  * and its bounds. */
 
 int mf_topics_make(const mf_topics_spec *spec, mf_topics **ret);
 void mf_topics_free(mf_topics *t);
-/* A readable name of a topic: "sea", "kitchen", ..., "topic 8". Returns out. */
+/* Writes a readable name of a topic, "sea", "kitchen", ..., "topic 8", to out and
+ * returns out. */
 enum { MF_TOPICS_NAME = 24 };
 const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
 
@@ -68,20 +70,21 @@ const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
  *
  *     -ln P(byte | what the predictor knows)
  *
- * where P is the exact probability under the language. No other predictor that knows as much
- * has a smaller expected loss over texts of the language; on one text it may differ by chance
- * (about 0.002 on 100 kB).
+ * where P is the exact probability under the language. No other predictor with the same
+ * knowledge has a smaller expected loss over texts of the language; on one text it may differ
+ * by chance (about 0.002 on 100 kB).
  *
  *   MF_FLOOR_PAST   knows all earlier bytes of the text. This is the entropy of the corpus, the
  *                   loss that a language model with unlimited context can reach: "the floor".
  *   MF_FLOOR_TOPIC  also knows the topic of this and all earlier sentences. It is a lower bound
- *                   of MF_FLOOR_PAST, which has H(topic | topic before) more per sentence if
+ *                   of MF_FLOOR_PAST, which is higher by H(topic | topic before) per sentence if
  *                   the words reveal the topic.
  *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins at a
- *                   random byte: the loss that a model with that context length can reach.
- *                   Windows are those of a sequential mf_batcher over begin .. end-1
- *                   (data/batch.h): `window` predictions each, the first byte given; windows
- *                   overlap by `context` predictions, which count in the first window only. */
+ *                   random byte. This is the loss that a model with this context length can
+ *                   reach. Windows are those of a sequential mf_batcher over begin .. end-1
+ *                   (data/batch.h): each has `window` predictions, and its first byte is given.
+ *                   Windows overlap by `context` predictions. These count in the first window
+ *                   only. */
 typedef enum mf_topics_floor_kind {
     MF_FLOOR_PAST,
     MF_FLOOR_TOPIC,

@@ -1,10 +1,10 @@
 /* data/topics/topics_floor.c: the loss per byte of a predictor that knows the language, by
- * exact filtering. Seen byte by byte, the generator is a hidden Markov chain with the states
- *     (topic, node, prefix)  the word after `node` is being spelled, `prefix` of it is written;
+ * exact filtering. Byte by byte, the generator is a hidden Markov chain with the states
+ *     (topic, node, prefix)  the word after `node` is being spelled, `prefix` is already written;
  *     (topic, DOT)           the period is written.
  * A period, a blank or a complete word fixes class and node, so few states are possible at any
  * time: one per topic once the node is known. The forward algorithm over the possible states
- * gives P(byte | bytes before) exactly. Prefixes are nodes of a trie over all words. */
+ * computes P(byte | bytes before) exactly. Prefixes are nodes of a trie over all words. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/topics/topics.h"
@@ -114,9 +114,9 @@ static void fill_change(filter *f)
                 z == y ? l->stay / ONE : (ONE - l->stay) / ONE * (l->change[z * k + y] / ONE);
 }
 
-/* The share of sentences of each topic in a long text. The iteration averages the chain with
- * the identity: the shares stay the same, and it converges for every value of stay. With
- * stay = 1 the shares are those of the first sentence. */
+/* Computes the share of sentences of each topic in a long text. The iteration averages the
+ * chain with the identity. The shares stay the same, and the iteration converges for every
+ * value of stay. With stay = 1 the shares are those of the first sentence. */
 static void shares_of_topics(const filter *f, double *share)
 {
     int32_t k = f->l->topics;

@@ -38,9 +38,9 @@ mf_word_class mf_node_class(mf_topics_node node)
     return MF_WORD_CONJUNCTION;
 }
 
-/* One step of the walk: the nodes that may follow `from`, in parts of 32. With overlap below 1
- * a topic prefers one of the first `habits` of them: that one has a larger weight, the others
- * smaller ones. */
+/* One step of the walk: the nodes that may follow `from`, with weights in 32nds. If overlap is
+ * below 1, a topic prefers one of the first `habits` nodes. The preferred node gets a larger
+ * weight, the others smaller weights. */
 typedef struct rule {
     mf_topics_node from;
     int32_t habits;
@@ -113,8 +113,8 @@ static void fill_next(mf_topics_language *l, int32_t topic, uint32_t overlap)
         for (int32_t i = 0; i < 4 && rules[r].to[i].part > 0; i++)
             next[rules[r].to[i].node] = (uint32_t)rules[r].to[i].part * PART;
         if (habits == 0) continue;
-        /* Rule r uses the topic number after r steps of x -> 5 x + 1, so topics that share one
-         * preference do not share all. */
+        /* Rule r uses the topic number after r steps of x -> 5 x + 1. Topics that share one
+         * preference therefore do not share all of them. */
         uint32_t turn = (uint32_t)topic;
         for (int32_t i = 0; i < r; i++)
             turn = turn * 5 + 1;
@@ -146,7 +146,7 @@ static bool has_word(const mf_topics_language *l, const char *text)
     return false;
 }
 
-/* Adds the words of a list such as "one two three"; ids[i] is the id of the i-th. */
+/* Adds the words of a list such as "one two three"; ids[i] is the id of the i-th word. */
 static int32_t add_words(mf_topics_language *l, const char *words, mf_word_class class,
                          int32_t *ids)
 {

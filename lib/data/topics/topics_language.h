@@ -1,9 +1,9 @@
 /* data/topics/topics_language.h: the language of builtin:topics as tables of integers.
  *
- * A sentence is a walk from MF_NODE_START to MF_NODE_END over nodes, each of which stands for
- * one word of a class. Every distribution is a list of weights that sum to MF_TOPICS_ONE, so a
- * draw takes 16 bits. Two properties make the text unambiguous, so that the filter of
- * topics_floor.c is exact: a word belongs to one class in every topic, and the successors of a
+ * A sentence is a walk from MF_NODE_START to MF_NODE_END over nodes. Each node represents one
+ * word of a class. Every distribution is a list of weights that sum to MF_TOPICS_ONE, so a draw
+ * needs 16 bits. Two properties make the text unambiguous and therefore the filter of
+ * topics_floor.c exact: a word belongs to one class in every topic, and the successors of a
  * node have distinct classes. */
 #ifndef MF_DATA_TOPICS_LANGUAGE_H
 #define MF_DATA_TOPICS_LANGUAGE_H
@@ -11,13 +11,13 @@
 #include "data/topics/topics.h"
 
 #define MF_TOPICS_ONE 65536u
-/* weight of a newline after a period; otherwise a blank */
+/* weight of a newline after a period; otherwise a blank follows */
 #define MF_TOPICS_NEWLINE (MF_TOPICS_ONE / 4)
 
 typedef enum mf_word_class {
     MF_WORD_NOUN,
     MF_WORD_VERB,
-    MF_WORD_OWN, /* words of the classes before this one differ by topic */
+    MF_WORD_OWN, /* the words of the classes before this one differ by topic */
     MF_WORD_ADJECTIVE = MF_WORD_OWN,
     MF_WORD_ARTICLE,
     MF_WORD_PREPOSITION,
@@ -64,9 +64,9 @@ struct mf_topics_language {
     int32_t n_words;
     mf_word_list (*lists)[MF_WORD_CLASSES]; /* [topics] */
     uint32_t (*next)[MF_NODES][MF_NODES];   /* [topics][from][to] */
-    /* Probabilities in parts of MF_TOPICS_ONE. first [topics]: that the first sentence has this
-     * topic. stay: that the next sentence keeps the topic. change [topics][topics]: if it does
-     * not keep the first topic, that it has the second. */
+    /* Probabilities in parts of MF_TOPICS_ONE. first [topics]: the first sentence has this
+     * topic. stay: the next sentence keeps the topic. change [topics][topics]: if the sentence
+     * after the first topic does not keep the topic, it has the second topic. */
     uint32_t *first;
     uint32_t stay;
     uint32_t *change;

@@ -1,7 +1,6 @@
 /* data/topics/topics_words.h: the words of builtin:topics, in order of frequency.
  *
- * Each word occurs once in all of these lists, and has at most 10 letters, all lower-case.
- */
+ * Each word occurs once in all of these lists, and has at most 10 letters, all lower-case. */
 #ifndef MF_DATA_TOPICS_WORDS_H
 #define MF_DATA_TOPICS_WORDS_H
 
@@ -23,11 +22,12 @@ static const mf_topic_words mf_english[MF_ENGLISH_TOPICS] = {
     {"sport", "goal cup game club judge coach gym jersey", "jumps gains climbs cheers"},
 };
 
-/* The nouns and verbs that all topics share; with overlap 1 there are no others. */
+/* The nouns and verbs that all topics share. With overlap 1 there are no other nouns
+ * and verbs. */
 static const mf_topic_words mf_common = {"common", "man year van aunt uncle name yard vine",
                                          "needs asks votes unites"};
 
-/* The words of the other classes, the same in all topics. */
+/* The words of the other classes. They are the same in all topics. */
 static const char mf_adjectives[] =
     "big old new red good bad long wet hot cold odd shy wild calm dark fast";
 static const char mf_articles[] = "the my his our her any";

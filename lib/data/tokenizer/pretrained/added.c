@@ -1,6 +1,6 @@
-/* data/tokenizer/pretrained/added.c: finds added tokens in a text: the leftmost, and of those
- * that begin there the longest. A token that must be a word of its own and is not is skipped,
- * with all of its text. */
+/* data/tokenizer/pretrained/added.c: finds added tokens in a text: the leftmost token, and
+ * among tokens with the same beginning the longest. If a token must be a separate word and is
+ * not, it is skipped with all of its text. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ void mf_pt_trie_free(mf_pt_trie *t)
     mf_pt_trie_begin(t);
 }
 
-/* The node of this byte below `above` (-1: at the root), -1: none. */
+/* Returns the child of node `above` for this byte (above -1: a root node); -1: none. */
 static int32_t below(const mf_pt_trie *t, int32_t above, unsigned char byte)
 {
     if (above < 0) return t->root[byte];
@@ -63,7 +63,7 @@ int mf_pt_trie_add(mf_pt_trie *t, const char *text, size_t n, int32_t token)
     return MF_OK;
 }
 
-/* Length of the longest added token at text, 0: none. */
+/* Returns the length of the longest added token at text, 0: none. */
 static size_t longest(const mf_pt_trie *t, const char *text, size_t n, int32_t *ret)
 {
     size_t best = 0;
@@ -78,7 +78,7 @@ static size_t longest(const mf_pt_trie *t, const char *text, size_t n, int32_t *
     return best;
 }
 
-/* The code point that ends before text + at, at > 0, and its length. */
+/* Reads the code point that ends before text + at, at > 0, and returns its length. */
 static size_t before(const char *text, size_t at, uint32_t *ret)
 {
     size_t begin = at - 1;
@@ -94,7 +94,7 @@ static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
     return end == n || mf_unicode_read(text + end, n - end, &c) == 0 || !mf_pt_is_word(c);
 }
 
-/* Extends a match over the blanks that its token takes, to the left not before `from`. */
+/* Extends a match by the blanks that belong to its token, on the left not beyond `from`. */
 static void take_blanks(const mf_pt_added_token *token, const char *text, size_t n,
                         mf_pt_match *m)
 {

@@ -1,6 +1,6 @@
-/* data/tokenizer/pretrained/encode.c: from a text to ids: added tokens, normalization, words,
- * tokens. The words of a long text repeat, so one call keeps their tokens in a table; the
- * tokenizer itself never changes. */
+/* data/tokenizer/pretrained/encode.c: converts a text to ids in four steps: added tokens,
+ * normalization, words, tokens. The words of a long text repeat, so a call keeps their tokens
+ * in a table. The tokenizer itself never changes. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -10,14 +10,15 @@
 #include <string.h>
 
 enum {
-    SLOTS = 1 << 15,      /* most words in the table; one takes the slot of another */
-    KEPT_WORD = 64,       /* bytes of the longest word that is kept */
-    KEPT_TOKENS = 6,      /* most tokens of a word that is kept */
-    WORTH_A_TABLE = 4096, /* bytes of the shortest text with a table */
+    SLOTS = 1 << 15,      /* greatest number of words in the table; a new word may
+                           * replace another */
+    KEPT_WORD = 64,       /* greatest length in bytes of a word that is kept */
+    KEPT_TOKENS = 6,      /* greatest number of tokens of a word that is kept */
+    WORTH_A_TABLE = 4096, /* least length in bytes of a text for which the table is used */
 };
 
 typedef struct kept {
-    uint32_t n; /* bytes; 0: free */
+    uint32_t n; /* number of bytes; 0: free */
     uint32_t n_tokens;
     char word[KEPT_WORD];
     mf_pt_token token[KEPT_TOKENS];
@@ -27,11 +28,11 @@ typedef struct encoder {
     const mf_pretrained *t;
     mf_ids *ids;
     mf_pt_found found;
-    mf_pt_text work[2];  /* of normalization */
-    mf_pt_text words[2]; /* of the steps before splitting */
-    kept *table;         /* [slots], NULL: the text is short */
+    mf_pt_text work[2];  /* work memory of normalization */
+    mf_pt_text words[2]; /* work memory of the steps before splitting */
+    kept *table;         /* [slots]; NULL: no table, because the text is short */
     size_t slots;        /* a power of two */
-    size_t first;        /* offset of the whole text */
+    size_t first;        /* offset of the whole text in its source */
     const char *source;
 } encoder;
 
@@ -91,7 +92,7 @@ static int add_word(encoder *e, const mf_pt_view *w)
     return push(e, w, e->found.token, e->found.n);
 }
 
-/* Cuts a text with splitter `level` and passes its words to the next one. */
+/* Cuts a text with splitter `level` and passes its words to the next splitter. */
 static int split(encoder *e, const mf_pt_view *v, int level)
 {
     const mf_pt_words *w = &e->t->words;
@@ -102,7 +103,7 @@ static int split(encoder *e, const mf_pt_view *v, int level)
         bool drop = false;
         const size_t n = at < v->n ? w->split[level](v->bytes, v->n, at, &drop) : 0;
         uint32_t c;
-        if (n == 0 && at < v->n) { /* between two matches */
+        if (n == 0 && at < v->n) { /* the text between two matches is a word */
             at += mf_unicode_read(v->bytes + at, v->n - at, &c);
             continue;
         }
@@ -123,7 +124,7 @@ static int split(encoder *e, const mf_pt_view *v, int level)
 static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
 enum { BAR = sizeof bar - 1 };
 
-/* Blanks become U+2581, and one may be put in front. */
+/* Replaces blanks by U+2581, and may put one U+2581 in front. */
 static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
 {
     static const mf_pt_steps steps = {
@@ -177,7 +178,8 @@ static int add_parts(encoder *e, const mf_pt_trie *trie, const mf_pt_view *v, pa
             rc = other(e, &between);
         }
         if (rc != MF_OK || m.token < 0) break;
-        /* A token of blanks that the one before took begins at the end, which has no origin. */
+        /* If the previous token took the blanks of this token, this token begins at the end of
+         * the text, where no byte has an origin. */
         const size_t at = m.begin < v->n ? m.begin : v->n - 1;
         rc = mf_ids_push(e->ids, t->added[m.token].id, mf_pt_origin(v, at));
     }
@@ -232,7 +234,8 @@ static bool plain(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether a word always ends before and behind such a newline. */
+/* Whether a word always ends before and after a newline between two letters or digits
+ * of ASCII. */
 static bool splits_lines(const mf_pretrained *t)
 {
     static const char *const names[] = {"gpt2", "qwen2", "llama3", "gpt_oss", "words"};
@@ -246,7 +249,7 @@ static bool splits_lines(const mf_pretrained *t)
     return false;
 }
 
-/* Whether nothing is done at the ends of a text. */
+/* Whether nothing is added or removed at the ends of a text. */
 static bool ends_freely(const mf_pretrained *t)
 {
     if (t->words.bars || t->words.blank) return false;

@@ -1,5 +1,6 @@
-/* data/tokenizer/pretrained/files.c: makes a pretrained tokenizer of its files. It keeps them
- * as they are: a run stores them in its tokenizer file, which makes the same tokenizer. */
+/* data/tokenizer/pretrained/files.c: makes a pretrained tokenizer from its files. The tokenizer
+ * keeps the files unchanged. A run stores them in its tokenizer file, from which the same
+ * tokenizer is made. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -73,7 +74,7 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
 
 /* ---- construction ---- */
 
-/* Whether decoding gives each text back, as normalization has made it. */
+/* Whether decoding returns each text in the form that normalization has made. */
 static bool is_lossless(const mf_pretrained *t)
 {
     bool same = t->model.byte_level && t->decoding.bytes && !t->words.blank && !t->words.bars &&
@@ -82,17 +83,18 @@ static bool is_lossless(const mf_pretrained *t)
         size_t n;
         const char *name = mf_strings_get(&t->added_names, i, &n);
         same = same && !t->added[i].lstrip && !t->added[i].rstrip;
-        /* The id of bytes is shown as the name, which is another text. */
+        /* Such an id means bytes but is shown as its name, which is another text. */
         if (mf_pt_means_bytes(name, n) && mf_strings_find(&t->model.names, name, n) >= 0)
             same = false;
     }
-    for (int i = 0; i < t->words.n; i++) /* these drop blanks */
+    for (int i = 0; i < t->words.n; i++) /* these splitters drop blanks */
         same = same && t->words.split[i] != mf_pt_split_blanks &&
                t->words.split[i] != mf_pt_split_bert;
     return same;
 }
 
-/* Warns of what the library does to the ids of a text at the end: training must not do it. */
+/* Warns about truncation and padding, which the library applies to the ids at the end of a
+ * text. Training must not apply them. */
 static void tell_lengths(const char *source, const mf_json *v)
 {
     static const char *const keys[][2] = {{"truncation", "texts are not cut"},
@@ -157,8 +159,8 @@ static int read_tokenizer(const char *where, bool folder, const mf_json *documen
     return rc;
 }
 
-/* chat_template.jinja, or "chat_template" of tokenizer_config.json: a text, or a list of texts
- * with names, of which "default" is taken. */
+/* Reads chat_template.jinja, or "chat_template" of tokenizer_config.json. It is a text, or a
+ * list of texts with names, from which "default" is read. */
 static int read_chat(const mf_pt_files *f, const mf_json *config, mf_pretrained *t)
 {
     const mf_json *v = mf_json_get(config, "chat_template");
@@ -174,7 +176,7 @@ static int read_chat(const mf_pt_files *f, const mf_json *config, mf_pretrained 
     return t->chat_template ? MF_OK : MF_ENOMEM;
 }
 
-/* Templates name ids, which must be those of tokens. */
+/* Checks that the ids in templates are ids of tokens. */
 static int judge_templates(const char *where, const mf_pretrained *t)
 {
     for (int pair = 0; pair < 2; pair++)
@@ -212,9 +214,9 @@ static int fill(const char *where, bool folder, const mf_json *document, mf_pret
     return rc == MF_OK ? judge_templates(where, t) : rc;
 }
 
-/* Makes a tokenizer of the files, of which it takes ownership, also if it fails. where: the
- * folder, or the one file, for messages. document: tokenizer.json, if it was parsed already;
- * else NULL. */
+/* Makes a tokenizer from the files. It takes ownership of the files, even if it fails. where:
+ * the folder, or the single file, for messages. document: tokenizer.json, if it was already
+ * parsed; else NULL. */
 static int make(const char *where, bool folder, const mf_json *document, mf_pt_files *f,
                 mf_tokenizer **ret)
 {
@@ -308,7 +310,7 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     return rc;
 }
 
-/* A folder with a vocabulary of another form has a tokenizer that cannot be read. */
+/* Reports a folder whose vocabulary has a form that cannot be read. */
 static int no_vocabulary(const char *folder)
 {
     static const char *const others[] = {"tokenizer.model", "sentencepiece.bpe.model",

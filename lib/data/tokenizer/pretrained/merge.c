@@ -1,6 +1,6 @@
-/* data/tokenizer/pretrained/merge.c: byte pair encoding of one word: the pair of the lowest
- * rank merges first, and of equal pairs the leftmost. Short words are searched for that pair;
- * long ones, such as a text without word boundaries, keep their pairs in a heap. */
+/* data/tokenizer/pretrained/merge.c: byte pair encoding of one word. The pair with the lowest
+ * rank merges first; among equal pairs, the leftmost. In short words this pair is found by a
+ * search. Long words, such as a text without word boundaries, keep their pairs in a heap. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -13,9 +13,10 @@ enum { SHORT = 32, NO_RANK = INT32_MAX };
 /* A symbol and the pair that it begins. */
 typedef struct mf_pt_symbol {
     int32_t id;
-    uint32_t n;         /* bytes of the word; 0: merged into the symbol before */
-    int32_t rank, made; /* of the pair with the next symbol; NO_RANK: it does not merge */
-    int32_t next, last; /* neighbours in a long word, -1: none */
+    uint32_t n;         /* number of bytes of the word; 0: merged into the previous symbol */
+    int32_t rank, made; /* rank and result of the pair with the next symbol; NO_RANK: the pair
+                         * does not merge */
+    int32_t next, last; /* neighbours in a long word; -1: none */
 } symbol;
 
 void mf_pt_found_free(mf_pt_found *f)
@@ -26,7 +27,7 @@ void mf_pt_found_free(mf_pt_found *f)
     *f = (mf_pt_found){0};
 }
 
-/* Makes room for one more element of `size` bytes in *list. */
+/* Makes space for one more element of `size` bytes in *list. */
 static int grow(void *list, size_t n, size_t *cap, size_t size)
 {
     void *have;
@@ -70,7 +71,7 @@ void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, 
     *at = (mf_pt_merge){key, rank, made};
 }
 
-/* Looks up the pair that a symbol begins. next: the symbol after it, NULL at the end. */
+/* Looks up the pair that begins with symbol s. next: the symbol after s, NULL at the end. */
 static void pair_up(const mf_pt_model *m, symbol *s, const symbol *next)
 {
     s->rank = NO_RANK;
@@ -90,7 +91,7 @@ static int add_symbol(mf_pt_found *f, int32_t id, size_t n)
     return rc;
 }
 
-/* Adds the <unk> that waits, of *unknown bytes. */
+/* Adds the <unk> that was held back, of *unknown bytes. 0 bytes: there is none. */
 static int add_waiting(const mf_pt_model *m, size_t *unknown, mf_pt_found *f)
 {
     const size_t n = *unknown;
@@ -98,9 +99,9 @@ static int add_waiting(const mf_pt_model *m, size_t *unknown, mf_pt_found *f)
     return n > 0 ? add_symbol(f, m->unk, n) : MF_OK;
 }
 
-/* A character that is no symbol: its bytes, <unk>, or nothing. As in the library, <unk>
- * waits for the next character that is known, and bytes of others go before it. *unknown:
- * the bytes of the <unk> that waits. */
+/* Adds a character that is not a symbol: its bytes, <unk>, or nothing. As in the library, <unk>
+ * is held back until the next known character, and the bytes of other characters precede it.
+ * *unknown: number of bytes of the <unk> that is held back. */
 static int add_unknown(const mf_pt_model *m, const char *text, size_t n, size_t *unknown,
                        mf_pt_found *f)
 {
@@ -247,7 +248,7 @@ static int merge_long(const mf_pt_model *m, mf_pt_found *f)
 
 /* ---- words ---- */
 
-/* The id of a word that is in the vocabulary as a whole, -1: it is not. */
+/* Returns the id of a word that is a single token of the vocabulary; -1: it is not. */
 static int32_t whole_word(const mf_pt_model *m, const char *word, size_t n)
 {
     char name[4 * 256];

@@ -1,5 +1,6 @@
-/* data/tokenizer/pretrained/normalize.c: the steps of a normalizer. Each reads a text from
- * beginning to end and writes another one, whose bytes keep the origin of what they replace. */
+/* data/tokenizer/pretrained/normalize.c: the steps of a normalizer. Each step reads a text from
+ * beginning to end and writes another text. Each byte of the new text keeps the origin of the
+ * characters that it replaces. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -23,8 +24,9 @@ static int copy(const mf_pt_view *v, size_t begin, size_t end, mf_pt_text *out)
     return mf_pt_text_add(out, part.bytes, part.n, part.from, part.base, true);
 }
 
-/* The first part of a text that has a form of its own: it ends before a character without one.
- * 0: the text begins with such a character, which has *ret_length bytes. */
+/* Returns the length of the first part that may have another normal form. The part ends before
+ * a character that no normal form changes. 0: the text begins with such a character, which has
+ * *ret_length bytes. */
 static size_t part_of(const char *text, size_t n, size_t *ret_length)
 {
     const size_t whole = mf_unicode_part(text, n);
@@ -69,14 +71,14 @@ static int put(uint32_t c, size_t origin, mf_pt_text *out)
     return mf_pt_text_add(out, bytes, mf_unicode_write(c, bytes), NULL, origin, false);
 }
 
-/* The lower case of U+0130 is the only one of two code points. */
+/* Writes the lower case. U+0130 is the only code point whose lower case has two code points. */
 static int put_lower(uint32_t c, size_t origin, mf_pt_text *out)
 {
     int rc = put(c == 0x130 ? 'i' : mf_pt_lower(c), origin, out);
     return rc == MF_OK && c == 0x130 ? put(0x307, origin, out) : rc;
 }
 
-/* Writes the characters that replace a character of a text for BERT. */
+/* Writes the characters by which BERT replaces a character of a text. */
 static int bert_letter(const mf_pt_step *s, uint32_t c, size_t origin, mf_pt_text *out)
 {
     uint32_t parts[MF_UNICODE_DECOMPOSED] = {c};
@@ -94,7 +96,7 @@ static int bert_letter(const mf_pt_step *s, uint32_t c, size_t origin, mf_pt_tex
     return rc == MF_OK && alone ? put(' ', origin, out) : rc;
 }
 
-/* Steps that look at one character at a time. */
+/* Performs the steps that process one character at a time. */
 static int each_letter(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out)
 {
     int rc = MF_OK;

@@ -1,6 +1,7 @@
-/* data/tokenizer/pretrained/pieces.c: WordPiece of one word: the longest token of the
- * vocabulary first, and so on to the end; tokens inside of a word have a prefix. A word that
- * the vocabulary cannot spell, or that is too long, is one unknown token. */
+/* data/tokenizer/pretrained/pieces.c: WordPiece of one word. The longest matching token of the
+ * vocabulary is split off at the beginning, and this repeats to the end. Tokens inside of a
+ * word have a prefix. A word that the vocabulary cannot spell, or that is too long, is one
+ * unknown token. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -16,8 +17,8 @@ static size_t characters(const char *word, size_t n)
     return count;
 }
 
-/* The longest token at `at`; its length without prefix in *ret_n. name: room for prefix and
- * longest token. */
+/* Returns the longest token at `at`, and its length without prefix in *ret_n. name: work memory
+ * for the prefix and the longest token. */
 static int32_t longest(const mf_pt_model *m, const char *word, size_t n, size_t at, char *name,
                        size_t *ret_n)
 {

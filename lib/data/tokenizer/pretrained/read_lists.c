@@ -1,6 +1,7 @@
 /* data/tokenizer/pretrained/read_lists.c: the vocabularies of folders without tokenizer.json:
- * vocab.json with merges.txt (byte-level BPE), and vocab.txt (WordPiece, one token a line).
- * tokenizer_config.json says the rest, or it is as in the first models with these files. */
+ * vocab.json with merges.txt (byte-level BPE), and vocab.txt (WordPiece, one token per line).
+ * tokenizer_config.json sets the rest; missing values are those of the first models with
+ * these files. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One line of a text, without its end. False at the end of the text. */
+/* Reads the lines of a text. next_line moves to the next line, without its line end, and
+ * returns false at the end of the text. */
 typedef struct lines {
     const char *at, *end, *line;
     size_t n, count;
@@ -28,7 +30,7 @@ static bool next_line(lines *l)
     return true;
 }
 
-/* The lines of a file. MF_EINPUT if it is not UTF-8 or holds NUL. */
+/* Opens the lines of a file. MF_EINPUT if the file is not UTF-8 or contains NUL. */
 static int open_lines(const char *where, const mf_pt_files *f, mf_pt_file file, lines *ret)
 {
     const char *text = f->text[file];
@@ -41,7 +43,7 @@ static int open_lines(const char *where, const mf_pt_files *f, mf_pt_file file, 
 
 /* ---- added tokens ---- */
 
-/* Takes a token of the vocabulary for an added one. */
+/* Makes a token of the vocabulary an added token. */
 static int add_special(mf_pretrained *t, const char *name, size_t n)
 {
     const int32_t id = mf_pt_id(&t->model, name, n);
@@ -58,7 +60,7 @@ static int add_special(mf_pretrained *t, const char *name, size_t n)
     return mf_pt_trie_add(&t->plain, name, n, index);
 }
 
-/* The tokens that have roles, once these are found. */
+/* Adds the tokens that have roles, after the roles were found. */
 static int add_roles(mf_pretrained *t)
 {
     int rc = MF_OK;
@@ -74,7 +76,8 @@ static int add_roles(mf_pretrained *t)
     return rc;
 }
 
-/* Tokens of "added_tokens_decoder" of tokenizer_config.json: {id: {"content": ...}}. */
+/* Adds the tokens of "added_tokens_decoder" in tokenizer_config.json: {id:
+ * {"content": ...}}. */
 static int add_listed(const char *source, const mf_json *config, mf_pretrained *t)
 {
     const mf_json *list = mf_json_get(config, "added_tokens_decoder"), *value;
@@ -102,7 +105,7 @@ static int read_merges(const char *where, mf_pretrained *t)
     char source[4096];
     int rc = open_lines(where, &t->files, MF_PT_MERGES, &l);
     snprintf(source, sizeof source, "%s/%s", where, mf_pt_file_name[MF_PT_MERGES]);
-    const size_t most = t->files.n[MF_PT_MERGES] / 4 + 1; /* a line has 4 bytes or more */
+    const size_t most = t->files.n[MF_PT_MERGES] / 4 + 1; /* a line has at least 4 bytes */
     while (rc == MF_OK && next_line(&l)) {
         static const char version[] = "#version";
         if (l.n == 0 || (l.count == 1 && l.n >= sizeof version - 1 &&
@@ -119,7 +122,8 @@ static int read_merges(const char *where, mf_pretrained *t)
     return rc;
 }
 
-/* The expressions of two tokenizers with these files differ, and so do their normal forms. */
+/* Two tokenizers with these files have different regular expressions and different normal
+ * forms. The configuration shows which of the two is meant. */
 static void choose_words(const mf_json *config, mf_pretrained *t)
 {
     static const char second[] =
@@ -153,7 +157,8 @@ static int read_bytes(const char *where, const mf_json *config, mf_pretrained *t
 
 /* ---- vocab.txt ---- */
 
-/* Whether a token, apart from those in brackets, has capital letters: case then matters. */
+/* Whether a token, apart from those in brackets, has capital letters. Then the vocabulary
+ * is case-sensitive. */
 static bool is_cased(const mf_strings *names)
 {
     for (int32_t i = 0; i < names->n; i++) {

@@ -1,6 +1,6 @@
 /* data/tokenizer/pretrained/read_model.c: reads the member "model" of a tokenizer.json: a
  * vocabulary with merges (BPE) or without (WordPiece). Every merge names tokens of the
- * vocabulary, so that merging never leaves it. */
+ * vocabulary, so the result of a merge is always a token of the vocabulary. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -105,7 +105,7 @@ int mf_pt_name_merge(const char *source, mf_pt_model *m, int32_t rank, size_t mo
     return MF_OK;
 }
 
-/* One merge: "left right", or ["left", "right"]. */
+/* Reads one merge: "left right", or ["left", "right"]. */
 static int read_merge(const char *source, const mf_json *list, size_t i, mf_pt_model *m)
 {
     const mf_json *entry = mf_json_at(list, i);
@@ -145,7 +145,7 @@ static int read_merges(const char *source, const mf_json *list, mf_pt_model *m)
 /* ---- both models ---- */
 
 /* Sets the ids of single bytes. A vocabulary that was trained without an initial alphabet lacks
- * some; only texts that have them are refused. */
+ * some of them. Only texts that contain these bytes are refused. */
 static void find_bytes(mf_pt_model *m)
 {
     for (int b = 0; b < 256; b++) {

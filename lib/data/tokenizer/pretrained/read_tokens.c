@@ -1,6 +1,6 @@
 /* data/tokenizer/pretrained/read_tokens.c: reads the members "decoder", "added_tokens" and
- * "post_processor" of a tokenizer.json, and the roles of special tokens. The decoder is carried
- * out here, once for each id. */
+ * "post_processor" of a tokenizer.json, and the roles of special tokens. show.c applies the
+ * decoder once to each id. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -79,7 +79,7 @@ int mf_pt_read_decoding(const char *source, const mf_json *v, mf_pt_decoding *re
 
 /* ---- "added_tokens" ---- */
 
-/* The id of a token of the vocabulary or of an added one, -1: not found. */
+/* Returns the id of a token of the vocabulary or of an added token; -1: not found. */
 static int32_t find_token(const mf_pretrained *t, const char *name, size_t n)
 {
     const int32_t id = mf_pt_id(&t->model, name, n);
@@ -88,7 +88,7 @@ static int32_t find_token(const mf_pretrained *t, const char *name, size_t n)
     return index >= 0 ? t->added[index].id : -1;
 }
 
-/* Enters a token whose text is sought after normalization, as normalization would change it. */
+/* Adds a token that is searched after normalization. Its text is normalized first. */
 static int add_normalized(mf_pretrained *t, const char *name, size_t n, int32_t index)
 {
     mf_pt_text work[2] = {{0}};
@@ -116,7 +116,7 @@ static int read_added(const char *source, const mf_json *v, size_t i, mf_pretrai
                        "%s: \"added_tokens\": entry %zu: expected \"content\" and \"id\", the "
                        "same as in the vocabulary",
                        source, i);
-    /* The library gives a new token the next id, whatever the file says. */
+    /* The library gives a new token the next free id and ignores the id in the file. */
     const int64_t size = t->model.names.n,
                   next = t->added_last >= size ? t->added_last + 1 : size;
     if (known < 0 && id != next)
@@ -161,8 +161,8 @@ static int bad_template(const char *source, const char *what)
     return mf_fail(MF_EINPUT, "%s: \"post_processor\": expected %s", source, what);
 }
 
-/* Appends the ids of a token of the template: those of "special_tokens", which may be several,
- * and others than the token has in the vocabulary. */
+/* Appends the ids of a token of the template. They are the ids in "special_tokens", which may
+ * be several, and may differ from the token's id in the vocabulary. */
 static int add_special(const char *source, const mf_json *specials, const char *name,
                        int32_t type, mf_template *to)
 {
@@ -265,7 +265,8 @@ int mf_pt_read_template(const char *source, const mf_json *v, mf_pretrained *t)
 
 /* ---- roles of special tokens ---- */
 
-/* The text of a token in tokenizer_config.json: a string, or an object with "content". */
+/* Returns the text of a token in tokenizer_config.json: a string, or an object
+ * with "content". */
 static const char *named(const mf_json *object, const char *key, size_t *ret_n)
 {
     const mf_json *v = mf_json_get(object, key);
@@ -298,7 +299,7 @@ void mf_pt_find_roles(mf_pretrained *t, const mf_json *config, const mf_json *ma
         if (!name) name = named(map, keys[s], &n);
         t->base.special[s] = name ? find_token(t, name, n) : -1;
         for (int i = 0; i < 4 && t->base.special[s] < 0 && usual[s][i]; i++) {
-            /* In a vocabulary, "<s>" may be a part of other text. */
+            /* In a vocabulary, "<s>" may be a part of ordinary text. */
             const int32_t added =
                 mf_strings_find(&t->added_names, usual[s][i], strlen(usual[s][i]));
             if (added >= 0) t->base.special[s] = t->added[added].id;

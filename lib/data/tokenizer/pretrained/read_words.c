@@ -1,5 +1,5 @@
 /* data/tokenizer/pretrained/read_words.c: reads the members "normalizer" and "pre_tokenizer" of
- * a tokenizer.json. A member that encoding could not follow exactly is refused by its name. */
+ * a tokenizer.json. A member that encoding cannot reproduce exactly is refused by its name. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -35,7 +35,7 @@ static const char step_names[] =
     "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, StripAccents, "
     "Prepend, Replace of a string, Strip, or a Sequence of them";
 
-/* Copies a string, which may hold NUL. */
+/* Copies a string, which may contain NUL. */
 static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
 {
     const char *text = mf_json_string(v, ret_n);
@@ -116,7 +116,7 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
     mf_pt_step *s = &ret->step[ret->n++];
     rc = read_step(source, v, s);
     if (rc != MF_OK || s->kind != MF_PT_REPLACE) return rc;
-    /* Steps that make a text longer multiply. */
+    /* The growth factors of successive steps multiply. */
     ret->growth = (ret->growth > 0 ? ret->growth : 1) *
                   fmax(1, (double)s->n_with / (double)s->n_text);
     if (ret->growth <= MF_PT_GROWTH) return MF_OK;

@@ -1,5 +1,6 @@
-/* data/tokenizer/pretrained/show.c: the text of each id, as the decoder makes it of the token's
- * name. Every id from 0 to the greatest has a text; that of an id without a token is empty. */
+/* data/tokenizer/pretrained/show.c: the text of each id, as the decoder makes it from the
+ * token's name. Every id from 0 to the greatest has a text. The text of an id without a token
+ * is empty. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"
@@ -10,14 +11,15 @@
 static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
 enum { BAR = sizeof bar - 1 };
 
-/* Bytes that are letters themselves; the others are U+0100 and following ones, in order. */
+/* Whether the byte is represented by the letter with the same code. The other bytes are
+ * represented by U+0100 and the following letters, in order. */
 static bool is_itself(uint32_t byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) ||
            (byte >= 174 && byte <= 255);
 }
 
-/* The byte that a letter stands for, -1: none. */
+/* Returns the byte that a letter represents, -1: none. */
 static int byte_of(uint32_t letter)
 {
     if (letter < 256) return is_itself(letter) ? (int)letter : -1;
@@ -32,7 +34,8 @@ uint32_t mf_pt_letter_of(unsigned char byte)
     return byte <= 32 ? 256u + byte : byte < 173 ? 289u + byte - 127 : 323;
 }
 
-/* Adds the bytes that a name's letters stand for; false: one stands for none. */
+/* Adds the bytes that a name's letters represent. Returns false if a letter represents
+ * no byte. */
 static bool add_bytes(const char *name, size_t n, mf_pt_text *out, int *code)
 {
     const size_t before = out->n;
@@ -66,7 +69,7 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte of a name <0xHH>, -1: it is another one. */
+/* Returns the byte of a name <0xHH>, -1: another name. */
 static int fallback_byte(const char *name, size_t n)
 {
     if (n != 6 || memcmp(name, "<0x", 3) != 0 || name[5] != '>') return -1;
@@ -74,7 +77,7 @@ static int fallback_byte(const char *name, size_t n)
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* Adds a text whose U+2581 become blanks. */
+/* Adds a text in which blanks replace U+2581. */
 static int add_with_blanks(const char *name, size_t n, mf_pt_text *out)
 {
     int rc = MF_OK;
@@ -88,7 +91,7 @@ static int add_with_blanks(const char *name, size_t n, mf_pt_text *out)
     return rc;
 }
 
-/* Whether no blank stands before this token. */
+/* Whether no blank precedes this token. */
 static bool clings(const char *name, size_t n)
 {
     static const char *const after[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
@@ -97,7 +100,7 @@ static bool clings(const char *name, size_t n)
     return false;
 }
 
-/* Adds the text of a token; added: it was found in the text as it is. */
+/* Adds the text of a token. added: an added token, whose name is its text. */
 static int add_text(const mf_pretrained *t, const char *name, size_t n, bool added,
                     mf_pt_text *out)
 {

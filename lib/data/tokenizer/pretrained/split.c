@@ -1,6 +1,7 @@
-/* data/tokenizer/pretrained/split.c: cuts a text into words. Published tokenizers describe this
- * by regular expressions, of which few exist; each has a function here that matches at one
- * position what the expression matches there, and is chosen by the expression's exact text. */
+/* data/tokenizer/pretrained/split.c: cuts a text into words. Published tokenizers describe
+ * words by regular expressions, of which few exist. Each expression has a function here, which
+ * matches at one position the same text as the expression. The exact text of the expression
+ * selects the function. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ static unsigned classify(uint32_t c)
     return mf_unicode_is_space(c) ? SPACE : 0;
 }
 
-/* A character of a text: its length, 0 at the end, and its properties. */
+/* A character of a text: its length (0 at the end) and its properties. */
 typedef struct letter {
     size_t n;
     unsigned is;
@@ -59,8 +60,8 @@ static letter letter_at(const char *text, size_t n, size_t at)
     return l;
 }
 
-/* The end of the run of characters from `at` on that are one of `some` and none of `no`; with
- * some = 0, of all that are none of `no`. */
+/* Returns the end of the run of characters from `at` on that have a property in `some` and none
+ * in `no`. With some = 0, only `no` is checked. */
 static size_t run(const char *text, size_t n, size_t at, unsigned some, unsigned no)
 {
     for (;;) {
@@ -70,7 +71,8 @@ static size_t run(const char *text, size_t n, size_t at, unsigned some, unsigned
     }
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d: its length at `at`, 0: none. In any case, U+017F is an s, too. */
+/* 's|'t|'re|'ve|'m|'ll|'d: returns its length at `at`, 0: no match. With any_case, U+017F also
+ * counts as an s. */
 static size_t contraction(const char *text, size_t n, size_t at, bool any_case)
 {
     if (at + 1 >= n || text[at] != '\'') return 0;
@@ -82,7 +84,7 @@ static size_t contraction(const char *text, size_t n, size_t at, bool any_case)
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ : blanks up to the last one, which belongs to the next word if one follows. */
+/* \s+(?!\S)|\s+ : matches blanks. If a word follows, the last blank belongs to this word. */
 static size_t blanks(const char *text, size_t n, size_t at)
 {
     const size_t end = run(text, n, at, SPACE, 0);
@@ -94,7 +96,7 @@ static size_t blanks(const char *text, size_t n, size_t at)
     return last > at ? last - at : end - at;
 }
 
-/* \s*[\r\n]+ : blanks up to the end of the last line that ends among them; 0: none. */
+/* \s*[\r\n]+ : matches blanks up to the end of the last line that ends among them; 0: none. */
 static size_t lines(const char *text, size_t n, size_t at)
 {
     size_t found = at;
@@ -156,11 +158,11 @@ static size_t three_digits(const char *text, size_t n, size_t at, bool *drop)
     return after_2022(text, n, at, 3);
 }
 
-/* [UPPER]*[LOWER]+ from `at` on: its end, or `at` if no letter is of LOWER. */
+/* [UPPER]*[LOWER]+ from `at` on: returns its end, or `at` if no letter is in LOWER. */
 static size_t ends_lower(const char *text, size_t n, size_t at)
 {
     size_t end = at,
-           last_both = at; /* the end of the last letter that UPPER and LOWER both have */
+           last_both = at; /* the end of the last letter that is in both UPPER and LOWER */
     for (letter l; (l = letter_at(text, n, end)).is & UPPER;) {
         end += l.n;
         if (l.is & LOWER) last_both = end;
@@ -170,11 +172,11 @@ static size_t ends_lower(const char *text, size_t n, size_t at)
 }
 
 /* [^\r\n\p{L}\p{N}]?[UPPER]*[LOWER]+(?i:'s|...)?|[^\r\n\p{L}\p{N}]?[UPPER]+[LOWER]*(?i:'s|...)?
- * |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * The first alternative fails only if the run of letters has none of LOWER; then the second
- * alternative takes that run. A combining mark (\p{M}) at the start matches the optional first
- * character. If the letters behind it have none of LOWER, the first alternative takes the mark
- * itself as a letter, since UPPER and LOWER contain \p{M}. */
+ *   |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * The first alternative fails only if no letter of the run is in LOWER; then the second
+ * alternative matches the run. A combining mark (\p{M}) at the start matches the optional first
+ * character. If no letter after this mark is in LOWER, the first alternative matches the mark
+ * itself as a letter, because UPPER and LOWER contain \p{M}. */
 static size_t by_case(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
@@ -258,7 +260,7 @@ static size_t class_run(const char *text, size_t n, size_t at, const char *set)
     return at;
 }
 
-/* \s?[set]+ : a blank may be of the set itself. */
+/* \s?[set]+ : the set may contain the blank itself. */
 static size_t after_blank(const char *text, size_t n, size_t at, const char *set)
 {
     const letter l = letter_at(text, n, at);
@@ -266,7 +268,7 @@ static size_t after_blank(const char *text, size_t n, size_t at, const char *set
     return end > next ? end - at : class_run(text, n, at, set) - at;
 }
 
-/* Letters with case, but for some of Latin, Greek and Georgian, of Unicode 11. */
+/* Letters with case, except some Latin, Greek and Georgian letters, in Unicode 11. */
 #define CASED                                                                                  \
     "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293"            \
     "\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a"             \
@@ -303,7 +305,7 @@ static size_t signs(const char *text, size_t n, size_t at, bool *drop)
     return after_blank(text, n, at, SIGNS);
 }
 
-/* \s+$ , where lines are words of their own already */
+/* \s+$ , for texts in which lines are already separate words */
 static size_t last_blanks(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
@@ -336,7 +338,7 @@ size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop)
     return end > at ? end - at : run(text, n, at, 0, SPACE) - at;
 }
 
-/* Blanks are dropped, punctuation stands alone. */
+/* Blanks are dropped; each punctuation character is a word of its own. */
 size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop)
 {
     const size_t begin = at;
@@ -358,7 +360,7 @@ static bool is_bar(const char *text, size_t n, size_t at)
     return n - at >= BAR && memcmp(text + at, bar, BAR) == 0;
 }
 
-/* The end of the text from `at` on without U+2581. */
+/* Returns the end of the text without U+2581 from `at` on. */
 static size_t to_bar(const char *text, size_t n, size_t at)
 {
     const char *hit = memmem(text + at, n - at, bar, BAR);
@@ -391,7 +393,8 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 static const struct {
     const char *pattern;
     mf_pt_splitter split;
-    const char *name; /* of a model that uses the pattern; the two DeepSeek use several */
+    const char *name; /* a model that uses the pattern; the two DeepSeek tokenizers use
+                       * several patterns */
 } table[] = {
     {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      mf_pt_split_bytes, "gpt2"},
@@ -416,8 +419,8 @@ static const struct {
     {"[" ASIAN "]+", asian, "asian"},
 };
 
-/* Whether a pattern is this one. Files have line ends in it as escapes or as they are. A quote
- * may have an escape, too. */
+/* Whether a pattern is `ours`. Files contain the pattern's line ends as escapes or directly. A
+ * quote may be escaped, too. */
 static bool same_pattern(const char *ours, const char *text, size_t n)
 {
     size_t at = 0;

@@ -1,5 +1,5 @@
-/* data/tokenizer/pretrained/text.c: a text under construction, and for each of its bytes the
- * offset in the source that it comes from. Offsets never decrease along a text. */
+/* data/tokenizer/pretrained/text.c: a text under construction. Each of its bytes has an offset,
+ * the origin of the byte in the source. Offsets never decrease along a text. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "base/error.h"

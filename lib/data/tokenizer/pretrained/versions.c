@@ -1,15 +1,15 @@
-/* data/tokenizer/pretrained/versions.c: what the library tokenizers (0.23) takes code
- * points for. Its parts have tables of their own ages: regular expressions, words and lower
- * case are of Unicode 16 and later, marks, punctuation and normal forms of about Unicode 9.
- * Ids depend on these versions, so this file follows them, whatever the version of
- * utf8proc is. */
+/* data/tokenizer/pretrained/versions.c: the properties of code points in the library tokenizers
+ * (0.23). Its parts use tables of different Unicode versions: Unicode 16 and later for regular
+ * expressions, words and lower case; about Unicode 9 for marks, punctuation and normal forms.
+ * Ids depend on these versions. This file therefore reproduces them and does not depend on the
+ * version of utf8proc. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "data/tokenizer/letters.h"
 
 #include "data/tokenizer/pretrained/versions_tables.h"
 
-/* The value of a code point in a table; 0: the table does not have it. */
+/* The value of a code point in a table; 0: not in the table. */
 #define VALUE(table, c) value_of(table, sizeof(table) / sizeof *(table), c)
 
 static int32_t value_of(const range *table, size_t n, uint32_t c)
@@ -46,7 +46,7 @@ bool mf_pt_is_word(uint32_t c)
 
 bool mf_pt_is_accent(uint32_t c)
 {
-    if (c == 0x1734 || c == 0x1171e) return true; /* Mc since Unicode 14 and 16 */
+    if (c == 0x1734 || c == 0x1171e) return true; /* in category Mc since Unicode 14 and 16 */
     return (mf_unicode_category(c) & MF_UC_MN) && !VALUE(no_accent, c);
 }
 
@@ -68,6 +68,6 @@ bool mf_pt_is_control(uint32_t c)
 
 bool mf_pt_is_sign(uint32_t c)
 {
-    if (c == 0x166d || c == 0x111c9) return true; /* no punctuation since Unicode 12 and 11 */
+    if (c == 0x166d || c == 0x111c9) return true; /* not punctuation since Unicode 12 and 11 */
     return (mf_unicode_category(c) & MF_UC_PUNCTUATION) && !VALUE(no_punctuation, c);
 }

@@ -1,4 +1,4 @@
-/* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */
+/* versions_tables.h: written by tests/golden/pretrained/tokenizers/make_unicode.py. */
 #include "io/unicode.h"
 
 typedef struct range {
@@ -125,11 +125,12 @@ static const range no_mark[] = {
     {0x1e08f, 0x1e08f, 1}, {0x1e130, 0x1e136, 1}, {0x1e2ae, 0x1e2ae, 1},
     {0x1e2ec, 0x1e2ef, 1}, {0x1e4ec, 0x1e4ef, 1}, {0x1e5ee, 0x1e5ef, 1}};
 
-/* Characters of format (Cf) that BERT keeps. */
+/* Format characters (Cf) that BERT keeps. */
 static const range no_control[] = {
     {0x890, 0x891, 1}, {0x8e2, 0x8e2, 1}, {0x110cd, 0x110cd, 1}, {0x13430, 0x1343f, 1}};
 
-/* Code points whose normal form or combining class is newer than the one of tokenizers. */
+/* Code points whose normal form or combining class is newer than that of the
+ * library tokenizers. */
 static const range no_form[] = {
     {0x7fd, 0x7fd, 1}, {0x898, 0x89f, 1}, {0x8ca, 0x8d3, 1}, {0x9fe, 0x9fe, 1},
     {0xc3c, 0xc3c, 1}, {0xd3b, 0xd3c, 1}, {0xeba, 0xeba, 1}, {0x1715, 0x1715, 1},
@@ -147,11 +148,11 @@ static const range no_form[] = {
     {0x1e2ae, 0x1e2ae, 1}, {0x1e2ec, 0x1e2ef, 1}, {0x1e4ec, 0x1e4ef, 1},
     {0x1f16c, 0x1f16c, 1}, {0x1fbf0, 0x1fbf9, 1}};
 
-/* Signs that belong to words, as letters in circles do. */
+/* Signs that belong to words, for example letters in circles. */
 static const range word_signs[] = {
     {0x24b6, 0x24e9, 1}, {0x1f130, 0x1f149, 1}, {0x1f150, 0x1f169, 1}, {0x1f170, 0x1f189, 1}};
 
-/* Lower case that is newer than Unicode 15. */
+/* Code points whose lower case is newer than Unicode 15. */
 static const range late_lower[] = {
     {0x1c89, 0x1c89, 1}, {0xa7cb, 0xa7cb, -42343}, {0xa7cc, 0xa7cc, 1}, {0xa7ce, 0xa7ce, 1},
     {0xa7d2, 0xa7d2, 1}, {0xa7d4, 0xa7d4, 1}, {0xa7da, 0xa7da, 1}, {0xa7dc, 0xa7dc, -42561},
