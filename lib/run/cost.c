@@ -1,6 +1,7 @@
-/* run/cost.c: estimates the memory of a run, without pages of program and libraries. It plans
- * the graphs of the run, and adds the memory of plan and parameters to what this process uses
- * after it has read the same data. Neither plan nor parameters are allocated. */
+/* run/cost.c: estimates the memory of a run, without pages of program and libraries. The
+ * process has read the same data as the run. Its memory, the planned memory of the run's
+ * graphs, and the memory of the parameters are added. Neither graphs nor parameters
+ * are allocated. */
 #include "run/cost.h"
 
 #include <stdio.h>
@@ -15,12 +16,12 @@
 #include "run/folder/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
- * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Measured with
- * small models. */
+ * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. The value was
+ * measured with small models. */
 #define BYTES_PER_THREAD ((size_t)5 << 17)
-#define BYTES_OF_THREAD  ((size_t)3 << 15) /* its stack and its own memory */
+#define BYTES_OF_THREAD  ((size_t)3 << 15) /* stack and private memory of a thread */
 #define BYTES_BESIDE     ((size_t)17 << 17)
-/* Of each of several ranks: buffers and pages of MPI, measured with Open MPI. */
+/* Memory of each of several ranks for buffers and pages of MPI, measured with Open MPI. */
 #define BYTES_OF_MPI ((size_t)16 << 20)
 
 static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret,
@@ -34,8 +35,8 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
     return MF_OK;
 }
 
-/* Memory of one graph of training and one of evaluation, both of the full length. As in the
- * trainer, evaluation reuses the arena of training if that is large enough. */
+/* Computes the memory of one graph of training and one of evaluation, both of the full length.
+ * As in the trainer, evaluation reuses the arena of training if this arena is large enough. */
 static int plan_both(mf_session *s, size_t *ret_bytes)
 {
     const mf_config *c = s->config;
@@ -99,23 +100,24 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     const int64_t leaves = s->config->train.accumulate;
     const mf_sum_plan all = {.leaves = leaves, .share = {0, leaves}, .stride = 1};
     ret->sums = mf_gradient_sum_bytes(s->model->store, &all);
-    /* a thread packs parts of what a graph reads: a small graph needs little for this */
+    /* A thread packs parts of the data that a graph reads, so a small graph needs little memory
+     * for this. */
     const size_t packed = graphs / 8 < BYTES_PER_THREAD ? graphs / 8 : BYTES_PER_THREAD;
     ret->memory = own + ret->graphs + ret->values + ret->sums + (size_t)ret->stored_bytes +
                   BYTES_BESIDE + (BYTES_OF_THREAD + packed) * (size_t)mf_parallel_threads();
     if (ret->memory + files < after.peak) ret->memory = after.peak - files;
     if (s->train && strcmp(s->config->train.device, "cpu") != 0)
         ret->device = graphs + ret->values + ret->sums + mf_store_stored_bytes(s->model->store);
-    if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
+    if (s->train == NULL) ret->memory = 0; /* the graphs were planned only to find errors */
     return MF_OK;
 }
 
 /* ---- several ranks ---- */
 
-/* Above so many ranks each of them is taken to own an equal part. */
+/* With more ranks than this, each rank is assumed to own an equal part. */
 enum { COUNTED = 64 };
 
-/* Bytes of the moments that a rank keeps. */
+/* Number of bytes of the moments that a rank keeps. */
 static double moments_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
 {
     const mf_store *store = s->model->store;
@@ -130,7 +132,7 @@ static double moments_of(const mf_session *s, const mf_partition *p, int rank, i
     return own * sizeof(float);
 }
 
-/* Elements of the slices that a rank sums for others. */
+/* Number of elements in the slices that a rank sums for other ranks. */
 static int64_t summed(const mf_partition *p, int rank)
 {
     int64_t n = 0;
@@ -139,7 +141,8 @@ static int64_t summed(const mf_partition *p, int rank)
     return n;
 }
 
-/* Bytes that a rank receives of its part of the experts from others that have the same. */
+/* Number of bytes that a rank receives for its experts from other ranks with the
+ * same experts. */
 static double received_of_experts(const mf_store *store, const mf_sum_plan *plan, int groups)
 {
     int64_t held = 0;
@@ -152,7 +155,7 @@ static double received_of_experts(const mf_store *store, const mf_sum_plan *plan
                        : 0;
 }
 
-/* Bytes of the sums of gradients, and of what is received from other ranks. */
+/* Number of bytes of the sums of gradients, and of the data received from other ranks. */
 static double sums_of(const mf_session *s, const mf_partition *p, int rank, int ranks)
 {
     const int64_t leaves = s->config->train.accumulate;
@@ -162,7 +165,7 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
         .leaves = leaves, .share = mf_tree_share(leaves, rank, ranks), .stride = 1};
     int64_t size;
     const bool bf16 = s->config->parallel.gradient == MF_PARALLEL_BF16;
-    int64_t bytes = 0; /* bytes received for an element of a slice */
+    int64_t bytes = 0; /* number of bytes received for each element of a slice */
     double held = 0;
     mf_store_values(store, &size);
     for (int r = 0; r < ranks; r++) {
@@ -184,7 +187,7 @@ static double sums_of(const mf_session *s, const mf_partition *p, int rank, int 
     return (double)mf_gradient_sum_bytes(store, &own) + held + (double)bytes * slice;
 }
 
-/* Bytes of values and gradients of experts that other ranks have. */
+/* Number of bytes of values and gradients of experts that are on other ranks. */
 static double elsewhere(const mf_session *s)
 {
     const mf_store *store = s->model->store;

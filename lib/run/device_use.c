@@ -1,5 +1,5 @@
-/* run/device_use.c: MFU and memory of a device. The FLOP are those that the graph counts
- * of its nodes, so they are exact for any router; a node that is recomputed counts once. */
+/* run/device_use.c: MFU and memory of a device. The graph counts the FLOP of its nodes, so the
+ * number is exact for any router. A node that is recomputed counts once. */
 #include "run/device_use.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ bool mf_device_use_of(const mf_session *s, const mf_model_graph *graph, double t
     return true;
 }
 
-/* "4.2 of 79.6 GiB"; small devices, as those of tests, in MiB. */
+/* Writes "4.2 of 79.6 GiB". Small memory, as in tests, is written in MiB. */
 static void memory_text(const mf_device_use *u, char *text, size_t size)
 {
     const bool large = (double)u->total >= GIB;

@@ -1,7 +1,7 @@
 /* run/evaluate.c: runs batches of a split through evaluation graphs and sums losses, routing
- * and predictions. What is measured of a batch is a list of numbers, and these are added in the
- * order of the batches. The memory of lists and sums is allocated once, when the evaluator is
- * created; graphs of shorter lengths are built when a batch first needs them. */
+ * and predictions. The measurements of a batch are a list of numbers. The lists are added in
+ * the order of the batches. The memory of lists and sums is allocated once, when the evaluator
+ * is created. A graph for a shorter length is built when a batch first needs it. */
 #include "run/evaluate.h"
 #include <math.h>
 #include "base/error.h"
@@ -23,24 +23,25 @@ struct mf_evaluator {
     mf_model_graph *graph;
     const mf_graph *arena_of; /* graph whose arena is reused; may be NULL */
     mf_moe_tally **tallies;   /* [n_moe] */
-    mf_moe_tally *one;        /* of one layer in one batch; NULL without MoE layers */
+    mf_moe_tally *one;        /* tally of one layer in one batch; NULL without MoE layers */
     mf_world *world;          /* NULL: this process runs all batches */
-    double *numbers;          /* [window] of batches that follow one another */
+    double *numbers;          /* [window] numbers of consecutive batches */
     int64_t window;
-    mf_comm_piece *pieces;        /* [2 window ranks] for exchanges */
+    mf_comm_piece *pieces;        /* [2 window ranks] pieces for exchanges between ranks */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
-    /* these three: NULL if heads cannot be switched off */
+    /* these three are NULL if heads cannot be switched off */
     mf_head_tally *head_tally, *head_one;
     mf_head_record *head_record;
     mf_predictions *predictions; /* NULL for language models */
     mf_trace_recorder *recorder; /* NULL: no trace is recorded */
     int64_t record_every;
-    int (*each)(void *arg, int64_t done, int64_t total); /* or NULL */
+    int (*each)(void *arg, int64_t done, int64_t total); /* see mf_evaluator_watch; may
+                                                          * be NULL */
     void *each_arg;
-    int64_t marked;        /* mf_evaluator_mark */
-    double floor;          /* of the first floor_targets targets; NaN: not known */
+    int64_t marked;        /* number of batches set by mf_evaluator_mark */
+    double floor;          /* floor of the first floor_targets targets; NaN: unknown */
     int64_t floor_targets; /* 0: nothing was evaluated yet */
 };
 
@@ -73,8 +74,8 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
     return mf_evaluator_rebuild(e, e->arena_of);
 }
 
-/* Indices of the sums over batches. After FIRST follow weight and loss of each task of whole
- * examples, regularizers, predictions, heads and MoE layers. */
+/* Indices of the sums over batches. After FIRST follow the weight and the loss of each task of
+ * whole examples, then regularizers, predictions, heads and MoE layers. */
 enum { TARGETS, TASK_LOSS, LOSS, BYTES, TOKENS, DROPPED, MOVED, FIRST };
 
 static int64_t rows_of(const mf_evaluator *e)
@@ -170,14 +171,15 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
-/* Sums over the batches of a run; the rest is in the evaluator. */
+/* Sums over the batches of a run; the evaluator holds the other sums. */
 typedef struct sums {
     double loss, task, targets, bytes, ppl, measured, tokens, dropped, moved;
-    double weights[1 + MF_TASKS_MAX], losses[1 + MF_TASKS_MAX]; /* of tasks of examples */
+    /* Weights and losses of tasks of whole examples. */
+    double weights[1 + MF_TASKS_MAX], losses[1 + MF_TASKS_MAX];
 } sums;
 
-/* Sums of a task are divided by the number of examples that have its label: some may
- * lack it. */
+/* Divides the sums of a task by the number of examples that have a label of the task. Some
+ * examples may have none. */
 static void finish_losses(const mf_evaluator *e, mf_metrics_record *r, const sums *s)
 {
     const mf_model *m = e->session->model;
@@ -226,8 +228,8 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, const sums *s)
     r->n_layers = m->n_moe;
 }
 
-/* Computes the floor of the targets of a run, which are the first ones of the split. Most runs
- * have as many as the run before. */
+/* Computes the floor of the targets of a run, which are the first targets of the split. Most
+ * runs have the same number of targets as the run before. */
 static int find_floor(mf_evaluator *e, mf_metrics_record *r)
 {
     int rc = MF_OK;
@@ -253,8 +255,8 @@ void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, in
 
 /* ---- one batch ---- */
 
-/* Where ranks share the experts, all run a graph at the same time; one without a batch runs it
- * for the tokens of the others. */
+/* If ranks share the experts, all ranks run a graph at the same time. A rank without a batch
+ * runs its graph only to compute its experts for the tokens of the other ranks. */
 static int run_for_others(mf_evaluator *e, const mf_run *run)
 {
     bool *silent = &e->session->model->expert_ranks.silent;
@@ -272,8 +274,8 @@ static bool meets(const mf_evaluator *e)
     return mf_experts_shared(&e->session->model->expert_ranks);
 }
 
-/* Runs batch b and writes its numbers to out [numbers_of]. If it has no targets, it is not run,
- * and TARGETS is 0. */
+/* Runs batch b and writes its numbers to out [numbers_of]. A batch without targets is not run;
+ * its TARGETS is 0. */
 static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
 {
     const mf_model *m = e->session->model;
@@ -368,7 +370,7 @@ static int rank_of(const mf_evaluator *e, int64_t b)
     return (int)(b % mf_world_ranks(e->world));
 }
 
-/* Gives all ranks the numbers of batches first .. first+n-1. */
+/* Sends the numbers of batches first .. first+n-1 to all ranks. */
 static int exchange(mf_evaluator *e, int64_t first, int64_t n)
 {
     const int rank = mf_world_rank(e->world), ranks = mf_world_ranks(e->world);
@@ -386,7 +388,7 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
                              recv);
 }
 
-/* The measurements so far, for the record of a longer evaluation. */
+/* Stores the measurements so far, for the record of a longer evaluation. */
 static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
 {
     const bool lm = e->session->config->model.task == MF_TASK_LM;

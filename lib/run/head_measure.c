@@ -1,5 +1,6 @@
-/* run/head_measure.c: measures attention heads. Masking one head at a time shows how much the
- * loss grows without that head; backward passes give the norms of the gradients of heads. */
+/* run/head_measure.c: measures attention heads. Each head is masked in turn, which shows how
+ * much the loss grows without this head. Backward passes compute the norms of the gradients
+ * of heads. */
 #include "run/head_measure.h"
 #include "base/error.h"
 #include "base/mem.h"

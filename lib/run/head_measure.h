@@ -11,8 +11,8 @@
  * Runs one forward pass per active head and one more. */
 int mf_heads_try(mf_model_graph *probe, const mf_run *run, const mf_head_record *active,
                  double weight, double *sum);
-/* Writes the importance of each head into the record: relu(sum) divided by the largest one, so
- * it is in [0,1]; 0 for all heads if no sum is positive. */
+/* Writes the importance of each head into the record: relu(sum) divided by the largest
+ * relu(sum). The result is in [0,1]; it is 0 for all heads if no sum is positive. */
 void mf_heads_importance(mf_head_record *r, const double *sum);
 
 /* Measures gradient norms and importance over at most `batches` batches of a split (0: all),

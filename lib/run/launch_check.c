@@ -1,5 +1,6 @@
-/* run/launch_check.c: ranks that compute something else would give a run that nobody has
- * configured, without any error. So they compare digests before the first step. */
+/* run/launch_check.c: if ranks computed different things, the run would not follow any
+ * configuration, and there would be no error. Therefore the ranks compare digests before the
+ * first step. */
 #include "run/launch_check.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static int hash_config(const mf_session *s, char digest[33])
     return rc;
 }
 
-/* Hashes the hash before and the plugin's kind, name and hash, one plugin after the other. */
+/* Extends a digest plugin by plugin: hashes the previous digest and the plugin's kind, name
+ * and hash. */
 static int hash_plugins(const mf_provenance *p, char digest[33])
 {
     for (int i = 0; i < p->n_plugins; i++) {
@@ -124,7 +126,7 @@ int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks)
     return rc;
 }
 
-/* Experts were divided by the numbers that the launcher gave. */
+/* The experts were divided by the rank numbers from the launcher. */
 static int join_experts(mf_world *w, mf_session *s)
 {
     mf_expert_ranks *e = &s->model->expert_ranks;

@@ -1,12 +1,13 @@
-/* run/live_needs.c: checks, before a run has any file, that the live options exist which
- * plugins will read or set between its steps. */
+/* run/live_needs.c: checks that the live options exist which plugins will read or set between
+ * steps. The check runs before any file of the run exists. */
 #include <string.h>
 #include "base/error.h"
 #include "plugin/live.h"
 #include "train/trainer.h"
 #include "run/session.h"
 
-/* The entry of the section that names the option, or where the section begins; or NULL. */
+/* Returns the entry of the section that names the option, or the beginning of the section;
+ * or NULL. */
 static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char *option)
 {
     for (const mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e))
@@ -14,7 +15,8 @@ static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char
     return mf_ini_section_begin(ini, section);
 }
 
-/* The present value of a key whose option is live only if it is above 0; NULL: no such key. */
+/* Returns the key and value because of which an option is not live: the option is live only if
+ * the value is above 0. NULL: there is no such key. */
 static const char *switched_off(const mf_config *c, const char *option)
 {
     if (strcmp(option, "moe.capacity_factor") == 0 && c->moe.capacity_factor == 0)

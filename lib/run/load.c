@@ -13,8 +13,8 @@
 
 #define MAX_SET 64
 
-/* Converts "name:key=value,key=value" to assignments. Unless strict, a router that reads later
- * tokens is allowed, because nothing is trained with it. */
+/* Converts "name:key=value,key=value" to assignments. Unless the change is strict, a router
+ * that reads later tokens is allowed, because it is not used for training. */
 static int router_assignments(mf_arena *arena, const mf_load_change *change, mf_assignment *set,
                               int *ret_n)
 {
@@ -156,7 +156,8 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);
-        /* Something that the run needs is missing; a router that the caller names is not. */
+        /* A missing file that the run needs is wrong input. A missing router named by the
+         * caller is not. */
         if (rc == MF_ENOTFOUND && !change->router) rc = MF_EINPUT;
         return mf_fail_in(rc, path);
     }

@@ -1,4 +1,4 @@
-/* run/run_config.c: joins the sections of all layers: the offset of each section in
+/* run/run_config.c: the sections of the whole configuration: the offset of each section in
  * mf_config, and the rules between keys of different sections. */
 #include "run/run_config.h"
 #include <stdlib.h>
@@ -60,8 +60,8 @@ mf_model_settings mf_config_model(const mf_config *c)
 
 /* ---- derived values ---- */
 
-/* Both steps and epochs set the length of training. The later source wins; both in one file are
- * an error. */
+/* Both steps and epochs set the length of training. The later source has priority. It is an
+ * error if one file sets both. */
 static void settle_length(mf_config *c, mf_config_faults *j)
 {
     mf_train_config *t = &c->train;
@@ -90,7 +90,7 @@ static void settle_length(mf_config *c, mf_config_faults *j)
 static bool good_device(const char *device)
 {
     if (strcmp(device, "cpu") == 0 || strcmp(device, "cuda") == 0) return true;
-    /* devices of tests */
+    /* these devices are for tests */
     if (strcmp(device, "strict") == 0 || strcmp(device, "emu") == 0) return true;
     return strncmp(device, "cuda:", 5) == 0 && device[5] != '\0' && strlen(device + 5) <= 4 &&
            strspn(device + 5, "0123456789") == strlen(device + 5);
@@ -153,7 +153,7 @@ static void judge_log(mf_config_faults *j, const mf_log_config *l)
                         "expected the name of an experiment");
 }
 
-/* Says where a value is from: "from FILE:LINE", "from --set", "the default". */
+/* Returns the origin of a value as text: "from FILE:LINE", "from --set", "the default". */
 static const char *origin(mf_ini *ini, const char *section, const char *key, char out[256])
 {
     const mf_ini_entry *e = mf_ini_get(ini, section, key);
@@ -166,7 +166,8 @@ static const char *origin(mf_ini *ini, const char *section, const char *key, cha
     return out;
 }
 
-/* One of the two is often not the caller's, so the message says where both are from. */
+/* Often the caller has not set one of the two values, so the message says where both
+ * are from. */
 static void judge_context(mf_config_faults *j, const mf_config *c)
 {
     char of_seq[256], of_context[256];
@@ -254,8 +255,8 @@ void mf_config_free(mf_config *c)
 
 int mf_config_write(const mf_config *c, FILE *out)
 {
-    /* The name is that of a file, which may hold any bytes: it must become one line that the
-     * reader of INI files accepts, also by its length. */
+    /* The name is that of a file and may contain any bytes. It must be written as one line that
+     * the reader of INI files accepts, also by its length. */
     char name[101];
     mf_safe_text(c->name, false, name, sizeof name);
     fprintf(out, "; %s" MF_CONFIG_COMPLETE " To repeat: moefw train config.ini\n", name);
@@ -271,14 +272,16 @@ int mf_config_text(const mf_config *c, const char *what, char **ret, size_t *ret
     *ret = NULL;
     if (!f) return mf_fail(MF_ENOMEM, "no memory for %s", what);
     int rc = mf_config_write(c, f);
-    /* The writer omits the options of a plugin, and keeps the relative path of a file, if these
-     * are gone; any other cause is an error. */
+    /* If a plugin or a file no longer exists, the writer omits the options of the plugin, or
+     * keeps the relative path of the file. If a system error is the cause, this
+     * function fails. */
     if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: a path or the options of a plugin cannot be read: %s", what, why);
     }
-    /* fclose does not report a stream that could not grow and has lost text, nor of its own
-     * last allocation, without which there is no text at all. */
+    /* If the stream could not grow and has lost text, fclose does not report it. fclose also
+     * does not report a failure of its own last allocation, after which there is no text
+     * at all. */
     const bool lost = ferror(f) != 0;
     if ((fclose(f) != 0 || lost || !text) && rc == MF_OK)
         rc = mf_fail(MF_ENOMEM, "no memory for %s", what);

@@ -1,5 +1,6 @@
-/* run/session.c: opens device, tokenizer, data, training batches and model, in this
- * order, because each may need those before it. If one of them fails, the others are closed. */
+/* run/session.c: opens device, tokenizer, data, training batches and model, in this order,
+ * because each may need the previous parts. If opening one of them fails, the others
+ * are closed. */
 #include "run/session.h"
 #include <math.h>
 #include <string.h>
@@ -60,8 +61,9 @@ void mf_session_model_options(const mf_config *c, bool training, mf_model_option
                               .record = c->device.record != 0};
 }
 
-/* Warns if a file of examples is read as running text: the model would train on braces and
- * tabs, without an error. Tells if the content decided the format, not the name. */
+/* Warns if a file of examples is read as running text. The model would otherwise train on
+ * braces and tabs without an error. Also logs if the content, not the name, decided
+ * the format. */
 static void judge_format(const mf_corpus_spec *spec)
 {
     static const char *const names[] = {"text", "jsonl", "tsv", "bin"};
@@ -80,7 +82,7 @@ static void judge_format(const mf_corpus_spec *spec)
                spec->path, names[found], names[found]);
 }
 
-/* Puts the place at which a key was given before the message. */
+/* Puts the position at which a key was set before the message. */
 static int at_key(const mf_config *c, const char *section, const char *key, int rc)
 {
     const mf_ini_entry *e = rc == MF_OK ? NULL : mf_ini_get(c->ini, section, key);
@@ -92,8 +94,8 @@ static int wrong_from(const mf_config *c, int rc)
     return at_key(c, "train", "from", mf_fail_context(rc, "train.from"));
 }
 
-/* Adds to the message about a missing file which key, or option, names it, and where. given: a
- * caller named the file. */
+/* Extends the message about a missing file: adds the key or option that names the file, and its
+ * position. given: a caller named the file. */
 static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool given)
 {
     const char *option = mf_hint_text(MF_HINT_DATA);
@@ -114,7 +116,8 @@ static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool giv
     return at ? mf_fail_context(MF_EINPUT, "%s:%d", at->file, at->line) : MF_EINPUT;
 }
 
-/* A model that exists has a table of so many ids: others would be found in the first batch. */
+/* Checks the ids of the data. An existing model has a table with a fixed number of ids. Without
+ * this check, other ids would be found only in the first batch. */
 static int judge_ids(const mf_session *s, const mf_corpus_spec *spec, const mf_model_dims *dims)
 {
     if (!dims || s->corpus->vocab <= dims->vocab || s->corpus->tokenizer) return MF_OK;
@@ -241,7 +244,7 @@ static void count_steps(mf_session *s)
     if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
 }
 
-/* Opens the device. A bare session computes only sizes and needs none. */
+/* Opens the device. A bare session computes only sizes and needs no device. */
 static int open_device(mf_session *s, const mf_session_options *o)
 {
     const char *name = s->config->train.device;
@@ -252,8 +255,8 @@ static int open_device(mf_session *s, const mf_session_options *o)
     return mf_fail_context(rc, "train.device = %s", name);
 }
 
-/* Opens the run's own tokenizer, or that of the run in train.from, so that the same text gives
- * the same ids. Without either the data make the tokenizer. */
+/* Opens the run's own tokenizer, or the tokenizer of the run in train.from, so that the same
+ * text has the same ids. Without either, the tokenizer is made from the data. */
 static int open_tokenizer(mf_session *s, const mf_session_options *o)
 {
     const char *from = s->config->train.from, *file = o->tokenizer_file;
@@ -313,7 +316,8 @@ static int bind(void *arg, mf_model *m)
     return mf_stored_files_bind(b->session->stored, m->store, frozen_only, o->bind_but);
 }
 
-/* Makes the model, with parameters in files where there are any. */
+/* Makes the model. Parameters whose weights are in files outside the run are bound to
+ * these files. */
 static int new_model(mf_session *s, const mf_session_options *o, const mf_model_dims *dims)
 {
     const mf_model_settings settings = mf_config_model(s->config);
@@ -335,13 +339,14 @@ static int new_model(mf_session *s, const mf_session_options *o, const mf_model_
     return rc;
 }
 
-/* Whether a code means unreadable data, not a wrong configuration. */
+/* Whether a code means unreadable data rather than a wrong configuration. */
 static bool no_data(int rc)
 {
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
 }
 
-/* A part of a model that reads other tokens of a sequence would read other documents. */
+/* Refuses data.packing if a part of the model reads other tokens of a sequence, because it
+ * would read other documents. */
 static int judge_packing(const mf_session *s)
 {
     if (!s->config->data.packing || !mf_model_crosses_documents(s->model)) return MF_OK;
@@ -380,10 +385,11 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     return rc == MF_OK && o->training ? judge_packing(s) : rc;
 }
 
-/* A router reads the output of a norm, RMSNorm or LayerNorm, for a token: a vector whose length
- * is sqrt(d) s / sqrt(s^2 + eps) while the norm's weights are 1, s the root mean square or the
- * standard deviation before. Two such lengths differ by as little as the rounding errors of
- * their sums, unless s is small, or training has moved the weights apart. */
+/* Warns about routers that order tokens by the length of the router's input. This input is the
+ * output of a norm, RMSNorm or LayerNorm. While the norm's weights are 1, its length is sqrt(d)
+ * s / sqrt(s^2 + eps), where s is the root mean square or the standard deviation before the
+ * norm. Two such lengths differ only by the rounding errors of their sums, unless s is small,
+ * or training has changed the weights. */
 static void warn_of_priority(const mf_config *c)
 {
     if (c->moe.capacity_factor > 0 && c->moe.priority == MF_PRIORITY_IMPORTANCE)
@@ -404,7 +410,7 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
     s->config = config;
     int rc = mf_crash_patience(config->calls.patience);
     if (rc == MF_OK && options->training && config->log.mlflow[0] != '\0') {
-        rc = mf_http_check(); /* before the run has any file */
+        rc = mf_http_check(); /* checked before the run has any file */
         if (rc != MF_OK) rc = mf_fail_context(rc, "log.mlflow = %s", config->log.mlflow);
     }
     if (rc == MF_OK) rc = open_parts(s, options);

@@ -1,5 +1,5 @@
-/* run/start.c: takes initial values from another run. Adapters convert values that the
- * two runs store in different forms. */
+/* run/start.c: reads initial values from another run. Adapters convert values that the two runs
+ * store in different forms. */
 #include "run/start.h"
 #include "base/error.h"
 #include "base/log.h"

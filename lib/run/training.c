@@ -1,5 +1,5 @@
 /* run/training.c: a session as a job of the training loop, the observers of every run, and the
- * functions that the loop calls of its owner. */
+ * functions of the owner that the loop calls. */
 #include "run/training_internal.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -54,7 +54,7 @@ static int add_observers(mf_training *g)
     if (rc == MF_OK) rc = mf_observe_checkpoints(t);
     if (rc == MF_OK) rc = mf_observe_samples(t);
     if (rc == MF_OK) rc = mf_observe_limits(t);
-    /* The last observer: all that it sends at the end is complete then. */
+    /* It must be the last observer: all numbers that it sends at the end are then complete. */
     return rc == MF_OK ? mf_observe_mlflow(t) : rc;
 }
 

@@ -1,8 +1,8 @@
 /* run/training_state.c: saves the state of training in a checkpoint, and restores it.
  *
- * The training itself saves the position, live options, the kind of each task, and which
- * parameters are frozen; each observer adds its own state. Names in the state are part of the
- * file format, because runs of earlier versions can be resumed. */
+ * This file saves the position, live options, the kind of each task, and which parameters are
+ * frozen. Each observer adds its own state. Names in the state are part of the file format,
+ * because runs of earlier versions can be resumed. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -61,7 +61,7 @@ static int collect_model(const mf_model *m, mf_state *s)
     return rc;
 }
 
-/* Errors that a folder which is no longer there may have caused. */
+/* Whether a folder that no longer exists may have caused the error. */
 static bool of_files(int rc)
 {
     return rc == MF_EIO || rc == MF_EINPUT || rc == MF_ENOTFOUND || rc == MF_ECHECKPOINT;
@@ -76,7 +76,8 @@ int mf_training_judge(void *self, int rc)
     const int judged = mf_rundir_judge(g->options.dir);
     if (rc == MF_OK || judged == MF_ERUN) return judged;
     if (rc == MF_EIO) return mf_fail(rc, "%s", why);
-    /* The files are the run's own, so no input is bad: somebody removes or changes them now. */
+    /* The run wrote these files itself, so the input is not wrong. Something has removed or
+     * changed them during the run. */
     return mf_fail(MF_ERUN,
                    "%s: a file that the run has just written is missing or damaged: %s",
                    g->options.dir->path, why);
@@ -133,7 +134,7 @@ int mf_training_save(mf_trainer *t)
 
 /* ---- resume ---- */
 
-/* Restores which parameters are frozen, and rebuilds graphs if this changes any. */
+/* Restores which parameters are frozen. Rebuilds graphs if this changes a parameter. */
 static int restore_frozen(mf_training *g, const mf_state *s)
 {
     const mf_store *store = g->session->model->store;
@@ -188,7 +189,7 @@ static int read_checkpoint(mf_training *g, double *ret_wall_s)
                           &g->resumed, &step, ret_wall_s);
 }
 
-/* Rank 0 removes the rest of interrupted saves, and reads; then the other ranks read. */
+/* Rank 0 removes the leftovers of interrupted saves and reads; then the other ranks read. */
 static int read_in_turn(mf_training *g, double *ret_wall_s)
 {
     const bool first = mf_world_rank(g->options.world) == 0;

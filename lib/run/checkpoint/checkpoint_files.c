@@ -24,11 +24,12 @@ typedef struct parts {
     mf_st_writer *writer;
     const void **data;
     size_t n;
-    const mf_ckpt_moments *moments; /* where moments and values without data come from */
-    int64_t (*from)[2];             /* [n] of those: `which`, and the first element */
+    const mf_ckpt_moments *moments; /* source of moments and values without data */
+    int64_t (*from)[2];             /* [n] for tensors without data: `which`, and the
+                                     * first element */
 } parts;
 
-/* Bytes of such moments at a time. */
+/* Number of bytes of moments or values that are written at a time. */
 static const size_t piece = (size_t)1 << 24;
 
 static int open_parts(parts *p, size_t most)
@@ -57,7 +58,7 @@ static int add_part(parts *p, const char *prefix, const char *name, mf_st_dtype 
     return code;
 }
 
-/* Writes moments, or values, that the store does not keep, in pieces. */
+/* Writes moments or values that the store does not keep, in pieces. */
 static int write_moments(parts *p, size_t i, const mf_st_tensor *t)
 {
     const size_t bytes = (size_t)t->bytes;
@@ -90,7 +91,7 @@ static int write_parts(parts *p, const char *path, const char *name)
     return code;
 }
 
-/* Values of a device could not be copied to the host: the error that was recorded. */
+/* Returns the recorded error: values of a device could not be copied to the host. */
 static int unreadable(void)
 {
     return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
@@ -190,7 +191,7 @@ static bool same_shape(const mf_st_tensor *t, const mf_param *x)
     return has_shape(t, &x->shape);
 }
 
-/* Dimensions as text like "[2, 3]", for messages. */
+/* Returns dimensions as text, for example "[2, 3]", for messages. */
 static char *shape_text(int rank, const int64_t *dim)
 {
     char *text = mf_strdup("[");
@@ -237,7 +238,7 @@ static int fit_part(const char *path, const char *file, const mf_st_file *f, con
     return same_shape(t, x) ? MF_OK : misfit(path, file, t, x);
 }
 
-/* The checkpoint must have the moments that the optimizer keeps. */
+/* Checks that the checkpoint has the moments that the optimizer keeps. */
 static int fit_moment(const char *path, const mf_st_file *f, const mf_param *x, int which)
 {
     const char *prefix = which == 0 ? moment1 : moment2;
@@ -296,7 +297,7 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store)
     return code;
 }
 
-/* Writes n bytes, from byte `at` on, of a parameter's part of a block. */
+/* Writes n bytes of a parameter's part of a block, from byte `at` of the part on. */
 static int store_part(const mf_param *x, mf_block block, size_t at, size_t n, const void *from)
 {
     const int which = block == MF_BLOCK_MOMENT2;
@@ -351,7 +352,7 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
     return code;
 }
 
-/* Whether a buffer has a meaning only in its own run: state of a controller, or the heads'
+/* Whether a buffer is meaningful only in its own run: state of a controller, or the heads'
  * learning-rate factors. */
 static bool of_its_run(const mf_param *x)
 {
@@ -366,7 +367,8 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
     int code = open_file(path, MF_CKPT_MODEL, &f);
     *ret_read = *ret_missing = 0;
     if (code != MF_OK) return code;
-    for (int pass = 0; pass < 2; pass++) /* all tensors are checked before the first is read */
+    for (int pass = 0; pass < 2; pass++) /* all tensors are checked before the first tensor
+                                          * is read */
         for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
             mf_param *x = mf_store_at(store, i);
             const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);

@@ -122,8 +122,8 @@ static int set_aside(const char *path)
     return mf_fail(MF_EIO, "%s: %d damaged checkpoints of this step", path, BAD_MAX);
 }
 
-/* Checks one checkpoint; *good: it is valid, and the caller frees *m. aside: a damaged one
- * is renamed. */
+/* Checks a checkpoint. *good: whether it is valid; the caller then frees *m. aside: a damaged
+ * checkpoint is renamed. */
 static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
 {
     mf_ckpt_report r;
@@ -138,7 +138,8 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
-/* "4, 8": these steps but one, the last of them that have space, for a message. */
+/* Writes the steps except `but` as text, "4, 8", for a message. If there is not enough space,
+ * only the last steps are written. */
 static void name_steps(int n, const int64_t *steps, int64_t but, char *out, size_t size)
 {
     size_t used = 0;
@@ -149,8 +150,8 @@ static void name_steps(int n, const int64_t *steps, int64_t but, char *out, size
                                      (long long)steps[i]);
 }
 
-/* Finds the newest checkpoint that verifies, or only that of `step` if it is >= 0. The caller
- * frees *m and *ret_path. MF_ECHECKPOINT if there is none. */
+/* Finds the newest checkpoint that verifies, or only the checkpoint of `step` if step >= 0. The
+ * caller frees *m and *ret_path. MF_ECHECKPOINT if there is none. */
 static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, char **ret_path)
 {
     int64_t *steps;
@@ -189,7 +190,8 @@ static bool differ(const char *before, const char *now)
     return now && *now && *before && strcmp(before, now) != 0;
 }
 
-/* A checkpoint that came from elsewhere may fit the model; it is not this run's. */
+/* Refuses a checkpoint of another run. Such a checkpoint may fit the model, but its values do
+ * not belong to this run. */
 static int judge_run(const char *path, const mf_manifest *m, const char *run)
 {
     if (!differ(m->provenance.run, run)) return MF_OK;
@@ -330,8 +332,8 @@ static void tell_differences(const mf_provenance *before, const mf_provenance *n
             tell_plugin(&before->plugins[i], before->plugins[i].hash, "");
 }
 
-/* A sum of all tokens says more than one of pieces, which is the only sum in
- * earlier checkpoints. */
+/* Compares the sums of the data. A sum of all tokens detects more changes than a sum of pieces.
+ * Earlier checkpoints have only the latter. */
 static void tell_data(const mf_provenance *before, const mf_provenance *now)
 {
     const bool all = *before->data_all && now->data_all && *now->data_all;
@@ -371,7 +373,7 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
         tell_data(&m.provenance, identity);
         tell_differences(&m.provenance, identity);
         *ret_step = m.step;
-        /* Checkpoints of earlier versions have the time in their state. */
+        /* Checkpoints of earlier versions contain the time in their state. */
         if (ret_wall && !mf_state_real(*ret_state, "wall_s", ret_wall))
             *ret_wall = m.provenance.wall_s;
     }

@@ -1,6 +1,6 @@
 /* run/checkpoint/checkpoint_manifest.c: MANIFEST.json, which has the checksums of the other
  * files and of itself. Its last member, "self", is the XXH3-128 of the text before it, closed
- * by a brace. So a change of any byte is detected. */
+ * by a brace. Therefore a change of any byte is detected. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "io/json.h"

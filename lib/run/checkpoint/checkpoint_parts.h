@@ -6,7 +6,7 @@
  *    checkpoint_save.c      the order of writing; removes old checkpoints
  *    checkpoint_load.c      verifies, loads, resumes
  *
- * In the functions path is the folder of one checkpoint. */
+ * The argument `path` of these functions is the folder of one checkpoint. */
 #ifndef MF_RUN_CHECKPOINT_PARTS_H
 #define MF_RUN_CHECKPOINT_PARTS_H
 
@@ -40,7 +40,7 @@ typedef struct mf_ckpt_file {
     char hash[MF_HASH_TEXT];
 } mf_ckpt_file;
 
-/* A manifest that was read. The document owns its strings. */
+/* The content of a manifest file. The document owns its strings. */
 typedef struct mf_manifest {
     int64_t step;
     mf_provenance provenance;
@@ -59,11 +59,11 @@ int mf_ckpt_write_state(const char *path, const mf_store *store,
                         const mf_ckpt_moments *moments, const mf_state *state);
 /* These functions check names and shapes against the store, without reading values.
  * MF_ECHECKPOINT if they differ. but: parameters whose names contain this text may differ;
- * NULL: all must fit. */
+ * NULL: all parameters must fit. */
 int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
-/* Reads all parameters and buffers. Those whose names contain `but` are read only if
- * they fit. */
+/* Reads all parameters and buffers. A parameter whose name contains `but` is read only if
+ * it fits. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
 /* Reads the parameters and buffers that both store and file contain, and counts them.
  * *ret_missing: number of parameters that the file lacks. MF_ECHECKPOINT if a name has two
@@ -74,11 +74,11 @@ int mf_ckpt_read_numbers(const char *path, mf_state **ret);
 /* Reads the state, and the moments into the store. */
 int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret);
 
-/* Converts "step-12" to 12. False for any other name. */
+/* Converts "step-12" to 12. Returns false for any other name. */
 bool mf_ckpt_step_of(const char *name, int64_t *ret);
 /* Whether this is the name of a file or folder that only an interrupted save leaves. */
 bool mf_ckpt_is_leftover(const char *name);
-/* Whether this is the name of a complete checkpoint that a new one was to replace. */
+/* Whether this is the name of a complete checkpoint that a new checkpoint was to replace. */
 bool mf_ckpt_is_replaced(const char *name, int64_t *ret_step);
 
 #endif

@@ -1,5 +1,5 @@
-/* run/checkpoint/checkpoint_save.c: the order in which a checkpoint is written and old ones
- * are removed. From the first save on, at least one complete checkpoint is on disk at
+/* run/checkpoint/checkpoint_save.c: the order in which a checkpoint is written and old
+ * checkpoints are removed. After the first save, at least one complete checkpoint is on disk at
  * any moment. */
 #include "base/error.h"
 #include "base/file/io.h"
@@ -106,8 +106,8 @@ int mf_ckpt_any(const char *folder, bool *ret)
 
 /* ---- removing ---- */
 
-/* Renames the directory first, which is one atomic step, so an interrupted removal leaves no
- * partial checkpoint. */
+/* Renames the directory before removing its files. The rename is one atomic step, so an
+ * interrupted removal leaves no partial checkpoint. */
 static int remove_checkpoint(const char *path)
 {
     char *hidden = mf_strf("%s.gone%s", path, leftover);
@@ -120,8 +120,8 @@ static int remove_checkpoint(const char *path)
     return code;
 }
 
-/* Removes the checkpoints before the newest `keep` up to `step`. A failed removal costs only
- * disk space, so it is a warning. */
+/* Removes the checkpoints that are older than the newest `keep` up to `step`. A failed removal
+ * only costs disk space, so it is a warning. */
 static void prune(const char *folder, int64_t step, int64_t keep)
 {
     int64_t *steps;
@@ -152,9 +152,9 @@ static int write_files(const char *path, int64_t step, const mf_store *store,
     return code == MF_OK ? mf_sync_dir(path) : code;
 }
 
-/* Renames the finished directory to its name. If that name exists, because the run was resumed
- * at an earlier step, the old directory is renamed first. It gets its name back if
- * this fails. */
+/* Renames the finished directory to its name. If this name exists, because the run was resumed
+ * at an earlier step, the old directory is renamed first. If the function fails, the old
+ * directory gets its name back. */
 static int put_in_place(const char *folder, const char *beside, const char *path)
 {
     char *old = mf_strf("%s%s", path, replaced);
@@ -184,8 +184,8 @@ static int point_latest(const char *folder, int64_t step)
     return code;
 }
 
-/* Verifies the checkpoint that was just written, before it gets its name, so that damage leaves
- * neither a bad step-N nor a `latest` that names it. Returns the error of the first damage. */
+/* Verifies the new checkpoint before it gets its name. Damage therefore leaves no bad step-N
+ * and no `latest` that names it. Returns the error of the first damage. */
 static int read_back(const char *path)
 {
     mf_ckpt_report r;

@@ -21,7 +21,7 @@ struct mf_inventory {
     mf_st_file *file; /* NULL: the inventory of a store */
 };
 
-/* N of "layers.N."; -1 if the name belongs to no block. */
+/* Returns N of a name "layers.N."; -1 if the name belongs to no block. */
 static int32_t layer_of(const char *name)
 {
     int n = 0, layer = -1;

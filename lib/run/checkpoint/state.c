@@ -1,5 +1,5 @@
-/* run/checkpoint/state.c: numbers and blobs by name. The list is sorted by name, so that a
- * state is written with the same bytes whatever the order of the calls. */
+/* run/checkpoint/state.c: numbers and blobs by name. The list is sorted by name. The bytes of a
+ * written state therefore do not depend on the order of the calls. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "run/checkpoint/checkpoint_parts.h"
@@ -22,7 +22,7 @@ void mf_state_free(mf_state *s)
     mf_free(s);
 }
 
-/* Index of the first item whose name is equal to `name` or sorts after it. */
+/* Returns the index of the first item whose name is equal to `name` or sorts after it. */
 static int place_of(const mf_state *s, const char *name)
 {
     int low = 0, high = s->n;
@@ -42,7 +42,8 @@ static mf_item *find(const mf_state *s, const char *name)
     return i < s->n && strcmp(s->items[i].name, name) == 0 ? &s->items[i] : NULL;
 }
 
-/* Returns the item with that name without its old value, or a new item. NULL: out of memory. */
+/* Returns the item with this name after freeing its old value, or a new item. NULL: not
+ * enough memory. */
 static mf_item *put(mf_state *s, const char *name, mf_item_kind kind)
 {
     mf_item *item = find(s, name);

@@ -1,5 +1,5 @@
-/* run/checkpoint/weights.c: computes the distribution of weights in two passes, first mean
- * and deviation, then the histogram; writes and reads weights.json. */
+/* run/checkpoint/weights.c: computes the distribution of weights in two passes: first mean and
+ * standard deviation, then the histogram. Also writes and reads weights.json. */
 #include "run/checkpoint/weights.h"
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST  ((int64_t)1 << 20) /* about so many values are read of a larger parameter */
+#define MOST  ((int64_t)1 << 20) /* about this many values are read from a larger parameter */
 #define PIECE ((int64_t)1 << 14)
 
 /* ---- measurement ---- */
@@ -40,13 +40,14 @@ static void second_pass(void *arg, mf_module module, int64_t n, const float *val
     mf_weights_group *g = (mf_weights_group *)arg + module;
     for (int64_t i = 0; i < n; i++) {
         const double at = ((double)values[i] - g->lo) / (g->hi - g->lo) * MF_WEIGHTS_BINS;
-        if (!(at >= 0 && at <= MF_WEIGHTS_BINS)) continue; /* outside of the range, or NaN */
+        if (!(at >= 0 && at <= MF_WEIGHTS_BINS)) continue; /* the value is outside of the range,
+                                                            * or NaN */
         g->share[at < MF_WEIGHTS_BINS ? (int)at : MF_WEIGHTS_BINS - 1] += 1;
     }
 }
 
-/* Calls fn with all values of each parameter, or with evenly spaced pieces of a large one.
- * room: PIECE floats. */
+/* Calls fn with all values of each parameter, or with evenly spaced pieces of a large
+ * parameter. room: memory for PIECE floats. */
 static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
 {
     for (int i = 0; i < mf_inventory_count(v); i++) {
@@ -64,8 +65,8 @@ static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
     return MF_OK;
 }
 
-/* The range is mean -+ 4 standard deviations, which contain nearly all values. If the range
- * followed a single distant value, all others would be in a few bins. */
+/* Sets the range to mean -+ 4 standard deviations, which contains nearly all values. If the
+ * range were extended to a single distant value, all others would be in a few bins. */
 static void set_range(const sums *s, mf_weights_group *g)
 {
     if (s->n == 0) {
@@ -79,7 +80,8 @@ static void set_range(const sums *s, mf_weights_group *g)
     g->most = s->most;
     g->lo = fmax(g->mean - 4 * g->sd, g->least);
     g->hi = fmin(g->mean + 4 * g->sd, g->most);
-    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3); /* least width, for equal values */
+    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3); /* least width of the range, used if
+                                                           * all values are equal */
     if (!(g->hi - g->lo > thin)) {
         g->lo = g->mean - 1e3 * thin;
         g->hi = g->mean + 1e3 * thin;

@@ -1,8 +1,9 @@
 /* run/checkpoint/weights.h: distribution of the values of a model's parameters, by module.
  *
- * weights.json contains the distribution at the start of a run; for the end of the run the
- * report computes it from the checkpoint. From a parameter with more than 1,048,576 values,
- * about as many are read, in evenly spaced pieces. Values that are not finite do not count.
+ * weights.json contains the distribution at the start of a run. The report computes the
+ * distribution at the end of the run from the checkpoint. If a parameter has more than
+ * 1,048,576 values, about 1,048,576 of them are read, in evenly spaced pieces. Values that are
+ * not finite do not count.
  *
  *     {"step": 0, "groups": [{"group": "embedding", "elements": 3906816, "mean": 0, "sd": 0.02,
  *                             "least": -0.09, "most": 0.1, "lo": -0.08, "hi": 0.08,
@@ -28,7 +29,7 @@ typedef struct mf_weights {
 
 int mf_weights_of(const mf_inventory *v, mf_weights *ret);
 int mf_weights_write(const char *path, const mf_weights *w);
-/* MF_EINPUT if the file is no JSON. A damaged group is skipped. */
+/* Reads weights.json. MF_EINPUT if the file is not JSON. A damaged group is skipped. */
 int mf_weights_read(const char *path, mf_weights *ret);
 
 #endif

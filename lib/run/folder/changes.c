@@ -1,5 +1,5 @@
 /* run/folder/changes.c: compares two configurations key by key, in the form in which config.ini
- * is written, so that every key has a value and old names have become new ones. */
+ * is written. In this form every key has a value, and old names are replaced by new names. */
 #include "run/folder/changes_parts.h"
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ void mf_run_changes_free(mf_run_changes *c)
 
 /* ---- comparison ---- */
 
-/* All keys of a configuration, as config.ini has them. */
+/* Lists all keys of a configuration, as config.ini contains them. */
 static int keys_of(const mf_config *c, mf_ini **ret)
 {
     char *text;
@@ -81,9 +81,9 @@ static int compare(mf_run_changes *c)
 
 /* ---- the model stays ---- */
 
-/* Whether both values of a key `plugin` mean the same one: its file may be elsewhere now.
- * A plugin that cannot be loaded is an error: its message helps more than one about a
- * changed name. */
+/* Whether both values of a key `plugin` mean the same plugin. The path of its file may have
+ * changed. If a plugin cannot be loaded, the error is returned, because its message is more
+ * helpful than a message about a changed name. */
 static int same_plugin(const mf_run_change *one, mf_kind kind, const mf_ini_entry *at,
                        bool *ret)
 {
@@ -108,9 +108,9 @@ static bool is_fixed(const mf_run_change *one)
     return s && mf_section_fixed(s, one->key);
 }
 
-/* Whether the change would give the weights or moments of the checkpoint another meaning. A key
- * that only the new configuration has, in an old section, is one of a plugin that could not be
- * loaded from its old path. */
+/* Whether the change would alter the meaning of the checkpoint's weights or moments. A key of
+ * an old section may exist only in the new configuration. It then belongs to a plugin that
+ * could not be loaded from its old path. */
 static int touches_model(const mf_run_change *one, const mf_config *now, bool *ret)
 {
     const mf_section *s = mf_section_find(mf_config_sections, one->section);
@@ -163,7 +163,7 @@ int mf_run_changes_find(const mf_rundir *dir, const mf_config *now, mf_run_chang
         bool touches;
         rc = touches_model(one, now, &touches);
         if (rc == MF_OK && touches) rc = refuse(one, dir, now);
-        if (is_fixed(one)) one->local = true; /* only the path of a file is another */
+        if (is_fixed(one)) one->local = true; /* only the path of a file has changed */
     }
     mf_config_free(config);
     if (rc != MF_OK) {
@@ -190,8 +190,8 @@ static bool number_of(const char *text, double *ret)
     return true;
 }
 
-/* A live option continues with the checkpoint's value. Keys of a new section are those that the
- * checkpoint cannot know. */
+/* Whether a live option keeps the checkpoint's value. The checkpoint cannot contain keys of a
+ * new section. */
 static bool keeps_live(const mf_run_change *one, const mf_trainer *t)
 {
     const mf_plughost *h = mf_training_session(t)->model->plugins;
@@ -244,7 +244,8 @@ int mf_run_changes_judge(const mf_run_changes *c, int rc)
 
 /* ---- telling ---- */
 
-/* Whether a run from step 0 with the new value ends like one that got it on the way. */
+/* Whether a run that has the new value from step 0 would end with the same result as this run,
+ * which got the value later. */
 static bool repeats(const mf_run_change *one, const mf_config *c)
 {
     const bool length = is(one, "train", "steps") || is(one, "train", "epochs");

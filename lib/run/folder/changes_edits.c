@@ -1,17 +1,18 @@
-/* run/folder/changes_edits.c: what somebody has changed in config.ini since the run was begun,
- * or since a resume wrote the file. manifest.json has the text that was written then. The two
- * texts are compared without normalizing values, so that a version of the program that writes
- * values in another form, or knows more keys, reports no change where there is none. */
+/* run/folder/changes_edits.c: finds edits of config.ini since moefw last wrote the file, at the
+ * start of the run or at a resume. manifest.json contains the text of that time. The two texts
+ * are compared without normalizing values. If a version of the program writes values in another
+ * form, or has more keys, no change is reported. */
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
 #include "io/json.h"
 #include "run/folder/changes_parts.h"
 
-enum { CONFIG_MAX = 1 << 20 }; /* as of the reader of INI files */
+enum { CONFIG_MAX = 1 << 20 }; /* greatest size in bytes; the reader of INI files has the
+                                * same limit */
 
-/* The text of config.ini in the manifest, which the caller frees. NULL: an earlier version
- * wrote it, or there is none. */
+/* Returns the text of config.ini in the manifest, which the caller frees. NULL: there is no
+ * manifest, or an earlier version without this text wrote it. */
 static int read_record(const mf_rundir *dir, char **ret)
 {
     char *text = NULL;
@@ -50,12 +51,13 @@ static bool equal(const char *a, const char *b)
     return strcmp(a, b) == 0 || (mf_parse_f64(a, &x) && mf_parse_f64(b, &y) && x == y);
 }
 
-/* The value that was in force of a key of config.ini as it is; NULL: none. */
+/* Returns the value that was in force for a key of the present config.ini; NULL: none. */
 static const char *before(const mf_ini_entry *e, mf_ini *record, mf_ini *file)
 {
     const char *then = mf_run_value(record, e->section, e->key),
                *now = mf_run_value(file, e->section, e->key);
-    if (!then) return now ? NULL : e->value; /* a key that the record's version did not know */
+    if (!then) return now ? NULL : e->value; /* the version that wrote the record did not have
+                                              * this key */
     return equal(then, now) || equal(then, e->value) ? e->value : then;
 }
 
@@ -64,7 +66,7 @@ static int put(mf_ini *to, const char *section, const char *key, const char *val
     return value ? mf_ini_put(to, section, key, value, "config.ini", 1) : MF_OK;
 }
 
-/* all: config.ini as it is, with all keys. */
+/* all: the present config.ini, with all keys. */
 static int undo(mf_ini *all, mf_ini *record, mf_ini *file, mf_ini *ret)
 {
     int rc = MF_OK;

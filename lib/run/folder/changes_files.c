@@ -1,5 +1,5 @@
-/* run/folder/changes_files.c: the files of a run that is resumed with changes: config.ini
- * describes it from now on, and manifest.json has the list of changes. */
+/* run/folder/changes_files.c: the files of a run that is resumed with changes. config.ini
+ * describes the run from now on, and manifest.json contains the list of changes. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -13,7 +13,8 @@
 typedef struct assignments {
     mf_arena *arena;
     mf_assignment *set;
-    int n, undone; /* undone: changes that restore a value which somebody has edited */
+    int n, undone; /* undone: number of changes that restore a value which somebody
+                    * has edited */
 } assignments;
 
 static int assign(assignments *a, const char *section, const char *key, const char *value)
@@ -23,7 +24,8 @@ static int assign(assignments *a, const char *section, const char *key, const ch
     return text ? MF_OK : MF_ENOMEM;
 }
 
-/* A key that was edited by hand, and that an option has set back to its earlier value. */
+/* Restores keys that were edited by hand and that an option has set back to their
+ * earlier value. */
 static int undo_overridden(const mf_run_changes *c, assignments *a)
 {
     int rc = MF_OK;
@@ -40,14 +42,14 @@ static int undo_overridden(const mf_run_changes *c, assignments *a)
     return rc;
 }
 
-/* A change by hand that has no effect. */
+/* Restores a value that was changed by hand without effect. */
 static int undo(const mf_run_changes *c, const mf_run_change *one, assignments *a)
 {
     int rc = MF_OK;
     if (one->added) {
         rc = assign(a, one->section, "plugin", "none");
     } else if (one->to) {
-        if (!one->from) return MF_OK; /* a key of another version: its value is not known */
+        if (!one->from) return MF_OK; /* a key of another version, whose value is unknown */
         rc = assign(a, one->section, one->key, one->from);
     } else {
         for (int i = 0; rc == MF_OK && i < mf_ini_count(c->before); i++) {
@@ -60,7 +62,7 @@ static int undo(const mf_run_changes *c, const mf_run_change *one, assignments *
     return rc;
 }
 
-/* The edits that turn the present config.ini into the one that describes the run from
+/* Lists the edits that convert the present config.ini into a file that describes the run from
  * now on. */
 static int list_assignments(const mf_run_changes *c, assignments *a)
 {
@@ -101,7 +103,7 @@ int mf_run_files_hash(const char *manifest, size_t n, const char *config, size_t
     return MF_OK;
 }
 
-/* The hash of both files as they were before the first change. */
+/* Computes the hash of both files before the first change. */
 static int hash_files(const mf_rundir *dir, const char *manifest, size_t n, const mf_json *doc,
                       char hash[MF_RUN_HASH])
 {
@@ -181,7 +183,7 @@ static void put_changes(mf_jw *w, const mf_run_changes *c, const mf_json *before
 }
 
 /* Copies the manifest, with the text of config.ini, the steps and the seed of the session
- * (which take effect unless all steps are done), and more changes. */
+ * (which take effect unless all steps are done), and the list of changes. */
 static void put_manifest(mf_jw *w, const mf_json *doc, const mf_run_changes *c,
                          const mf_trainer *t, const char *config, const char hash[MF_RUN_HASH])
 {
@@ -236,9 +238,9 @@ static int manifest_text(const mf_run_changes *c, const mf_rundir *dir, const mf
     return rc;
 }
 
-/* Both texts are made before one is written. A process that is killed in between leaves a
- * config.ini that differs from its text in the manifest, so that the next resume finds these
- * changes again, as if somebody had written them. */
+/* Both texts are made before either is written. If the process is killed between the two
+ * writes, config.ini differs from its text in the manifest. The next resume then finds these
+ * changes again, as if somebody had edited the file. */
 int mf_run_changes_write(const mf_run_changes *c, const mf_rundir *dir, const mf_trainer *t)
 {
     assignments a = {.arena = c->arena};

@@ -1,5 +1,5 @@
-/* run/folder/data_sums.c: the sums are of values, not of bytes, where the same tokens may be
- * stored in words of another width. */
+/* run/folder/data_sums.c: sums of data. They are computed from values, not from bytes, if the
+ * same tokens may be stored in words of another width. */
 #include "run/folder/data_sums.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 enum {
     HASH = 33,
     TEXT = (8 + 2 * MF_TASKS_MAX + MF_SPLITS) * 64,
-    RUN = 4096,        /* tokens that are hashed at once */
-    STRETCH = 16 << 20 /* bytes of a file after which its pages are given back */
+    RUN = 4096,        /* number of tokens that are hashed at once */
+    STRETCH = 16 << 20 /* number of bytes of a file after which its pages are released */
 };
 
 /* Adds the hash of n bytes to a text. */
@@ -21,7 +21,7 @@ static void add_hash(char *text, size_t size, const void *data, size_t n)
     snprintf(text + used, size - used, "%s %zu\n", hash, n);
 }
 
-/* Continues a sum: it becomes the hash of itself and of the hash of n bytes. */
+/* Continues a sum: the new sum is the hash of the old sum and of the hash of n bytes. */
 static void chain(char sum[HASH], const void *data, size_t n)
 {
     char both[2 * HASH];
@@ -53,7 +53,7 @@ static void add_pieces(char *text, size_t size, const mf_corpus *c)
 
 /* ---- all tokens ---- */
 
-/* Tokens on their way into a sum, RUN at a time. */
+/* Tokens that are collected for a sum, RUN at a time. */
 typedef struct run {
     uint32_t word[RUN];
     int n;
@@ -66,7 +66,8 @@ static void end_run(run *r)
     r->n = 0;
 }
 
-/* The word at a place; `bytes` is a constant, so that each width has a loop of its own. */
+/* Reads the word at an address. `bytes` is a constant, so the compiler makes a loop for
+ * each width. */
 static inline uint32_t word_at(const unsigned char *at, int bytes)
 {
     uint32_t word = at[0];
@@ -106,7 +107,7 @@ static void add_part(run *r, const mf_id_part *p)
     mf_map_scattered(&p->map);
 }
 
-/* Words of memory have the order of bytes of the machine, those of files are little-endian. */
+/* Words in memory have the byte order of the machine; words in files are little-endian. */
 static void add_memory(run *r, const mf_corpus *c)
 {
     for (int64_t i = 0; i < c->tokens; i++) {
@@ -146,7 +147,7 @@ static void add_rest(char *text, size_t size, const mf_corpus *c)
     }
 }
 
-/* Bytes of mapped files, and the sum of their sizes and times of change. */
+/* Returns the bytes of mapped files, and the sum of their sizes and times of change. */
 static size_t look_at_files(const mf_corpus *c, char sum[HASH])
 {
     size_t bytes = 0;

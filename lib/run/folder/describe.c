@@ -1,5 +1,5 @@
-/* run/folder/describe.c: walks over the keys of a run and over its manifest. The names are
- * those of `moefw export mlflow`. */
+/* run/folder/describe.c: visits the keys of a run and the members of its manifest. The names
+ * are the same as in `moefw export mlflow`. */
 #include "run/folder/describe.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* run/folder/file_sums.c: sums of files in manifest.json. config.ini has none: a person may
- * change most of its keys, and a resumed run takes them over; so the keys that it would refuse
- * are compared one by one. */
+/* run/folder/file_sums.c: sums of files in manifest.json. There is no sum of config.ini,
+ * because a person may change most of its keys, and a resumed run uses the changed values.
+ * Instead, the keys whose change a resumed run would refuse are compared individually. */
 #include "run/folder/file_sums.h"
 
 #include <string.h>
@@ -53,7 +53,8 @@ static int verify_file(const mf_rundir *dir, const char *name, const char *expec
 
 /* ---- config.ini ---- */
 
-/* The name of a plugin without its folder and ending: its file may be elsewhere now. */
+/* Finds the name of a plugin without its folder and ending. The path of its file may
+ * have changed. */
 static size_t plugin_name(const char *value, const char **ret)
 {
     const char *slash = strrchr(value, '/');
@@ -72,8 +73,8 @@ static bool same_value(const mf_section *s, const char *key, const char *a, cons
     return n == m && memcmp(x, y, n) == 0;
 }
 
-/* Compares the keys of `a` that give weights their meaning with those of `b`. found: a is the
- * file, b its earlier content. */
+/* Compares the keys of `a` that determine the meaning of the weights with those of `b`. found:
+ * a is the file, b its earlier content. */
 static int compare(const char *path, mf_ini *a, mf_ini *b, bool found)
 {
     for (int i = 0; i < mf_ini_count(a); i++) {

@@ -27,8 +27,8 @@ static bool is_of(const mf_ctx *instance, const mf_loaded *p)
     return instance && mf_instance_plugin(instance) == p;
 }
 
-/* Whether the model uses a plugin. The process may have loaded others, for another model or to
- * list their options. */
+/* Whether the model uses a plugin. The process may have loaded other plugins, for another model
+ * or to list their options. */
 static bool in_use(const mf_loaded *p, const mf_model *m)
 {
     bool found = false;
@@ -43,7 +43,7 @@ static bool in_use(const mf_loaded *p, const mf_model *m)
     return found;
 }
 
-/* The memory to which the results of mf_provenance_now and _of point. */
+/* Memory for the results of mf_provenance_now and mf_provenance_of. */
 typedef struct texts {
     mf_provenance now, of;
     mf_provenance_plugin plugins[MAX_PLUGINS];
@@ -259,7 +259,7 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
-    /* entries that could not be read are missing in it */
+    /* entries that could not be read are missing in the manifest */
     if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: %s", path, why);
@@ -303,7 +303,7 @@ int mf_provenance_read_dims(const char *path, mf_model_dims *ret)
     return rc;
 }
 
-/* Copies a list of strings; pointers and texts are one block. */
+/* Copies a list of strings. The pointers and the texts are in one block of memory. */
 static int copy_names(const char *path, const mf_json *list, const char ***ret)
 {
     const size_t n = mf_json_size(list);

@@ -1,5 +1,5 @@
-/* run/folder/restart.c: distinguishes a run that has saved nothing from one whose checkpoints
- * are gone: lines of metrics.jsonl are written before the checkpoint of their step. */
+/* run/folder/restart.c: distinguishes a run that has saved nothing from a run whose checkpoints
+ * are lost. Lines of metrics.jsonl are written before the checkpoint of their step. */
 #include "run/folder/restart.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/metrics/step_file.h"
 
-/* Raises *arg, an int64_t, to the step of a line. */
+/* Raises *arg, an int64_t, to the step of a line if the step is greater. */
 static int note_step(void *arg, const mf_json *line, bool *ret_damaged)
 {
     int64_t *last = arg, step;
@@ -32,7 +32,7 @@ int mf_restart_possible(const mf_rundir *dir, int64_t save_every, int64_t steps,
         mf_error_clear();
         rc = MF_OK;
     }
-    /* The folder is made by the first save, which may have been interrupted. */
+    /* The first save makes the folder, and this save may have been interrupted. */
     *ret = rc == MF_OK && (last < first || (last == first && mf_is_dir(dir->ckpt)));
     return rc;
 }

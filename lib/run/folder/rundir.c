@@ -24,13 +24,13 @@
 
 #define LOCK_NAME ".lock"
 
-static const char runs_folder[] = "runs"; /* where runs are put unless a path is given */
+static const char runs_folder[] = "runs"; /* parent folder of runs unless a path is given */
 enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MAX = 1024 };
 
 /* ---- the lock ---- */
 
-/* Reads what the holder of the lock wrote: "process 4711 on host". The file may still be empty
- * if the lock was just taken. */
+/* Reads the text that the holder of the lock wrote: "process 4711 on host". The file may still
+ * be empty if the lock was just taken. */
 static void read_owner(int fd, char owner[OWNER_MAX])
 {
     ssize_t n = mf_raw_read(fd, owner, OWNER_MAX - 1, 0);
@@ -51,7 +51,8 @@ static int write_owner(int fd, const char *path)
     return MF_OK;
 }
 
-/* Whether the path still names the open file: a file with other names is replaced. */
+/* Whether the path still names the open file. A file with additional names (links)
+ * is replaced. */
 static bool names_file(const char *path, int fd)
 {
     struct stat here, locked;
@@ -59,15 +60,16 @@ static bool names_file(const char *path, int fd)
            (here.st_ino == locked.st_ino && here.st_dev == locked.st_dev);
 }
 
-/* One attempt; *ret_again: the locked file has lost its name meanwhile. */
+/* Tries once to take the lock; *ret_again: the locked file has lost its name in
+ * the meantime. */
 static int try_lock(mf_rundir *dir, const char *path, bool *ret_again)
 {
     int code = MF_OK;
     int fd = mf_raw_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     *ret_again = false;
     if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
-    /* The lock belongs to the open file, not to the process. So a second open file of the same
-     * process cannot take it, and closing that file does not release it. */
+    /* The lock belongs to the open file, not to the process. Therefore a second open file of
+     * the same process cannot take it, and closing the second file does not release it. */
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
         *ret_again = !names_file(path, fd);
@@ -168,7 +170,8 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir);
 }
 
-/* The lock is held until the directory is gone, so no other process has begun to write. */
+/* The lock is held until the directory is removed, so no other process can have begun
+ * to write. */
 void mf_rundir_discard(mf_rundir *dir)
 {
     if (dir && dir->lock >= 0 && mf_rundir_is_left(dir->path)) {
@@ -178,7 +181,8 @@ void mf_rundir_discard(mf_rundir *dir)
     mf_rundir_close(dir);
 }
 
-/* A run that came from somebody else may have links to files of the user who resumes it. */
+/* Refuses symbolic links. A run from another person may contain links to files of the user who
+ * resumes it. */
 int mf_rundir_refuse_links(const char *path, const char *name)
 {
     static const char *const written[] = {"config.ini",
@@ -203,7 +207,7 @@ int mf_rundir_refuse_links(const char *path, const char *name)
     return mf_below_judge(path, name ? one : written);
 }
 
-/* Whether a part ".." follows the name of a folder. */
+/* Whether a part ".." of the path follows the name of a folder. */
 static bool turns_back(const char *path)
 {
     bool named = false;
@@ -249,7 +253,8 @@ void mf_rundir_expect(mf_rundir *dir)
     dir->has_manifest = mf_exists(dir->manifest);
 }
 
-/* Editors replace a file by removing it first, so a missing file may appear again. */
+/* Checks a file of the directory. Editors replace a file by removing it first, so a missing
+ * file may appear again. */
 static int judge_file(const mf_rundir *dir, const char *path)
 {
     enum { LOOKS = 20 };
@@ -289,7 +294,7 @@ int mf_rundir_judge(const mf_rundir *dir)
                    dir->path);
 }
 
-/* Whether the name is one that mf_write_file_atomic gives: NAME.PROCESS-N.tmp. */
+/* Whether the name is one that mf_write_file_atomic uses: NAME.PROCESS-N.tmp. */
 static bool is_draft(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -304,7 +309,7 @@ static bool is_draft(const char *name)
     return at < dash && at > name + 1 && at[-1] == '.';
 }
 
-/* Whether the name is that of a trace that is being written: step-N.safetensors.tmp. */
+/* Whether the name is that of an unfinished trace: step-N.safetensors.tmp. */
 static bool is_trace_draft(const char *name)
 {
     const char *digits = name + strlen("step-");
@@ -339,7 +344,7 @@ int mf_rundir_clean(const mf_rundir *dir)
     return code == MF_OK ? clean(dir->trace, true) : code;
 }
 
-/* Opens a directory that was just created; removes it if that fails. */
+/* Opens a directory that was just created. Removes the directory if opening fails. */
 static int open_made(const char *path, mf_rundir **ret)
 {
     int code = open_locked(path, ret);
@@ -358,7 +363,7 @@ static char *clean_name(const char *name)
     char *clean = mf_strdup(*name ? name : "run");
     for (char *c = clean; c != NULL && *c; c++)
         if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL) *c = '-';
-    /* the name must not be hidden, "." or ".." */
+    /* the name must not be hidden, and must not be "." or ".." */
     if (clean != NULL && *clean == '.') *clean = '-';
     return clean;
 }
@@ -454,8 +459,8 @@ bool mf_rundir_is(const char *path)
     return mf_is_dir(path) && has(path, "config.ini");
 }
 
-/* The run in `folder` whose name is nearest to `name`; the caller frees it. NULL: none is near,
- * or out of memory. */
+/* Returns the run in `folder` whose name is the most similar to `name`; the caller frees it.
+ * NULL: no name is similar, or there is not enough memory. */
 static char *nearest_in(const char *folder, const char *name)
 {
     char **names, *nearest = NULL;
@@ -475,8 +480,9 @@ static char *nearest_in(const char *folder, const char *name)
     return nearest;
 }
 
-/* The run that a wrong path may mean: one with a similar name in the same folder, or, for a
- * name alone, one in runs/. The caller frees it; NULL: none. */
+/* Returns the run that the user may have meant by a wrong path: a run with a similar name in
+ * the same folder, or, if the path is only a name, a run in runs/. The caller frees it;
+ * NULL: none. */
 static char *nearest_run(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -525,12 +531,13 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
 /* The run and the checkpoint that a path names. */
 typedef struct target {
     char *run;    /* the run's directory */
-    int64_t step; /* of a checkpoint; -1: none is named */
-    bool best;    /* the best checkpoint */
+    int64_t step; /* step of the checkpoint; -1: the path names no step */
+    bool best;    /* the path names the best checkpoint */
 } target;
 
-/* Removes the last part of the path, and returns whether it was `name`, or, with name NULL, the
- * folder of a checkpoint, whose step is then *ret_step. Otherwise the path stays as it is. */
+/* Removes the last part of the path and returns true if this part is `name`. With name NULL, it
+ * must be the folder of a checkpoint, whose step is written to *ret_step. Otherwise the path
+ * is unchanged. */
 static bool cut(char *path, const char *name, int64_t *ret_step)
 {
     char *slash = strrchr(path, '/'), *leaf = slash ? slash + 1 : path;
@@ -547,14 +554,15 @@ static bool cut(char *path, const char *name, int64_t *ret_step)
     return true;
 }
 
-/* Whether training has made the directory: a folder with another config.ini has no manifest. */
+/* Whether training has created the directory. A folder with some other config.ini has
+ * no manifest. */
 static bool was_trained(const char *path)
 {
     return mf_rundir_is(path) && has(path, "manifest.json");
 }
 
-/* Finds the run and the checkpoint that the path names; a path of another form counts as that
- * of a run. The caller frees ret->run. MF_ENOMEM. */
+/* Finds the run and the checkpoint that the path names. A path of another form is treated as
+ * the path of a run. The caller frees ret->run. MF_ENOMEM. */
 static int find_target(const char *path, target *ret)
 {
     *ret = (target){.run = mf_strdup(path), .step = -1};

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* RUN/ended.txt: why training ended before its last step (train.patience), in one line. */
+/* RUN/ended.txt: the reason why training ended before its last step (train.patience), in
+ * one line. */
 #define MF_RUN_ENDED "ended.txt"
 /* RUN/mlflow.json: the run on an MLflow server (log.mlflow). */
 #define MF_RUN_MLFLOW "mlflow.json"
@@ -21,11 +22,13 @@ typedef struct mf_rundir {
     char *path;
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
     char *weights, *ckpt, *trace, *best, *stored, *lock_file;
-    struct mf_below *below; /* of a writer: no write follows a link in the directory */
+    struct mf_below *below; /* if the run is opened for writing: guarantees that no write
+                             * follows a link in the directory */
     int lock;               /* descriptor of the lock; -1: opened for reading only */
-    int64_t step;           /* of the checkpoint that the path names; -1: it names none */
-    bool has_config, has_manifest; /* see mf_rundir_expect */
-    bool made;                     /* the directory was not there before */
+    int64_t step;           /* step of the checkpoint that the path names; -1: the path names
+                             * no checkpoint */
+    bool has_config, has_manifest; /* files that exist, see mf_rundir_expect */
+    bool made;                     /* this process created the directory */
 } mf_rundir;
 
 /* Creates PARENT/NAME-N with the smallest free N >= 1, and locks it. PARENT is created if
@@ -33,40 +36,43 @@ typedef struct mf_rundir {
  * does a '.' at the beginning; "" becomes "run". MF_EIO. */
 int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
 /* Creates path, or uses it if it is an empty directory, and locks it. MF_EUSAGE if it contains
- * files or is no directory; MF_ERUN if another process writes there. */
+ * files or is not a directory; MF_ERUN if another process writes there. */
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
-/* Opens an existing run to continue it. MF_EINPUT if it is no run, or if a symbolic link stands
- * in the place of one of its files; MF_ERUN if another process writes there. */
+/* Opens an existing run to continue it. MF_EINPUT if the path is not a run, or if a symbolic
+ * link replaces one of its files; MF_ERUN if another process writes there. */
 int mf_rundir_open(const char *path, mf_rundir **ret);
 /* Opens an existing run for reading, without a lock. The path may also be RUN/config.ini,
- * RUN/ckpt, or a checkpoint RUN/ckpt/step-N, whose step is then `step`; whether that checkpoint
- * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
- * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
+ * RUN/ckpt, or a checkpoint RUN/ckpt/step-N. In the last case `step` is N; the function does
+ * not check whether this checkpoint exists. RUN/best, and RUN/best/step-N, open RUN with its
+ * best checkpoint: `ckpt` is then the folder RUN/best. MF_EINPUT if the path is not a run. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
-/* Refuses a symbolic link in the place of what is written in a run: MF_EINPUT. For code
- * that writes a single file into a run without opening it. name: that file; NULL: all files
- * of runs. */
+/* Refuses a symbolic link in place of a file or folder that is written in a run: MF_EINPUT. It
+ * is for code that writes a single file into a run without opening the run. name: that file;
+ * NULL: all files of runs. */
 int mf_rundir_refuse_links(const char *path, const char *name);
-/* Notes which of config.ini and manifest.json the directory has, for mf_rundir_judge:
- * mf_rundir_open calls it, and so must code that has written them in a new directory. */
+/* Records which of config.ini and manifest.json exist in the directory, for mf_rundir_judge.
+ * mf_rundir_open calls this function. Code that writes these files in a new directory must call
+ * it, too. */
 void mf_rundir_expect(mf_rundir *dir);
-/* Checks that the path still names the locked directory, and that it has the files that it had.
- * MF_ERUN if somebody has renamed, removed, replaced or emptied it, so that files written now
- * would belong to no run. */
+/* Checks that the path still names the locked directory, and that the recorded files still
+ * exist. MF_ERUN if somebody has renamed, removed, replaced or emptied the directory. Files
+ * written now would then belong to no run. */
 int mf_rundir_judge(const mf_rundir *dir);
-/* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and
- * in trace/ step-N.safetensors.tmp. Each is logged. Needs the lock. */
+/* Removes files that an interrupted write left in the run's folders: NAME.PROCESS-N.tmp, and in
+ * trace/ step-N.safetensors.tmp. Each removal is logged. The caller must hold the lock. */
 int mf_rundir_clean(const mf_rundir *dir);
 /* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
-/* The same for a start that failed: if nothing was written there, the lock is removed, too, and
- * so is the directory if it was made for this start. */
+/* The same as mf_rundir_close, for a start that failed. If nothing was written in the
+ * directory, the lock file is removed, and also the directory if it was created for
+ * this start. */
 void mf_rundir_discard(mf_rundir *dir);
-/* Whether nothing is in the directory but the lock of a start that failed. */
+/* Whether the directory contains only the lock file of a start that failed. */
 bool mf_rundir_is_left(const char *path);
-/* The path as it is used while files of the run are removed: one that goes down into a folder
- * and back by ".." may lead through the run itself, so it becomes the real path; any other
- * stays as it is. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM is recorded. */
+/* Returns the path to use while files of the run are removed. A path that enters a folder and
+ * returns by ".." may lead through the run itself, so it is replaced by the real path. Any
+ * other path is unchanged. The caller frees it with mf_free; NULL: MF_EIO or MF_ENOMEM
+ * is recorded. */
 char *mf_rundir_settle(const char *path);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);
@@ -74,18 +80,19 @@ bool mf_rundir_is(const char *path);
 bool mf_rundir_busy(const char *path);
 /* Whether mf_rundir_read accepts the path. */
 bool mf_rundir_readable(const char *path);
-/* Records that the path is no run that can be read, or that the run has no file of this name
- * (NULL: no certain file), and returns MF_EINPUT. The message names the nearest run of
- * the folder. */
+/* Records that the path is not a readable run, or that the run has no file of this name (NULL:
+ * no particular file), and returns MF_EINPUT. The message names the run of the folder with the
+ * most similar name. */
 int mf_rundir_missing(const char *path, const char *name);
 
 /* ---- removing ---- */
-/* Whether the path names a run that mf_run_remove may remove: not by a link, not by "." or ".."
- * at its end, and not one that the process is in. MF_EUSAGE, MF_EINPUT, MF_EIO. */
+/* Checks that mf_run_remove may remove the run that the path names. The path must not be a link
+ * or end in "." or "..", and the run must not contain the working directory of the process.
+ * MF_EUSAGE, MF_EINPUT, MF_EIO. */
 int mf_run_removable(const char *path);
-/* Removes the files that moefw wrote in the run, and the folder if nothing else is in it.
- * *ret_kept: the first file that stays, since moefw did not write it; NULL: none. The caller
- * frees it with mf_free. MF_ERUN: a process writes to the run. MF_EINPUT, MF_EIO, MF_ENOMEM. */
+/* Removes the files that moefw wrote in the run, and the folder if it is then empty. *ret_kept:
+ * the first file that stays, because moefw did not write it; NULL: none. The caller frees it
+ * with mf_free. MF_ERUN: a process writes to the run. MF_EINPUT, MF_EIO, MF_ENOMEM. */
 int mf_run_remove(const char *path, char **ret_kept);
 
 #endif

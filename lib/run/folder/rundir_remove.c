@@ -1,6 +1,5 @@
-/* run/folder/rundir_remove.c: removes from the folder of a run all files with the names
- * that runs use. A folder is removed when it is empty, so files that somebody else put
- * there stay. */
+/* run/folder/rundir_remove.c: removes from the folder of a run all files with the names that
+ * runs use. A folder is removed if it is empty afterwards, so files of other origin stay. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -13,7 +12,7 @@
 #include "base/mem.h"
 #include "run/folder/rundir.h"
 
-/* Paths within a run; '*' stands for any text, also with '/'. */
+/* Paths within a run; '*' matches any text, also text with '/'. */
 static const char *const written[] = {
     "config.ini",
     "manifest.json",
@@ -77,7 +76,7 @@ int mf_run_removable(const char *path)
     return rc;
 }
 
-/* Removes the run's files below `within`, "" for all. *ret_kept: as mf_run_remove. */
+/* Removes the run's files below `within`; "": all files. *ret_kept: as in mf_run_remove. */
 static int remove_below(const char *run, const char *within, int depth, char **ret_kept)
 {
     enum { DEPTH_MAX = 16 };

@@ -1,4 +1,4 @@
-/* run/folder/stored_files.c: the list in memory, and parameters that are bound to its weights.
+/* run/folder/stored_files.c: the list in memory, and the binding of parameters to its weights.
  * A weight is in the list only if all its parts are within their files. */
 #include "run/folder/stored_files.h"
 
@@ -117,7 +117,7 @@ int mf_stored_files_bind(const mf_stored_files *f, mf_store *store, bool frozen_
     return rc;
 }
 
-/* Reads as many rows of the weight at once as fit into a piece. */
+/* Reads the weight in pieces, with as many rows as fit into a piece. */
 static int fill(mf_param *p, const mf_stored *w)
 {
     enum { PIECE = 1 << 20 };

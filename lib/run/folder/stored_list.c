@@ -1,5 +1,5 @@
 /* run/folder/stored_list.c: stored.json, the text of a list of stored weights. A list may come
- * from a third party: every number is checked before memory depends on it. */
+ * from a third party, so every number is checked before it determines an access to memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +59,8 @@ static void put_weight(mf_jw *w, const mf_stored_files *f, const mf_stored_weigh
     mf_jw_end(w);
 }
 
-/* The directory that holds the run of a list, without links and the last slash; to be freed
- * with free. NULL: it is not known. */
+/* Returns the directory that contains the run of a list, without links and without a final
+ * slash. The caller frees it with free. NULL: unknown. */
 static char *beside(const char *list)
 {
     char *dir = mf_parent_of(list), *full = dir ? realpath(dir, NULL) : NULL;
@@ -71,7 +71,8 @@ static char *beside(const char *list)
     return full;
 }
 
-/* The rest of a file's path behind that directory: files beside a run may move with it. */
+/* Returns the path of a file relative to this directory; NULL: the file is elsewhere. Files
+ * beside a run may be moved with it. */
 static const char *near(const char *dir, const char *file)
 {
     const size_t n = dir ? strlen(dir) : 0;
@@ -85,7 +86,8 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     const unsigned long faults = mf_faults();
     char *dir = beside(path);
     int rc = MF_OK;
-    if (!dir && mf_faults() != faults) { /* the paths beside the run would be missing */
+    if (!dir && mf_faults() != faults) { /* the relative paths of files beside the run would
+                                          * be missing */
         const char *why = mf_fault_last(&rc);
         mf_jw_free(w);
         return mf_fail(rc, "%s: cannot write: %s", path, why);
@@ -140,7 +142,7 @@ static int judge_hash(const mf_stored_file *file)
                    file->path, file->hash, now);
 }
 
-/* Checks that a file is the one that was recorded. */
+/* Checks that a file is the file that was recorded. */
 static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
 {
     if ((int64_t)file->map.size != bytes)
@@ -151,7 +153,7 @@ static int judge_file(mf_stored_file *file, int64_t bytes, int64_t changed)
     return file->map.changed == changed ? MF_OK : judge_hash(file);
 }
 
-/* Maps the file beside the run, else where it was when the list was written. */
+/* Maps the file beside the run, or else at its path when the list was written. */
 static int map_file(const char *dir, const char *rest, const char *path, mf_stored_files *f)
 {
     char *at = dir && rest ? mf_path_join(dir, rest) : NULL;
@@ -185,7 +187,7 @@ static int read_file(const char *list, const char *dir, const mf_json *v, mf_sto
     return judge_file(file, bytes, changed);
 }
 
-/* [file, offset]; NULL if there is none, or not within the file. */
+/* Reads [file, offset]; NULL if the value is missing, or not within the file. */
 static const void *read_pointer(const mf_stored_files *f, const mf_json *v, const char *key)
 {
     const mf_json *at = mf_json_get(v, key);
@@ -234,7 +236,8 @@ static int read_weight(const char *list, const mf_json *v, mf_stored_files *f)
     for (size_t i = 0; good && i < n; i++) {
         good = read_part(f, mf_json_at(parts, i), &part[i]);
         const mf_stored_part *before = i % (size_t)w.parts == 0 ? NULL : &part[i - 1];
-        /* too many rows for a sum: mf_stored_judge refuses negative numbers */
+        /* the sum overflows, so there are too many rows: mf_stored_judge refuses
+         * negative numbers */
         if (before && __builtin_add_overflow(before->first, before->rows, &part[i].first))
             part[i].first = -1;
     }

@@ -1,5 +1,5 @@
-/* run/folder/stored_parts.c: sizes of the parts of stored weights, and their checks. After them
- * kernels may read a weight without looking at a size again. */
+/* run/folder/stored_parts.c: sizes of the parts of stored weights, and their checks. After
+ * these checks, kernels may read a weight without checking sizes again. */
 #include "run/folder/stored_parts.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { SIDE_MAX = INT32_MAX, BLOCK = 32, NIBBLES = 8 };
 const char *const mf_stored_type_names[MF_STORED_TYPES] = {"F32", "BF16", "F16", "GPTQ4",
                                                            "MXFP4"};
 
-/* The memory behind a pointer; bytes are 0 where the type has none. */
+/* The memory behind a pointer; bytes is 0 if the type does not use this pointer. */
 typedef struct extent {
     uint64_t bytes;
     size_t align; /* size of an element */
@@ -23,8 +23,8 @@ static bool side(int64_t n)
     return n >= 1 && n <= SIDE_MAX;
 }
 
-/* Sizes of the memory behind the pointers of a part of a weight with `in` inputs. False if a
- * number of the part is out of range. */
+/* Computes the sizes of the memory behind the pointers of a part of a weight with `in` inputs.
+ * Returns false if a number of the part is out of range. */
 static bool extents(const mf_stored_part *p, int64_t in, extent out[MF_STORED_POINTERS])
 {
     static const size_t align[MF_STORED_TYPES][MF_STORED_POINTERS] = {

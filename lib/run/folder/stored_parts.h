@@ -1,5 +1,5 @@
-/* run/folder/stored_parts.h: what the files of stored weights share: the list (stored_files.c),
- * its text (stored_list.c), and the sizes of parts (stored_parts.c). */
+/* run/folder/stored_parts.h: declarations shared by the files of stored weights: the list
+ * (stored_files.c), its text (stored_list.c), and the sizes of parts (stored_parts.c). */
 #ifndef MF_RUN_STORED_PARTS_H
 #define MF_RUN_STORED_PARTS_H
 
@@ -29,7 +29,7 @@ struct mf_stored_files {
 
 extern const char *const mf_stored_type_names[MF_STORED_TYPES];
 
-/* Maps a file as the last of the list, without its checksum. */
+/* Maps a file and appends it to the list, without its checksum. */
 int mf_stored_files_map(mf_stored_files *f, const char *path);
 
 /* Checks all numbers of a weight, that its memory is in mapped files, and that groups of inputs

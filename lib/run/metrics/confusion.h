@@ -12,8 +12,9 @@ typedef struct mf_confusion {
 int mf_confusion_new(int32_t classes, mf_confusion **ret);
 void mf_confusion_free(mf_confusion *g);
 void mf_confusion_clear(mf_confusion *g);
-/* The class with the largest of the logits [classes], the lower one of two equal ones; -1 if
- * the true class is outside of [0, classes), so that the example does not count. */
+/* Returns the class with the largest of the logits [classes]; of two equal logits, the lower
+ * class. Returns -1 if the true class is outside of [0, classes); the example then does
+ * not count. */
 int32_t mf_confusion_class(const mf_confusion *g, int32_t truth, const float *logits);
 /* Counts one example. Both classes must be in [0, classes). */
 void mf_confusion_add(mf_confusion *g, int32_t truth, int32_t predicted);

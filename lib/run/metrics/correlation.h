@@ -2,7 +2,7 @@
 #ifndef MF_RUN_CORRELATION_H
 #define MF_RUN_CORRELATION_H
 
-/* Pearson's r of x and y [n]. NaN for n < 2, if one of them is constant, or if a number is
+/* Computes Pearson's r of x and y [n]. NaN for n < 2, if x or y is constant, or if a number is
  * not finite. */
 double mf_pearson(int n, const double *x, const double *y);
 
@@ -10,13 +10,13 @@ typedef struct mf_ranked {
     double value;
     int at;
 } mf_ranked;
-/* Scratch memory of mf_spearman: n elements of each. */
+/* Scratch memory of mf_spearman, with n elements in each array. */
 typedef struct mf_rank_room {
     double *a, *b;
     mf_ranked *order;
 } mf_rank_room;
-/* Spearman's rho: r of the ranks, where equal numbers get the mean of their ranks. NaN in the
- * cases in which mf_pearson gives NaN. */
+/* Computes Spearman's rho: r of the ranks, where equal numbers get the mean of their ranks. NaN
+ * in the cases in which mf_pearson returns NaN. */
 double mf_spearman(int n, const double *x, const double *y, const mf_rank_room *room);
 
 #endif

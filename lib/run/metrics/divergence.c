@@ -1,5 +1,6 @@
-/* run/metrics/divergence.c: each term of a sum has the difference of two logarithms as a
- * factor, so it is exactly 0 where both models have the same logits. */
+/* run/metrics/divergence.c: KL divergence of predictions. Each term of a sum contains the
+ * difference of two logarithms as a factor, so it is exactly 0 if both models have the
+ * same logits. */
 #include "run/metrics/divergence.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static double log_sum_exp(const float *z, int64_t n)
     return most + log(s);
 }
 
-/* KL of softmax(z) and softmax(y). */
+/* Computes the KL divergence of softmax(z) and softmax(y). */
 static double softmax_divergence(const float *z, const float *y, int64_t n)
 {
     const double of_z = log_sum_exp(z, n), of_y = log_sum_exp(y, n);

@@ -1,6 +1,6 @@
-/* Writes TFRecords with events. Messages inside of messages are written innermost first, each
- * into a buffer of its own, because their length stands before them. The buffers are kept, so a
- * step allocates nothing once they are large enough. */
+/* run/metrics/events.c: writes TFRecords with events. The length of a nested message stands
+ * before it. Therefore the innermost message is written first, and each message has its own
+ * buffer. The buffers are kept, so a step allocates nothing once they are large enough. */
 #include "run/metrics/events.h"
 
 #include "base/error.h"
@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Numbers of fields: tensorflow/core/util/event.proto, framework/summary.proto, tensor.proto,
- * tensor_shape.proto. */
+/* Numbers of fields. Source: tensorflow/core/util/event.proto, framework/summary.proto,
+ * tensor.proto, tensor_shape.proto. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1 };
@@ -38,7 +38,8 @@ struct mf_events {
     int fd;
     char *path;
     int64_t step;
-    buffer inner, outer, value, summary, event; /* from the inside to the outside */
+    buffer inner, outer, value, summary, event; /* from the innermost to the
+                                                 * outermost message */
 };
 
 /* ---- CRC-32C ---- */
@@ -47,7 +48,7 @@ uint32_t mf_crc32c(const void *data, size_t n)
 {
     const unsigned char *p = data;
     uint32_t crc = 0xFFFFFFFFu, table[16];
-    for (uint32_t i = 0; i < 16; i++) { /* of half a byte */
+    for (uint32_t i = 0; i < 16; i++) { /* each entry is the CRC of half a byte */
         uint32_t c = i;
         for (int bit = 0; bit < 4; bit++)
             c = (c & 1) ? (c >> 1) ^ 0x82F63B78u : c >> 1;
@@ -98,7 +99,7 @@ static void put_varint(buffer *b, uint64_t v)
     put(b, text, n);
 }
 
-/* v as `size` bytes, the lowest first. */
+/* Writes v as `size` bytes, the lowest byte first. */
 static void put_fixed(buffer *b, uint64_t v, size_t size)
 {
     unsigned char text[8];
@@ -144,7 +145,7 @@ static void put_text(buffer *b, int field, const char *text)
     put_bytes(b, field, text, strlen(text));
 }
 
-/* A message as a field of another one; it is emptied. */
+/* Writes a message as a field of another message, and empties its buffer. */
 static void put_message(buffer *b, int field, buffer *message)
 {
     put_bytes(b, field, message->at, message->n);
@@ -160,7 +161,7 @@ void mf_events_begin(mf_events *e, int64_t step)
     e->summary.n = 0;
 }
 
-/* Begins a value: its tag, and which dashboard shows it. */
+/* Begins a value: writes its tag, and the dashboard that shows it. */
 static void begin_value(mf_events *e, const char *tag, const char *plugin, int class)
 {
     put_text(&e->value, VALUE_TAG, tag);
@@ -181,7 +182,7 @@ void mf_events_scalar(mf_events *e, const char *tag, double value)
 {
     begin_value(e, tag, "scalars", CLASS_SCALAR);
     put_int(&e->outer, TENSOR_TYPE, TYPE_FLOAT);
-    put_bytes(&e->outer, TENSOR_SHAPE, "", 0); /* no dimensions */
+    put_bytes(&e->outer, TENSOR_SHAPE, "", 0); /* a shape without dimensions */
     put_float(&e->inner, (float)value);
     put_message(&e->outer, TENSOR_FLOATS, &e->inner);
     end_value(e);
@@ -189,7 +190,7 @@ void mf_events_scalar(mf_events *e, const char *tag, double value)
 
 static void dimension(mf_events *e, int64_t size)
 {
-    buffer *dim = &e->event; /* it is empty until the event is put */
+    buffer *dim = &e->event; /* this buffer is free until the event is put */
     dim->n = 0;
     put_int(dim, DIM_SIZE, size);
     put_message(&e->inner, SHAPE_DIM, dim);
@@ -226,7 +227,7 @@ static void begin_event(mf_events *e, int64_t step)
 {
     struct timespec now = {0, 0};
     clock_gettime(CLOCK_REALTIME, &now);
-    /* The frame's head stands before the message: 8 bytes of length, 4 of its CRC. */
+    /* 8 bytes of length and 4 of their CRC stand before the message. */
     e->event.n = 0;
     put_fixed(&e->event, 0, 8);
     put_fixed(&e->event, 0, 4);
@@ -260,9 +261,10 @@ int mf_events_put(mf_events *e)
     return end_event(e);
 }
 
-/* The first event says that the format is version 2, the second where the run begins or
- * continues. TensorBoard takes the first such event of a run for its start, so a new run has
- * one, too; later ones make it drop the values of earlier files at the step and after it. */
+/* The first event says that the format is version 2. The second says where the run begins or
+ * continues. TensorBoard takes the first such event as the start of a run, so a new run also
+ * writes it. After a later event of this kind, TensorBoard drops the values of earlier files
+ * from this step on. */
 static int introduce(mf_events *e, int64_t resumed_at)
 {
     begin_event(e, 0);
@@ -275,8 +277,8 @@ static int introduce(mf_events *e, int64_t resumed_at)
     return end_event(e);
 }
 
-/* TensorBoard reads the files of a folder in the order of their names, so a new one has a later
- * time than all others, even if the clock went backward. */
+/* TensorBoard reads the files of a folder in the order of their names. Therefore a new file
+ * gets a later time than all others, even if the clock went backward. */
 static int new_time(const char *folder, long long *ret)
 {
     char **names = NULL;

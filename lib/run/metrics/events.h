@@ -15,12 +15,12 @@
 
 typedef struct mf_events mf_events;
 
-/* Makes the new file FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS.N with SECONDS above those
- * of the files there; the folder, but not its parent, is made if it is missing. resumed_at >=
- * 0: the run continues after this step, so TensorBoard drops the values of later steps in
- * earlier files. MF_EIO, MF_ENOMEM. */
+/* Makes the new file FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS.N, where SECONDS is
+ * greater than in all existing files. The folder is made if it is missing, but its parent is
+ * not. resumed_at >= 0: the run continues after this step, so TensorBoard drops the values of
+ * later steps in earlier files. MF_EIO, MF_ENOMEM. */
 int mf_events_open(const char *folder, int64_t resumed_at, mf_events **ret);
-/* Begins the event of a step; values that were not put are dropped. */
+/* Begins the event of a step. Values that were added but not written are dropped. */
 void mf_events_begin(mf_events *e, int64_t step);
 /* Adds a number, which TensorBoard keeps as f32. */
 void mf_events_scalar(mf_events *e, const char *tag, double value);
@@ -28,12 +28,12 @@ void mf_events_scalar(mf_events *e, const char *tag, double value);
 void mf_events_histogram(mf_events *e, const char *tag, int n, const float *count);
 /* Adds a text, shown as Markdown. */
 void mf_events_text(mf_events *e, const char *tag, const char *text);
-/* Writes the event, or nothing if it has no value. MF_EIO; MF_ENOMEM, also of the calls that
- * added values. */
+/* Writes the event; writes nothing if it has no value. MF_EIO; MF_ENOMEM, also for earlier
+ * calls that added values. */
 int mf_events_put(mf_events *e);
 int mf_events_close(mf_events *e); /* NULL is allowed */
 
-/* CRC-32C (Castagnoli) of n bytes, and its masked form of TFRecord. */
+/* CRC-32C (Castagnoli) of n bytes, and the masked form that TFRecord uses. */
 uint32_t mf_crc32c(const void *data, size_t n);
 uint32_t mf_crc32c_masked(const void *data, size_t n);
 

@@ -1,5 +1,5 @@
-/* run/metrics/history.c: keeps the newest values of each metric in a ring buffer, by name.
- * Names appear with the first record that has them. */
+/* run/metrics/history.c: keeps the newest values of each metric in a ring buffer, by name. A
+ * name is added with the first record that contains it. */
 #include "run/metrics/history.h"
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 typedef struct {
     char name[64];
-    int64_t n; /* number of values that were added, not only those kept */
+    int64_t n; /* number of values that were added, including those no longer kept */
     double value[DEPTH];
 } series;
 

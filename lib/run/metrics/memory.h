@@ -1,7 +1,7 @@
 /* run/metrics/memory.h: memory.jsonl, the memory of the process at each validation of a run.
  *
  * Each line is one object with step and peak_rss_mib, the largest resident memory of the
- * process so far; after a resume that is the new process. These values are not in
+ * process so far. After a resume this is the memory of the new process. These values are not in
  * metrics.jsonl, because they differ between runs of the same configuration. */
 #ifndef MF_RUN_MEMORY_H
 #define MF_RUN_MEMORY_H
@@ -17,8 +17,8 @@ typedef struct mf_memory_past {
     double *step, *peak_mib; /* [n], in the order of the file */
     mf_step_damage damage;
 } mf_memory_past; /* {0} is empty */
-/* A missing file is read as empty, because older runs lack it. The caller frees the contents of
- * ret with mf_memory_free, even after an error. */
+/* Reads memory.jsonl. A missing file is read as empty, because older runs do not have it. The
+ * caller frees the contents of ret with mf_memory_free, even after an error. */
 int mf_memory_read(const char *path, mf_memory_past *ret);
 void mf_memory_free(mf_memory_past *m);
 

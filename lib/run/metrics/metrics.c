@@ -130,7 +130,7 @@ double mf_from_even(int n, const float *share, bool kl)
         sum += u;
         d += !kl ? off * off : u > 0 ? u * log(u * n) : 0;
     }
-    if (kl && d < 0) d = 0; /* only rounding makes it negative */
+    if (kl && d < 0) d = 0; /* rounding can make it slightly negative */
     return sum > 0 ? (kl ? d : sqrt(d)) : (double)NAN;
 }
 
@@ -270,7 +270,7 @@ static void put_tasks(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
 }
 
-/* Flat keys, so that no search for "task_loss" in a line finds two. */
+/* Uses flat keys. Therefore a search for "task_loss" finds only one key in a line. */
 static void put_curve(mf_jw *w, const mf_metrics_curve *c)
 {
     mf_jw_kv_int(w, "curve_batches", c->batches);

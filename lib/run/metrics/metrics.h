@@ -17,34 +17,35 @@
 #include "plugin/instance.h"
 #include "run/metrics/step_file.h"
 
-/* The latest values that one controller gave to options: "controllers": {NAME: {option: value,
- * ...}}. */
+/* The latest values that one controller set for options: "controllers": {NAME: {option:
+ * value, ...}}. */
 typedef struct mf_controller_record {
     const char *name;
     int n;
     const mf_named_value *values;
 } mf_controller_record;
 
-/* The split under which TensorBoard and MLflow get the numbers of a final validation. `val`
- * gets those of its first batches, which can be compared with earlier validations. */
+/* TensorBoard and MLflow show the numbers of a final validation under this split. Under
+ * `val` they show the numbers of its first batches, which can be compared with
+ * earlier validations. */
 #define MF_SPLIT_FINAL "final"
 
-/* Scores of one task, if there are several: "tasks": {NAME: {...}}. */
+/* Scores of one task, written if there are several tasks: "tasks": {NAME: {...}}. */
 typedef struct mf_task_score {
     const char *name;
-    bool number;                   /* regress; false: classify */
-    double weight, loss;           /* loss: before the weight */
+    bool number;                   /* true: regress; false: classify */
+    double weight, loss;           /* loss: not multiplied by the weight */
     int64_t rows;                  /* number of examples that have a label */
-    double accuracy, macro_f1;     /* classify */
-    double mse, pearson, spearman; /* regress; NaN: not written */
+    double accuracy, macro_f1;     /* for classify */
+    double mse, pearson, spearman; /* for regress; NaN: not written */
 } mf_task_score;
 
 /* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
  * reason}]. A step with a change must have a record, even if log_every does not select it. */
 
-/* The evaluation at the end may use more batches than those by train.eval_every. It then also
- * measures the batches that they use, so that its "curve_loss", "curve_task_loss" and so on can
- * be compared with their results. */
+/* The evaluation at the end may use more batches than the evaluations by train.eval_every. It
+ * then also measures the batches of the latter, and writes "curve_loss", "curve_task_loss" and
+ * so on. These can be compared with the earlier results. */
 typedef struct mf_metrics_curve {
     int64_t batches, tokens; /* batches 0: not measured, not written */
     double loss, task_loss, ppl, bits_per_byte, accuracy, macro_f1, mse, pearson, spearman;
@@ -57,45 +58,50 @@ typedef struct mf_metrics_record {
     /* nats per token, or per example for classifiers; squared error for regress; loss includes
      * the regularizers */
     double loss, task_loss;
-    double lr, grad_norm; /* NaN: no value (val) */
-    int64_t tokens;       /* training: tokens so far; others: targets evaluated */
-    int64_t batches;      /* evaluations: number of batches; 0: not known, not written */
+    double lr, grad_norm; /* NaN: no value (in evaluations) */
+    int64_t tokens;       /* training: number of tokens so far; other splits: number of
+                           * targets evaluated */
+    int64_t batches;      /* evaluations: number of batches; 0: unknown, not written */
     bool final;           /* val: after the last step of training; false: not written */
-    /* val: a final validation with fewer batches than earlier ones, so that they cannot be
+    /* val: a final validation with fewer batches than earlier ones, so that the two cannot be
      * compared; not written */
     bool apart;
     /* wall_s: seconds that all parts of the run took, without the pauses before a resume */
     double tokens_per_s, wall_s;
-    double ppl, bits_per_byte; /* language models; NaN: not written. ppl = exp(task_loss) */
-    /* evaluations of language models: mean over batches of exp(task loss of the batch), which
-     * is never below ppl if all batches have equally many targets. NaN: not written */
+    double ppl, bits_per_byte; /* for language models; NaN: not written. ppl = exp(task_loss) */
+    /* Evaluations of language models: mean over batches of exp(task loss of the batch). It is
+     * never below ppl if all batches have equally many targets. NaN: not written. */
     double ppl_batch_mean;
-    double accuracy, macro_f1;     /* classifiers; NaN: not written */
-    double mse, pearson, spearman; /* regress; rmse is written beside mse; NaN: not written */
+    double accuracy, macro_f1;     /* for classifiers; NaN: not written */
+    double mse, pearson, spearman; /* for regress; rmse is written beside mse; NaN:
+                                    * not written */
     /* val: means over the training steps since the last val line; NaN: not written */
     double train_loss, train_accuracy;
     /* val: loss minus training loss, and training accuracy minus accuracy; NaN: not written */
     double gap_loss, gap_accuracy;
     /* With a capacity, over all layers: assignments dropped / tokens, and assignments
-     * reassigned; train: since the last training record. NaN: not written. The drop_rate of a
-     * layer is another number: dropped / chosen assignments. */
+     * reassigned. In training both count since the last training record. NaN: not written. The
+     * drop_rate of a layer is another number: dropped / chosen assignments. */
     double dropped_per_token, reassigned;
-    /* evaluations: the floor of the tokens evaluated, in windows of the model (mf_batcher_floor
-     * of data/batch.h); NaN: not known, not written */
+    /* evaluations: the floor of the evaluated tokens, in windows of the model (mf_batcher_floor
+     * in data/batch.h); NaN: unknown, not written */
     double floor;
     mf_metrics_curve curve;
     int n_regularizers, n_controllers, n_layers, n_metrics, n_turns, n_tasks;
-    /* scores of each task if there are several; the fields above have those of model.task */
+    /* scores of each task if there are several tasks; the fields above are those
+     * of model.task */
     const mf_task_score *tasks;
-    const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
+    const mf_named_value *regularizers; /* name: label of the section; value:
+                                         * unweighted value */
     const mf_controller_record *controllers;
-    const mf_layer_stats *layers;  /* "moe": [...]; each of size layers[0].size */
+    const mf_layer_stats *layers;  /* written as "moe": [...]; each element has
+                                    * layers[0].size bytes */
     const mf_named_value *metrics; /* metrics of plugins, "plugin_metrics": {NAME: value} */
     const mf_change *turns;
     int64_t params_active; /* val: parameters that one token uses; 0: not written */
-    /* heads_total 0: heads cannot be switched off, not written */
+    /* heads_total 0: heads cannot be switched off; not written */
     int64_t heads_active, heads_total;
-    const mf_head_stats *heads; /* each of size heads[0].size */
+    const mf_head_stats *heads; /* each element has heads[0].size bytes */
     int n_head_layers;
 } mf_metrics_record;
 
@@ -107,29 +113,31 @@ double mf_metrics_head_efficiency(const mf_metrics_record *r);
 
 /* Sets all numbers to NaN or 0 and split to "train". */
 void mf_metrics_record_init(mf_metrics_record *r);
-/* Whether record i of [n], in the order of a run, compares with the validations before it: it
- * took the same batches, or also measured those (`curve`). Old records do not say how many
- * batches they took; then the numbers of tokens are compared. */
+/* Whether record i of [n], in the order of a run, can be compared with the validations
+ * before it. It must have used the same batches, or must also have measured those batches
+ * (`curve`). Old records do not contain their number of batches; the numbers of tokens are
+ * then compared. */
 bool mf_metrics_compares(int n, const mf_metrics_record *records, int i);
-/* The record with the numbers of `curve` in place of its own, and without layers, regularizers
- * and heads, which are of all batches; the record itself if it has no `curve`. */
+/* Returns the record with the numbers of `curve` instead of its own, and without layers,
+ * regularizers and heads, which are measured over all batches. Returns the record itself if it
+ * has no `curve`. */
 mf_metrics_record mf_metrics_like(const mf_metrics_record *r);
-/* The index of the best validation among those that compare: the lowest task loss, or the
- * highest accuracy if that is known; -1: there are fewer than two. */
+/* The index of the best validation among those that can be compared: the lowest task loss, or
+ * the highest accuracy if the accuracy is known; -1: there are fewer than two. */
 int mf_metrics_best(int n, const mf_metrics_record *records);
-/* Writes the record as one JSON object, as `eval --json` prints it. */
+/* Writes the record as one JSON object. `eval --json` prints this object. */
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 
-/* The scores in the fields accuracy .. spearman of the record: those of the only task, or of
- * the first. */
+/* Returns the scores in the fields accuracy .. spearman of the record, which are those of the
+ * only task, or of the first task. */
 mf_task_score mf_metrics_one_task(const mf_metrics_record *r);
-/* Scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE 0.9100,
- * Pearson 0.4200, Spearman 0.4000"; for several tasks "main: ...; NAME: ..."; "" if there are
- * none. out has `size` bytes. Returns out. */
+/* Writes scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE
+ * 0.9100, Pearson 0.4200, Spearman 0.4000"; for several tasks "main: ...; NAME: ..."; "" if
+ * there are none. out has `size` bytes. Returns out. */
 const char *mf_metrics_predictions(const mf_metrics_record *r, char *out, size_t size);
 
-/* Distance of shares [n] from the uniform distribution: if kl, the sum of u ln(n u) over the
- * shares u, in nats; else the Euclidean distance. NaN without shares. */
+/* Computes the distance of shares [n] from the uniform distribution. If kl, it is the sum of u
+ * ln(n u) over the shares u, in nats; else the Euclidean distance. NaN without shares. */
 double mf_from_even(int n, const float *share, bool kl);
 
 /* ---- writing ---- */
@@ -138,12 +146,13 @@ int mf_metrics_put(mf_step_file *log, const mf_metrics_record *r);
 
 /* ---- reading ---- */
 typedef struct mf_metrics_history {
-    mf_metrics_record *records; /* in file order; numbers that are absent are NaN or 0 */
+    mf_metrics_record *records; /* in file order; missing numbers are NaN or 0 */
     int n;
     mf_step_damage damage;
-    struct mf_arena *arena; /* owner of all to which the records point */
+    struct mf_arena *arena; /* owner of all memory to which the records point */
 } mf_metrics_history;
-/* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
+/* Reads a file. MF_EINPUT if the file is missing. Damaged lines are skipped and counted; they
+ * are not an error. */
 int mf_metrics_read(const char *path, mf_metrics_history **ret);
 /* Reads only the fields of a validation that mf_metrics_best needs, from the JSON of
  * its line. */

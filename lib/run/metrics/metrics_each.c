@@ -1,5 +1,6 @@
-/* Names the numbers of a record for other programs' logs. The names are those that an export of
- * metrics.jsonl has, so a number has one name wherever it is shown. */
+/* run/metrics/metrics_each.c: names the numbers of a record for logs of other programs. An
+ * export of metrics.jsonl uses the same names, so a number has the same name wherever it
+ * is shown. */
 #include "run/metrics/metrics_each.h"
 
 #include <math.h>

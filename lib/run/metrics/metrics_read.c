@@ -18,7 +18,7 @@ static const char *copy(mf_arena *arena, const mf_json *v)
     return mf_arena_strdup(arena, text != NULL ? text : "");
 }
 
-/* Reads {NAME: number, ...}; a value that is no number is NaN. NULL: out of memory. */
+/* Reads {NAME: number, ...}; a value that is not a number is NaN. NULL: not enough memory. */
 static const mf_named_value *values(mf_arena *arena, const mf_json *object, int *ret_n)
 {
     const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
@@ -35,7 +35,7 @@ static const mf_named_value *values(mf_arena *arena, const mf_json *object, int 
     return out;
 }
 
-/* The numbers of an array of length n; NULL if the value is not such an array. */
+/* Reads the numbers of an array of length n; NULL if the value is not such an array. */
 static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
 {
     if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;
@@ -47,7 +47,7 @@ static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
     return out;
 }
 
-/* As floats, with doubles. */
+/* The same as floats, for doubles. */
 static const double *counts(mf_arena *arena, const mf_json *array, size_t n)
 {
     if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;
@@ -202,7 +202,7 @@ void mf_metrics_read_quality(const mf_json *line, mf_metrics_record *ret)
     read_curve(line, &ret->curve);
 }
 
-/* Returns false if memory runs out. */
+/* Reads a record. Returns false if there is not enough memory. */
 static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
 {
     const mf_json *heads = mf_json_get(v, "heads");
@@ -230,7 +230,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->train_accuracy = mf_json_real_or_nan(v, "train_accuracy");
     r->gap_loss = mf_json_real_or_nan(v, "gap_loss");
     r->gap_accuracy = mf_json_real_or_nan(v, "gap_accuracy");
-    /* before 0.3 it had the name that layers have for another number */
+    /* before 0.3 the key had a name that another number of layers has */
     r->dropped_per_token = mf_json_real_or_nan(
         v, mf_json_get(v, "dropped_per_token") ? "dropped_per_token" : "drop_rate");
     r->reassigned = mf_json_real_or_nan(v, "reassigned");

@@ -1,5 +1,5 @@
-/* run/metrics/predictions.c: keeps, for each task, the confusion matrix of classes or the
- * pairs of numbers of all examples; scores are computed from these. All memory is
+/* run/metrics/predictions.c: keeps, for each task, the confusion matrix of classes or the pairs
+ * of numbers of all examples. Scores are computed from these data. All memory is
  * allocated once. */
 #include "run/metrics/predictions.h"
 #include <math.h>
@@ -9,11 +9,11 @@
 #include "run/metrics/confusion.h"
 
 typedef struct tally {
-    mf_confusion *confusion;   /* classes; NULL for numbers */
-    double *truth, *predicted; /* [room] numbers; NULL for classes */
+    mf_confusion *confusion;   /* for classes; NULL if the task predicts numbers */
+    double *truth, *predicted; /* [room] for numbers; NULL if the task predicts classes */
     mf_rank_room ranks;
     int n;       /* number of examples counted */
-    double loss; /* sum over examples */
+    double loss; /* sum of the losses of the examples */
 } tally;
 
 struct mf_predictions {
@@ -90,8 +90,8 @@ void mf_predictions_clear(mf_predictions *a)
     }
 }
 
-/* ---- one run as numbers: for each task the loss, and (label, prediction) of each example; a
- * label that is NaN does not count ---- */
+/* ---- a run as a list of numbers: for each task the loss, and (label, prediction) of each
+ * example; a label that is NaN does not count ---- */
 
 int64_t mf_predictions_numbers(const mf_predictions *a, int64_t rows)
 {

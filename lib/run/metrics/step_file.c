@@ -1,4 +1,4 @@
-/* run/metrics/step_file.c: writes, truncates and reads files of one JSON object per line. An
+/* run/metrics/step_file.c: writes, truncates and reads files with one JSON object per line. An
  * incomplete line does not count. */
 #include "run/metrics/step_file.h"
 
@@ -15,17 +15,18 @@
 
 struct mf_step_file {
     int fd;
-    dev_t device; /* of the file that fd was opened for */
+    dev_t device; /* device and inode of the file for which fd was opened */
     ino_t inode;
-    bool named; /* the system says how many names the file has */
+    bool named; /* whether the system reports how many names the file has */
     char *path;
     mf_jw *line;
-    int64_t lines; /* in the file */
+    int64_t lines; /* number of lines in the file */
 };
 
 /* ---- writing ---- */
 
-/* The step of a line that begins with {"step":N, and ends with }; -1 for any other line. */
+/* Returns the step of a line that begins with {"step":N, and ends with }; -1 for any
+ * other line. */
 static int64_t step_of(const char *line, size_t n)
 {
     static const char begin[] = "{\"step\":";
@@ -38,12 +39,13 @@ static int64_t step_of(const char *line, size_t n)
     return i > at && i < n && line[i] == ',' ? step : -1;
 }
 
-/* A line with an end, of a file that is to be cut. */
+/* A complete line of a file that will be truncated. */
 typedef struct step_line {
-    size_t end;   /* behind its newline */
+    size_t end;   /* offset after its newline */
     int64_t step; /* -1: damaged */
-    bool good;    /* belongs to the lines whose steps rise */
-    int last;     /* the number of the line before it in the rising lines that end with it */
+    bool good;    /* belongs to the longest list of lines whose steps do not fall */
+    int last;     /* index of the previous line in the longest such list that ends with
+                   * this line */
 } step_line;
 
 typedef struct step_lines {
@@ -73,9 +75,10 @@ static int list_lines(const char *text, size_t size, step_lines *ret)
     return ret->tail != NULL ? MF_OK : MF_ENOMEM;
 }
 
-/* Marks the longest choice of lines whose steps do not fall (of several, one that ends with the
- * least step): a step with a damaged digit is not in it, wherever it stands, and all others
- * are. tail[k] is the line with the least step that ends such a choice of k + 1 lines. */
+/* Marks the longest list of lines whose steps do not fall. Among several such lists, the list
+ * whose last step is least is used. A line with a damaged step is not in the list, wherever it
+ * stands; all other lines are. tail[k] is the line with the least step that ends such a list of
+ * k + 1 lines. */
 static void find_rising(step_lines *s)
 {
     int longest = 0;
@@ -97,8 +100,9 @@ static void find_rising(step_lines *s)
         s->line[i].good = true;
 }
 
-/* Decides which lines stay: those up to the last good one that has no step after keep_to_step.
- * Damaged ones between them stay, too: readers skip them. Tells how many are damaged. */
+/* Decides which lines stay: those up to the last good line whose step is not after
+ * keep_to_step. Damaged lines between them also stay; readers skip them. Logs the number of
+ * damaged lines. */
 static void cut(const char *path, int64_t keep_to_step, const step_lines *s, size_t *ret_bytes,
                 int64_t *ret_lines)
 {
@@ -117,7 +121,8 @@ static void cut(const char *path, int64_t keep_to_step, const step_lines *s, siz
     *ret_lines = kept;
 }
 
-/* Size of the part of the file that stays, and its lines; 0 for a missing file. */
+/* Finds the size of the part of the file that stays, and its number of lines; 0 for a
+ * missing file. */
 static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret_bytes,
                       int64_t *ret_lines)
 {
@@ -188,7 +193,7 @@ mf_jw *mf_step_file_line(mf_step_file *f)
     return f->line;
 }
 
-/* Lines that are written to a file that has lost its name are lost. */
+/* Checks the name of the file. Lines that are written to a file without a name are lost. */
 static int judge_name(const mf_step_file *f, const struct stat *st)
 {
     if (!f->named || st->st_nlink > 0) return MF_OK;
@@ -207,7 +212,7 @@ int mf_step_file_put(mf_step_file *f)
     struct stat st = {0};
     if (fstat(f->fd, &st) != 0 && errno != EBADF)
         return mf_fail_errno(MF_EIO, "%s: cannot look at it", f->path);
-    /* A number that was closed may be that of any other file by now. */
+    /* Another file may have got the number of a descriptor that was closed. */
     if (fcntl(f->fd, F_GETFD) < 0 || st.st_dev != f->device || st.st_ino != f->inode) {
         f->fd = -1;
         return mf_fail(MF_EPLUGIN,
@@ -243,7 +248,7 @@ int mf_step_file_close(mf_step_file *f)
     int rc = MF_OK;
     const bool failed = f->fd >= 0 && mf_raw_close(f->fd) != 0;
     if (failed && mf_error_code() != MF_OK)
-        rc = MF_EIO; /* the error before it is what ends the run */
+        rc = MF_EIO; /* the run ends with the earlier error, which is kept */
     else if (failed)
         rc = mf_fail_errno(MF_EIO, "%s: cannot close", f->path);
     mf_jw_free(f->line);

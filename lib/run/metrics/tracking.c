@@ -1,7 +1,7 @@
 /* run/metrics/tracking.c: the thread that sends a run to an MLflow server.
  *
- * `lock` guards the fields below it. Those above belong to the caller until the thread begins,
- * and then to the thread, until it has ended. */
+ * `lock` guards the fields of mf_tracking below it. The fields above it belong to the caller
+ * until the thread begins, and then to the thread until it has ended. */
 #include "run/metrics/tracking.h"
 
 #include <pthread.h>
@@ -22,16 +22,16 @@
 
 enum {
     NAME_BYTES = 250,   /* MLflow's limit */
-    VALUE_BYTES = 5000, /* likewise, for tags */
+    VALUE_BYTES = 5000, /* limit for tags, also MLflow's */
     NOTES = 4,
     NOTE_BYTES = 768
 };
-static const double collect_s = 1; /* between two batches that are not full */
+static const double collect_s = 1; /* time between two batches that are not full */
 static const double retry_s = 1,
-                    rare_s = 60; /* the first and the longest wait after a failure */
-/* After the end of the run: the time for a request, and for all of them together; the status
- * has a request of its own after them. So a server that does not answer is waited for 5
- * seconds, and one that is slow may still take the rest. */
+                    rare_s = 60; /* the first and the longest pause after a failure */
+/* Time limits in seconds after the end of the run: answer_s for a request, and end_s for all
+ * requests together. The status is sent afterwards in a request of its own. If the server does
+ * not answer, the caller waits 5 seconds. A slow server may use the whole time. */
 static const double answer_s = 5, end_s = 20;
 
 struct mf_tracking {
@@ -44,14 +44,16 @@ struct mf_tracking {
     size_t n_pairs, pairs_room, pairs_sent;
     pthread_t thread;
     bool started;
-    _Atomic int64_t limit_ms; /* mf_clock in ms when the present request ends; 0: never */
-    int64_t last_ms;          /* and when the last one does; set with `status` */
+    _Atomic int64_t limit_ms; /* time of mf_clock in ms at which the present request ends;
+                               * 0: never */
+    int64_t last_ms;          /* time at which the last request ends; set with `status` */
     atomic_int n_notes;
 
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    const char *status; /* of the end; NULL: the run continues */
-    bool is_over, left; /* the thread has ended; nobody waits for it, so it frees the handle */
+    const char *status; /* status at the end of the run; NULL: the run continues */
+    bool is_over, left; /* is_over: the thread has ended; left: nobody waits for the thread, so
+                         * it frees the handle */
     struct {
         mf_log_level level;
         char text[NOTE_BYTES];
@@ -72,7 +74,8 @@ static int64_t clock_ms(void)
 
 /* ---- names ---- */
 
-/* The characters that MLflow accepts in names: letters, digits, and these. */
+/* Replaces characters that MLflow does not accept in names. It accepts letters, digits, and
+ * some signs. */
 static void make_safe(char *text)
 {
     for (char *c = text; *c != '\0'; c++)
@@ -120,7 +123,8 @@ static void copy_text(const mf_json *v, const char *key, char ret[MF_TRACKING_ID
     if (text && strlen(text) < MF_TRACKING_ID) snprintf(ret, MF_TRACKING_ID, "%s", text);
 }
 
-/* A file that is missing, damaged, or of another server gives a new run. */
+/* Reads RUN/mlflow.json. If the file is missing, damaged, or of another server, a new run
+ * is made. */
 static int read_state(mf_tracking *m)
 {
     char *text = NULL;
@@ -173,7 +177,8 @@ static int create(mf_tracking *m)
 {
     char note[NOTE_BYTES];
     const int rc = mf_tracking_create(&m->client, m->began);
-    if (rc != MF_OK) return rc == MF_EINPUT ? MF_EPEER : rc; /* it may be accepted later */
+    /* The server may accept the request later. */
+    if (rc != MF_OK) return rc == MF_EINPUT ? MF_EPEER : rc;
     write_state(m);
     snprintf(note, sizeof note, "this run is %s/#/experiments/%s/runs/%s", m->server,
              m->client.experiment_id, m->client.run);
@@ -181,7 +186,7 @@ static int create(mf_tracking *m)
     return MF_OK;
 }
 
-/* Finds the run of mlflow.json again. */
+/* Finds the run of mlflow.json on the server again. */
 static int go_on(mf_tracking *m)
 {
     char note[NOTE_BYTES];
@@ -200,7 +205,8 @@ static int go_on(mf_tracking *m)
     return rc;
 }
 
-/* Logs once that the server refuses values, which are dropped: it would refuse them again. */
+/* Logs once that the server refuses values. They are dropped, because the server would refuse
+ * them again. */
 static int judge_refused(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];
@@ -237,13 +243,13 @@ static int send_batch(mf_tracking *m)
     return rc;
 }
 
-/* Whether something other than metrics is to be done first. */
+/* Whether something else must be sent before the metrics. */
 static bool sets_up(const mf_tracking *m)
 {
     return m->resumed || m->client.run[0] == '\0' || !m->described;
 }
 
-/* One step towards an empty queue. */
+/* Does one step of the remaining work: sends what is next. */
 static int attempt(mf_tracking *m)
 {
     if (m->resumed) return go_on(m);
@@ -251,8 +257,8 @@ static int attempt(mf_tracking *m)
     return m->described ? send_batch(m) : describe(m);
 }
 
-/* Waits until there is something to send, for `pause` seconds after a failure, or for the end.
- * Returns whether the run has ended; *ret_empty: nothing is left to send. */
+/* Waits until there is something to send, until `pause` seconds after a failure have passed, or
+ * until the end. Returns whether the run has ended; *ret_empty: nothing is left to send. */
 static bool wait_for_work(mf_tracking *m, double pause, bool *ret_empty)
 {
     struct timespec until;
@@ -278,7 +284,7 @@ static bool is_late(void *arg)
     return limit > 0 && clock_ms() >= limit;
 }
 
-/* Logs the first failure, and its end. A server that fails again and again is logged once. */
+/* Logs the first failure and its end. Repeated failures of a server are logged once. */
 static void judge(mf_tracking *m, int rc)
 {
     char note[NOTE_BYTES];
@@ -295,7 +301,8 @@ static void judge(mf_tracking *m, int rc)
     m->told = m->away = true;
 }
 
-/* Gives a request after the end of the run its time. False: no time is left. */
+/* Sets the time limit of a request after the end of the run. Returns false if no time
+ * is left. */
 static bool limit(mf_tracking *m)
 {
     const int64_t now = clock_ms(), next = now + (int64_t)(1000 * answer_s);
@@ -370,8 +377,9 @@ bool mf_tracking_is_address(const char *text)
     return true;
 }
 
-/* Logins come from the variables that MLflow's own clients read. They are for the server of
- * MLFLOW_TRACKING_URI: a configuration of somebody else cannot have them sent elsewhere. */
+/* The login is read from the variables that MLflow's own clients read. It is used only for the
+ * server of MLFLOW_TRACKING_URI. Therefore a configuration from another person cannot send
+ * it elsewhere. */
 static int connect_to(mf_tracking *m)
 {
     const char *uri = getenv("MLFLOW_TRACKING_URI");
@@ -458,23 +466,24 @@ int mf_tracking_begin(mf_tracking *m, int64_t began)
 {
     sigset_t all, before;
     m->began = began;
-    mf_tracking_queue_dropped(m->queue); /* earlier ones are mostly on the server already */
+    mf_tracking_queue_dropped(m->queue); /* drops counted earlier do not matter: these values
+                                          * are mostly on the server already */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the caller's threads */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* only the caller's threads handle signals */
     m->started = pthread_create(&m->thread, NULL, work, m) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return m->started ? MF_OK : mf_fail(MF_ERUN, "no thread can be started");
 }
 
-/* Waits for the thread, which ends requests at limit_ms. The thread may hang in a call of the
- * system, such as one that finds the address of a name; then it is abandoned. */
+/* Waits for the thread, which ends requests at limit_ms. The thread may hang in a system call,
+ * for example one that resolves the address of a name. The thread is then abandoned. */
 static bool wait_for_end(mf_tracking *m, const char *status)
 {
     struct timespec until;
     int rc = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec +=
-        /* libcurl calls this once a second to learn whether to stop */
+        /* libcurl calls `stop` once a second */
         (time_t)(end_s + answer_s) + 2;
     pthread_mutex_lock(&m->lock);
     m->status = status;

@@ -1,5 +1,5 @@
-/* run/metrics/tracking_client.c: builds the JSON of requests, and reads that of answers, in
- * which nothing is trusted. */
+/* run/metrics/tracking_client.c: builds the JSON of requests, and reads the JSON of answers.
+ * Every value in an answer is checked. */
 #include "run/metrics/tracking_client.h"
 
 #include <stdio.h>
@@ -11,8 +11,9 @@
 
 /* ---- one request ---- */
 
-/* Records the error of a status other than 200. MLflow's own errors are objects with a message;
- * only these are refusals. Other texts are pages of something else on the way. */
+/* Records the error of a status other than 200. MLflow's own errors are objects with a
+ * message; only these are refusals. Other texts are pages of another program between client
+ * and server. */
 static int judge_status(int status, const char *body, size_t n)
 {
     mf_json *v = NULL;
@@ -31,8 +32,8 @@ static int judge_status(int status, const char *body, size_t n)
     return code;
 }
 
-/* Sends the text of the writer, or a request without a body if it is NULL. *ret: the answer,
- * which the caller frees. */
+/* Sends the text of the writer, or a request without a body if the writer is NULL. *ret: the
+ * answer, which the caller frees. */
 static int call(mf_tracking_client *c, const char *what, mf_jw *w, mf_json **ret)
 {
     const char *body = "", *json = w ? mf_jw_text(w, NULL) : NULL;
@@ -52,7 +53,7 @@ static int call(mf_tracking_client *c, const char *what, mf_jw *w, mf_json **ret
     return rc;
 }
 
-/* The same for requests whose answers say nothing. The writer is freed. */
+/* The same as call, for requests whose answers contain nothing to read. Frees the writer. */
 static int tell(mf_tracking_client *c, const char *what, mf_jw *w)
 {
     mf_json *v = NULL;
@@ -76,7 +77,7 @@ static mf_jw *of_run(const mf_tracking_client *c)
     return w;
 }
 
-/* Copies an id of an answer. */
+/* Copies an id from an answer. */
 static int take_id(const mf_json *v, const char *key, char ret[MF_TRACKING_ID])
 {
     const char *id = mf_json_string(mf_json_get(v, key), NULL);
@@ -88,7 +89,8 @@ static int take_id(const mf_json *v, const char *key, char ret[MF_TRACKING_ID])
 
 /* ---- the experiment ---- */
 
-/* A copy of the text in which all but letters, digits, '-' and '_' is percent-encoded. */
+/* Returns a copy of the text in which every character except letters, digits, '-' and '_'
+ * is percent-encoded. */
 static char *encoded(const char *text)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -143,7 +145,7 @@ int mf_tracking_create(mf_tracking_client *c, int64_t began)
     mf_json *v = NULL;
     int rc = find_experiment(c);
     if (rc == MF_EINPUT) rc = make_experiment(c);
-    /* Refused: another run may have made it in between. */
+    /* The request was refused: another run may have created the experiment in the meantime. */
     if (rc == MF_EINPUT && find_experiment(c) == MF_OK) rc = MF_OK;
     if (rc != MF_OK) return rc;
     mf_jw *w = new_object();

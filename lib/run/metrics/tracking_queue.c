@@ -1,7 +1,7 @@
-/* run/metrics/tracking_queue.c: a ring that grows up to its bound.
- * Metrics have numbers in the order in which they were put; number i is at i % room, and
- * `first` is that of the oldest. So metrics that a caller has seen can be removed although a
- * part of it was dropped in between. */
+/* run/metrics/tracking_queue.c: a ring buffer that grows up to its limit. Metrics are numbered
+ * in the order in which they were put. Metric number i is at index i % room, and `first` is the
+ * number of the oldest metric. Metrics that a caller has copied can therefore be removed even
+ * if some of them were dropped in the meantime. */
 #include "run/metrics/tracking_queue.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ enum { ROOM_MIN = 1 << 12 };
 /* All values of a key. */
 typedef struct series {
     char *key;
-    int64_t known; /* last step that the server has; -1: none */
+    int64_t known; /* last step that is on the server; -1: none */
 } series;
 
 typedef struct entry {
@@ -25,11 +25,11 @@ typedef struct entry {
 } entry;
 
 struct mf_tracking_queue {
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the fields below */
     entry *ring;
     uint64_t first, end, dropped;
     size_t room;
-    series **all; /* each stays where it is until the queue is freed */
+    series **all; /* pointers, because each series keeps its address until the queue is freed */
     size_t n, n_room, next;
 };
 
@@ -81,8 +81,8 @@ static int add_series(mf_tracking_queue *q, const char *key, series **ret)
     return MF_OK;
 }
 
-/* Finds or adds the series of a key. Records name their numbers in the same order, so the next
- * series is mostly the one after the last series found. */
+/* Finds or adds the series of a key. Records name their numbers in the same order, so the
+ * wanted series is usually the one after the last series found. */
 static int find_series(mf_tracking_queue *q, const char *key, series **ret)
 {
     for (size_t i = 0; i < q->n; i++) {

@@ -1,9 +1,10 @@
-/* run/observers/checkpoints.c: saves checkpoints: by train.save_every, after the last step,
- * on request of the caller, and in RUN/best after the best validation so far. After
- * train.patience validations without a better one it ends training, and RUN/ended.txt says so.
+/* run/observers/checkpoints.c: saves checkpoints: by train.save_every, after the last step, on
+ * request of the caller, and in RUN/best after the best validation so far. After train.patience
+ * validations without a better result, this observer ends training and writes the reason
+ * to RUN/ended.txt.
  *
  * The best value is saved under the name of its measure. If a run is resumed with another
- * train.best_by, it has no best value yet. */
+ * train.best_by, there is no best value yet. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,15 +18,15 @@
 
 typedef struct checkpoints {
     double best;   /* best value of train.best_by so far; NaN before the first evaluation */
-    int64_t at;    /* step of that evaluation; 0: not known */
-    int64_t since; /* validations since then */
-    bool fresh;    /* the latest validation is the best, and is not saved yet */
+    int64_t at;    /* step of the best evaluation; 0: unknown */
+    int64_t since; /* number of validations since the best one */
+    bool fresh;    /* the latest validation is the best, and its checkpoint is not saved yet */
 } checkpoints;
 
 /* ---- the best validation ---- */
 
-/* The metric that train.best_by names: that of the first task that has it, or the loss of
- * all tasks. */
+/* Returns the metric that train.best_by names. It is the metric of the first task that has it,
+ * or the loss of all tasks. */
 static double quality(mf_best_by by, const mf_metrics_record *r)
 {
     const mf_task_score one = mf_metrics_one_task(r), *s = r->n_tasks > 0 ? r->tasks : &one;
@@ -49,12 +50,12 @@ static double quality(mf_best_by by, const mf_metrics_record *r)
     return r->task_loss;
 }
 
-/* Whether the value of train.best_by in this record is the first one or better than all earlier
- * ones; if so, it is stored. NaN is never better than a number. */
+/* Whether the value of train.best_by in this record is the first value or better than all
+ * earlier values. If so, it is stored. NaN is never better than a number. */
 static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_record *r)
 {
     const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;
-    /* the last validation takes more batches than those before it */
+    /* the last validation may use more batches than earlier validations */
     const mf_metrics_record like = mf_metrics_like(r);
     double now = quality((mf_best_by)c->best_by, &like);
     if (isnan(now)) now = quality((mf_best_by)c->best_by, r);
@@ -63,7 +64,7 @@ static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_r
     return true;
 }
 
-/* Whether training ends because validations get no better. */
+/* Whether training ends because validations no longer improve. */
 static bool is_spent(const checkpoints *o, const mf_trainer *t)
 {
     const int64_t patience = mf_training_session(t)->config->train.patience;
@@ -73,7 +74,7 @@ static bool is_spent(const checkpoints *o, const mf_trainer *t)
 static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     checkpoints *o = self;
-    /* A run that has ended is not checked any more, whatever is evaluated afterwards. */
+    /* A run that has ended is not checked again, whatever is evaluated afterwards. */
     if (is_spent(o, t)) return MF_OK;
     o->fresh = is_best(o, &mf_training_session(t)->config->train, r);
     if (o->fresh) {
@@ -86,7 +87,8 @@ static int judge_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     return MF_OK;
 }
 
-/* Saves the best when all observers know of its validation, which its state contains. */
+/* Saves the best checkpoint when all observers have processed its validation, because the
+ * checkpoint's state contains their results. */
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     const mf_train_config *c = &mf_training_session(t)->config->train;
@@ -104,7 +106,7 @@ static char *ended_path(const mf_trainer *t)
     return mf_path_join(mf_training_dir(t)->path, MF_RUN_ENDED);
 }
 
-/* A run that continues has not ended. */
+/* Removes RUN/ended.txt, because a run that continues has not ended. */
 static int begin(void *self, mf_trainer *t)
 {
     checkpoints *o = self;

@@ -1,8 +1,8 @@
-/* run/observers/controllers.c: calls after_step of routers, experts, adapters and
- * regularizers, then the controllers, and collects their changes.
+/* run/observers/controllers.c: calls after_step of routers, experts, adapters and regularizers,
+ * then calls the controllers and collects their changes.
  *
  * Statistics are requested only in steps in which a router or controller may read them. Records
- * contain the latest value that each controller gave to each option. After a resume these
+ * contain the latest value that each controller set for each option. After a resume these
  * values are read from the changes in metrics.jsonl. */
 #include <string.h>
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include "run/observers/observers.h"
 #include "train/optim/optim.h"
 
-/* The latest value that a controller gave to an option. */
+/* The latest value that a controller set for an option. */
 typedef struct changed {
     int controller; /* index of the controller */
     const char *option;
@@ -63,7 +63,7 @@ static int keep(controllers *o, int controller, const char *option, double value
     return rc;
 }
 
-/* The registry's copy of an option's name, which lives as long as the model. */
+/* Returns the registry's copy of an option's name. The copy exists as long as the model. */
 static const char *lasting_name(const controllers *o, const char *option, bool *ret_stored)
 {
     const mf_plughost *h = o->session->model->plugins;
@@ -80,7 +80,7 @@ static int note(controllers *o, const mf_change *change)
     bool stored = false;
     const char *option = lasting_name(o, change->option, &stored);
     const int controller = controller_of(o, change->by);
-    /* Values of single heads are in the record's `heads`. */
+    /* Values of single heads are in the record's member `heads`. */
     if (stored || !option || controller < 0) return MF_OK;
     return keep(o, controller, option, change->to);
 }
@@ -145,8 +145,8 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return 0;
 }
 
-/* Calls after_step of routers and of all experts. Layers that share theirs have one set of
- * buffers, which is updated once, by the statistics of all these layers together. */
+/* Calls after_step of routers and of all experts. Layers that share a router or experts have
+ * one set of buffers. It is updated once, with the statistics of all these layers together. */
 static int call_layers(const mf_model *m, const mf_step *s, const mf_layer_stats *shared)
 {
     mf_step of_all = *s;
@@ -200,7 +200,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .step_tokens = r->tokens};
     mf_plughost_set_step(m->plugins, r->step);
     int rc = call_plugins(o->session, &s, r->shared);
-    /* If a plugin does not find something, it is no file of the run. */
+    /* MF_ENOTFOUND of a plugin does not mean a missing file of the run */
     if (rc == MF_ENOTFOUND) rc = mf_fail(MF_ERUN, "%s", mf_error_message());
     /* The optimizer must follow changes of pruning and of the heads' learning rates. */
     if (rc == MF_OK && mf_heads_set_parts(m)) rc = mf_optim_refresh(mf_trainer_optim(t));

@@ -1,6 +1,6 @@
 /* run/observers/evaluation.c: validation by train.eval_every and after the last step.
  *
- * Records of validation also contain the mean of the training losses since the last one.
+ * Records of validation also contain the mean of the training losses since the last validation.
  * Checkpoints keep the sums for this mean, so a resumed run writes the same records. Graphs of
  * evaluation reuse the arena of the training graph. */
 #include <math.h>
@@ -17,7 +17,8 @@
 struct mf_evaluation {
     mf_evaluator *val;            /* NULL without a validation split */
     mf_evaluator *on_train;       /* NULL unless train.eval_train */
-    double val_loss, floor, bits; /* of the last validation; NaN before the first one */
+    double val_loss, floor, bits; /* values of the last validation; NaN before the
+                                   * first validation */
     /* step of the last validation; -1: none since the start or resume */
     int64_t at;
     /* sums over the training steps since the last validation */
@@ -65,8 +66,8 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
     e->at = mf_trainer_steps(t);
     if (e->steps > 0) r->train_loss = e->loss / e->steps;
     if (e->examples > 0) r->train_accuracy = e->hits / e->examples;
-    /* The gaps compare validation with the evaluation of training data if there is one, else
-     * with the means over training steps. */
+    /* The gaps compare validation with the evaluation of training data if it was evaluated,
+     * else with the means over training steps. */
     r->gap_loss = r->loss - (e->on_train ? e->train_loss : r->train_loss);
     r->gap_accuracy = (e->on_train ? e->train_accuracy : r->train_accuracy) - r->accuracy;
     return MF_OK;
@@ -148,7 +149,7 @@ static int after_batch(void *arg, int64_t done, int64_t total)
     return rc;
 }
 
-/* Logs that a part of the split is not evaluated. */
+/* Logs that a part of the split is not evaluated after the last step. */
 static void judge_last(const mf_evaluation *e, const mf_trainer *t)
 {
     const int64_t all = mf_evaluator_batches(e->val, 0), n = mf_evaluation_last(e, t);
@@ -187,7 +188,7 @@ static int end(void *self, mf_trainer *t)
     const int32_t n = mf_training_session(t)->model->n_moe;
     int rc = MF_OK;
     if (e->val && e->at != mf_trainer_steps(t)) {
-        /* If a run that was complete is resumed, it takes no step, so it evaluates here. */
+        /* If a complete run is resumed, it does no step, so the evaluation is done here. */
         mf_metrics_record r;
         rc = mf_evaluator_run(e->val, mf_trainer_steps(t),
                               mf_training_session(t)->config->train.final_batches, &r);
@@ -223,7 +224,8 @@ static int load(void *self, mf_trainer *t, const mf_state *s)
     if (!mf_state_real(s, "val_loss", &e->val_loss))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the last validation loss",
                        mf_training_dir(t)->path);
-    mf_state_real(s, "since/steps", &e->steps); /* an older checkpoint lacks these */
+    mf_state_real(s, "since/steps", &e->steps); /* an older checkpoint does not contain
+                                                 * these values */
     mf_state_real(s, "since/loss", &e->loss);
     mf_state_real(s, "since/rows", &e->examples);
     mf_state_real(s, "since/hits", &e->hits);

@@ -1,11 +1,12 @@
 /* run/observers/gradients.c: names, once, the parameters whose gradient was 0 in each of some
- * steps: they do not learn, and no other message says so.
+ * steps. Such parameters do not learn, and no other message says so.
  *
- * A gradient is read only until its first element that is not 0, and never again, so a step
- * costs nothing unless there is such a parameter. On the host the steps are the first ones.
- * Reading from a device waits for it, so there they begin later, when one step is enough for
- * most parameters. Each rank checks its part of the sum, and rank 0 logs the result. Parameters
- * of experts that ranks share are not checked, since each rank has only a part. */
+ * A gradient is read until its first element that is not 0. After such an element was found,
+ * the gradient is never read again, so a step costs almost nothing. On the host the first steps
+ * are watched. Reading from a device waits for the device. Therefore later steps are watched
+ * there, when one step is enough for most parameters. Each rank checks its part of the sum, and
+ * rank 0 logs the result. Parameters of shared experts are not checked, because each rank has
+ * only a part of them. */
 #include <stdio.h>
 #include <string.h>
 #include "base/log.h"
@@ -16,9 +17,10 @@
 enum { WATCHED = 20, FEWEST = 5, CHUNK = 4096, NAMED = 8 };
 
 typedef struct watch {
-    bool *seen;               /* [count] */
-    int count, before, steps; /* steps that are not watched at first, that were watched */
-    bool first;               /* those watched are the first ones */
+    bool *seen;               /* [count] whether the gradient had an element other than 0 */
+    int count, before, steps; /* before: number of first steps that are not watched; steps:
+                               * number of steps watched */
+    bool first;               /* the watched steps are the first steps */
     float chunk[CHUNK];
 } watch;
 

@@ -1,6 +1,6 @@
-/* run/observers/heads.c: measures attention heads in a step. Gates, entropy and gradient
- * norms are read in steps in which they are wanted. Importance needs one forward pass per head,
- * so it is measured only if a controller requests it, on the last micro-batch. The graph for
+/* run/observers/heads.c: measures attention heads in a step. Gates, entropy and gradient norms
+ * are read in steps in which they are requested. Importance needs one forward pass per head, so
+ * it is measured only if a controller requests it, on the last micro-batch. The graph for
  * importance is built at the first request after graphs were rebuilt. */
 #include <string.h>
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 
 typedef struct heads {
     mf_session *session;
-    mf_step_result *now; /* result of the present step; NULL before the first */
+    mf_step_result *now; /* result of the present step; NULL before the first step */
     /* this and the next two: NULL if heads cannot be switched off */
     mf_head_tally *tally, *one; /* of the step; of one micro-batch */
     mf_head_record *record;
@@ -56,8 +56,8 @@ static int try_heads(heads *o)
     return rc;
 }
 
-/* Measures importance, once per step, and copies it to out [layers, heads], at most n values. A
- * callback of mf_plughost_set_importance. */
+/* Measures importance, once per step, and copies it to out [layers, heads], at most n values.
+ * This function is a callback of mf_plughost_set_importance. */
 static int importance(void *arg, int32_t n, float *out, int32_t *ret_n)
 {
     heads *o = arg;

@@ -1,8 +1,8 @@
 /* run/observers/history.c: the metric history that controllers read (mf_host.history).
  *
- * It contains the records that train.log_every selects, those of the first and the last step,
- * and validations. A resumed run reads them back from metrics.jsonl. There, a step with a
- * change of a live option may have a line that none of these rules selects; this line is
+ * It contains the records that train.log_every selects, the records of the first and the last
+ * step, and validations. A resumed run reads them from metrics.jsonl. In this file, a step with
+ * a change of a live option may have a line that none of these rules selects. This line is
  * ignored, because an uninterrupted run does not add it either. */
 #include "run/metrics/history.h"
 #include <string.h>

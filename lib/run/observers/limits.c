@@ -1,6 +1,6 @@
 /* run/observers/limits.c: ends training early: after train.time_limit, or on request of the
- * caller (mf_training_options.should_stop). It only makes the request; the trainer ends after
- * all observers of the step have been called. */
+ * caller (mf_training_options.should_stop). This observer only requests the end. The trainer
+ * ends after all observers of the step have been called. */
 #include <signal.h>
 #include <stdio.h>
 #include "run/observers/observers.h"

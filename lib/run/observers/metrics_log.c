@@ -1,8 +1,8 @@
 /* run/observers/metrics_log.c: makes records from the values of a step, and writes them
  * to metrics.jsonl.
  *
- * Steps that train.log_every selects, the first step, the last step, and each step in which a
- * live option was changed have a record; so has each evaluation. All lines of a step are in the
+ * A record is made for steps that train.log_every selects, the first step, the last step, each
+ * step in which a live option was changed, and each evaluation. All lines of a step are in the
  * file before the checkpoint of that step is saved, so a resumed run can truncate the file.
  * Without a run directory, records are made but not written. */
 #include <math.h>
@@ -18,11 +18,12 @@ typedef struct metrics_log {
     mf_step_file *file; /* NULL without a run directory */
     mf_metrics_record record;
     mf_named_value metrics[MAX_PLUGIN_METRICS];
-    /* since the last training record; checkpoints contain the first three */
+    /* sums since the last training record; checkpoints contain the first three */
     double tokens, dropped, reassigned;
-    double lap_started, lap_apart; /* times of the last record: clock, mf_trainer_apart */
+    double lap_started, lap_apart; /* times at the last record: clock, mf_trainer_apart */
     int64_t lap_tokens;
-    int64_t lines; /* in the file when the checkpoint was saved; 0: an older one does not say */
+    int64_t lines; /* number of lines in the file when the checkpoint was saved; 0: an older
+                    * checkpoint without it */
 } metrics_log;
 
 /* ---- a record ---- */
@@ -37,7 +38,7 @@ static double mean_of(const mf_tensor *x)
     return v && n > 0 ? sum / (double)n : (double)NAN;
 }
 
-/* The values of the last micro-batch, with the names that the graph has for them. */
+/* Adds the values of the last micro-batch, under their names in the graph. */
 static void plugin_metrics(metrics_log *o, const mf_plughost *h, const mf_graph *g)
 {
     mf_metrics_record *r = &o->record;
@@ -83,7 +84,8 @@ static void heads(const mf_model *m, const mf_step_result *s, bool whole, mf_met
     r->n_head_layers = s->heads->layers;
 }
 
-/* whole: statistics of layers and heads were wanted in this step and are included. */
+/* Fills the record. whole: statistics of layers and heads were requested in this step and
+ * are included. */
 static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool whole)
 {
     const mf_model *m = mf_training_session(t)->model;
@@ -132,8 +134,9 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return scheduled(t, step) ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS : 0;
 }
 
-/* The file stays open, so a line is written even if the folder has another name by now. An
- * error about the folder says more than one about the file. */
+/* The file stays open, so a line is written even if the folder was renamed. If the folder was
+ * renamed or removed, its error is returned, because it is more helpful than an error of
+ * the file. */
 static int put(metrics_log *o, const mf_trainer *t, const mf_metrics_record *r)
 {
     if (!o->file) return MF_OK;
@@ -194,7 +197,7 @@ static int begin(void *self, mf_trainer *t)
     const int64_t keep = mf_training_resumed(t) ? mf_trainer_steps(t) : -1;
     const int rc = mf_step_file_open(path, keep, &o->file);
     const int64_t found = rc == MF_OK ? mf_step_file_lines(o->file) : o->lines;
-    /* A last line with a damaged step looks as if it were behind the checkpoint. */
+    /* A last line with a damaged step looks like a line after the checkpoint. */
     if (found < o->lines)
         mf_log(MF_LOG_WARN, "%s: %lld of the %lld lines up to step %lld are missing", path,
                (long long)(o->lines - found), (long long)o->lines, (long long)keep);
@@ -228,7 +231,8 @@ static int load(void *self, mf_trainer *t, const mf_state *s)
 {
     metrics_log *o = self;
     (void)t;
-    mf_state_real(s, "log/seen", &o->tokens); /* an older checkpoint lacks these */
+    mf_state_real(s, "log/seen", &o->tokens); /* an older checkpoint does not contain
+                                               * these values */
     mf_state_real(s, "log/dropped", &o->dropped);
     mf_state_real(s, "log/moved", &o->reassigned);
     mf_state_int(s, "log/lines", &o->lines);

@@ -1,9 +1,10 @@
 /* run/observers/mlflow.c: sends each record to an MLflow server while the run
  * continues (log.mlflow).
  *
- * A run has the same numbers there as in `moefw export mlflow`: SPLIT/NAME. Training never
- * waits for the server, and never fails because of it (run/metrics/tracking.h). A resumed run
- * passes its earlier records on, too: the server has perhaps not seen all of them. */
+ * The numbers of a run have the same names as in `moefw export mlflow`: SPLIT/NAME. Training
+ * never waits for the server, and never fails because of it (run/metrics/tracking.h). A
+ * resumed run also passes its earlier records on, because the server may not have received
+ * all of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +19,12 @@
 #include "run/folder/describe.h"
 
 typedef struct mlflow {
-    mf_tracking *to; /* NULL: after an error */
+    mf_tracking *to; /* NULL after an error */
     const mf_trainer *t;
-    const char *split; /* of the record that is passed on now, with its step and time */
+    const char *split; /* split of the record that is being passed on, with its step and time */
     int64_t step, time;
-    int64_t began; /* when the run would have begun without interruptions, in ms since 1970 */
+    int64_t began; /* time at which the run would have begun without interruptions, in ms
+                    * since 1970 */
     bool tags;
 } mlflow;
 
@@ -43,7 +45,8 @@ static void visit(void *arg, const char *name, double value)
     mf_tracking_log(o->to, both, value, o->step, o->time);
 }
 
-/* Times of records count from the beginning of the run, without the pauses before a resume. */
+/* Sets `began`: times of records count from the beginning of the run, without the pauses before
+ * a resume. */
 static void settle(mlflow *o, const mf_trainer *t)
 {
     struct timespec now;
@@ -63,7 +66,7 @@ static int put_as(mlflow *o, const mf_metrics_record *r, const char *split)
     return MF_OK;
 }
 
-/* The curve of `val` gets only numbers that can be compared with its earlier points. */
+/* The curve of `val` contains only numbers that can be compared with its earlier points. */
 static int put(mlflow *o, const mf_metrics_record *r)
 {
     mf_metrics_record like = mf_metrics_like(r);
@@ -124,8 +127,8 @@ static int end(void *self, mf_trainer *t)
     return MF_OK;
 }
 
-/* A run that is freed before its end was stopped by the caller, a signal or a limit; or it
- * failed, which the trainer knows. */
+/* If a run is freed before its end, the caller, a signal or a limit stopped it, or it failed.
+ * The trainer knows whether it failed. */
 static void free_mlflow(void *self)
 {
     mlflow *o = self;

@@ -1,7 +1,8 @@
 /* run/observers/observers.h: the observers that every run has, one per file.
  *
- * Each function makes an observer and adds it to the trainer, which then owns it. Some add none
- * if this run does not need it. run/training.c determines the order of the observers. */
+ * Each function makes an observer and adds it to the trainer, which then owns it. Some
+ * functions add no observer if this run does not need it. run/training.c determines the order
+ * of the observers. */
 #ifndef MF_RUN_OBSERVERS_H
 #define MF_RUN_OBSERVERS_H
 
@@ -14,7 +15,7 @@ int mf_observe_traces(mf_trainer *t);      /* trace.every: routing of validation
 int mf_observe_controllers(mf_trainer *t); /* plugins' after_step, controllers */
 /* config.ini, manifest.json, tokenizer.json, weights.json of a new run */
 int mf_observe_run_files(mf_trainer *t);
-/* Writes these files for a session without a trainer. MF_EIO, MF_ENOMEM. */
+/* Writes these files for a session that has no trainer. MF_EIO, MF_ENOMEM. */
 int mf_run_files_write(mf_session *s, const mf_rundir *dir);
 int mf_observe_metrics_log(mf_trainer *t); /* records, and metrics.jsonl */
 int mf_observe_memory_log(mf_trainer *t);  /* memory.jsonl */
@@ -34,24 +35,25 @@ int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret);
 int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
                         bool *ret_measured);
 /* Evaluates the validation split. Call this after mf_evaluation_train with the same weights,
- * because gaps in the record compare the two. batches: at most so many; 0: all. */
+ * because gaps in the record compare the two results. batches: greatest number of batches;
+ * 0: all. */
 int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metrics_record *r);
-/* Evaluates as after the last step. r has the validation of these weights with `batches`; it
- * stays as it is if that took as many batches. */
+/* Evaluates as after the last step. r contains the validation of these weights with `batches`.
+ * It is unchanged if the last evaluation needs the same number of batches. */
 int mf_evaluation_val_last(mf_evaluation *e, mf_trainer *t, int64_t batches,
                            mf_metrics_record *r);
 /* Task loss of the last validation; NaN: none yet. */
 double mf_evaluation_loss(const mf_evaluation *e);
-/* The floor in the record of the last validation (metrics.h); NaN: not known. */
+/* The floor in the record of the last validation (metrics.h); NaN: unknown. */
 double mf_evaluation_floor(const mf_evaluation *e);
-/* The loss of the last validation in bits per byte of text; NaN: not known. */
+/* The loss of the last validation in bits per byte of text; NaN: unknown. */
 double mf_evaluation_bits(const mf_evaluation *e);
 /* Evaluator of the validation split; NULL without one. */
 /* Number of batches of the validation after the last step; 0 without a validation split. */
 int64_t mf_evaluation_last(const mf_evaluation *e, const mf_trainer *t);
 mf_evaluator *mf_evaluation_evaluator(const mf_evaluation *e);
-/* Two arrays [n_moe] of the observer, filled in at the end of training: the NMI of experts and
- * labels for each MoE layer, and that of random experts. NaN without labels. */
+/* Two arrays [n_moe] of the observer, filled in at the end of training: for each MoE layer the
+ * NMI of experts and labels, and the NMI of random experts. NaN without labels. */
 void mf_evaluation_nmi(const mf_evaluation *e, const double **ret_nmi,
                        const double **ret_random);
 

@@ -1,7 +1,7 @@
-/* run/observers/routing.c: measures routing in a step. If routing is wanted in the step,
- * tallies sum over its micro-batches, for each MoE layer and, where layers share a router, for
- * all of them together. Dropped and reassigned assignments are counted in every step, because
- * the metrics log sums them between records. */
+/* run/observers/routing.c: measures routing in a step. If routing is requested in the step,
+ * tallies sum over its micro-batches, for each MoE layer. If layers share a router, a further
+ * tally sums over all of these layers. Dropped and reassigned assignments are counted in every
+ * step, because the metrics log sums them between records. */
 #include "base/mem.h"
 #include "run/observers/observers.h"
 
@@ -9,8 +9,9 @@ typedef struct routing {
     int32_t n, experts;
     mf_moe_tally **tallies; /* [n] */
     mf_moe_tally *shared;   /* sums over all MoE layers; NULL: each has its own router */
-    mf_moe_tally *one;      /* of one layer in one micro-batch; NULL without layers */
-    mf_layer_stats *stats;  /* [n + 1]; the last is that of shared */
+    mf_moe_tally *one;      /* tally of one layer in one micro-batch; NULL without layers */
+    mf_layer_stats *stats;  /* [n + 1] statistics of each layer; the last element is that
+                             * of `shared` */
     float *shares;          /* [n + 1][MF_MOE_SHARES][experts] memory to which stats point */
 } routing;
 
@@ -24,7 +25,8 @@ static int before_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* Of each layer: dropped and reassigned assignments, and the tally if routing is wanted. */
+/* Number of values: for each layer the dropped and the reassigned assignments, and the tally if
+ * routing is requested. */
 static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
 {
     const routing *o = self;

@@ -1,5 +1,6 @@
 /* run/observers/run_files.c: writes the first files of a new run directory: config.ini, the
- * distribution of initial weights, the manifest, the tokenizer. A resumed run has them. */
+ * distribution of initial weights, the manifest, the tokenizer. A resumed run already has
+ * these files. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

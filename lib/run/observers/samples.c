@@ -1,7 +1,7 @@
 /* run/observers/samples.c: writes the routing of a text: routing_sample.json at the end, and
  * samples/step-N.json after some validations. The selection of these validations depends only
- * on the configuration and the number of steps, so a resumed run writes the same files; it
- * first removes those of later steps. */
+ * on the configuration and the number of steps, so a resumed run writes the same files. A
+ * resumed run first removes the files of later steps. */
 #include <string.h>
 #include "base/file/io.h"
 #include "base/mem.h"
@@ -68,7 +68,7 @@ int mf_observe_samples(mf_trainer *t)
 {
     static const mf_observer ops = {
         .name = "samples", .begin = begin, .after_eval = after_eval, .end = end};
-    /* Rank 0 alone takes them, so it must have all experts. */
+    /* Only rank 0 takes samples, so it must have all experts. */
     const bool possible = mf_training_dir(t) && mf_training_evaluator(t) &&
                           !mf_experts_shared(&mf_training_session(t)->model->expert_ranks);
     return possible ? mf_trainer_observe(t, &ops, NULL) : MF_OK;

@@ -2,8 +2,8 @@
  * continues (log.tensorboard).
  *
  * Each split has a folder in RUN/tensorboard, so TensorBoard draws training and validation in
- * one chart. A resumed run adds files. Training never fails because of them: after an error,
- * which is logged once, no more is written. */
+ * one chart. A resumed run adds files. Training never fails because of these files. After an
+ * error, which is logged once, nothing more is written. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { SPLITS = 8 };
 
 typedef struct tensorboard {
     char *folder;
-    int64_t resumed_at; /* -1: a new run */
+    int64_t resumed_at; /* step at which the run was resumed; -1: a new run */
     bool failed;
     int n;
     char split[SPLITS][16];
@@ -89,12 +89,12 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     mf_metrics_record like = mf_metrics_like(r);
     if (r->curve.batches > 0) like.gap_loss = like.gap_accuracy = (double)NAN;
     (void)t;
-    /* The curve of `val` gets only numbers that can be compared with its earlier points. */
+    /* The curve of `val` contains only numbers that can be compared with its earlier points. */
     const int rc = r->apart ? MF_OK : put(self, &like, r->split);
     return rc == MF_OK && r->final ? put(self, r, MF_SPLIT_FINAL) : rc;
 }
 
-/* The configuration as a text, indented as Markdown wants it for code. */
+/* Writes the configuration as a text, indented as Markdown requires for code. */
 static int put_config(tensorboard *o, const char *path)
 {
     char *text = NULL, *code = NULL;

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Other ranks have a recorder so that all evaluate with the same graphs. */
+/* Writes the trace on rank 0. Other ranks have a recorder only because all ranks must evaluate
+ * with the same graphs. */
 static int write_trace(mf_trace_recorder *recorder, const mf_trainer *t)
 {
     if (!mf_training_dir(t)) return MF_OK;
@@ -23,8 +24,8 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     return strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) == 0 ? write_trace(self, t) : MF_OK;
 }
 
-/* A complete run that is resumed evaluates once without after_eval, so the trace is
- * written here. */
+/* If a complete run is resumed, it evaluates once without a call of after_eval. The trace is
+ * therefore written here. */
 static int end(void *self, mf_trainer *t)
 {
     return mf_trace_recorder_batches(self) > 0 ? write_trace(self, t) : MF_OK;

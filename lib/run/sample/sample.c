@@ -1,5 +1,6 @@
-/* run/sample/sample.c: writes and reads samples of routing as JSON, and lists the samples of a
- * run. A file that is no JSON is an error; a member of wrong type or size counts as absent. */
+/* run/sample/sample.c: writes and reads samples of routing as JSON, and lists the samples of
+ * a run. A file that is not JSON is an error. A member of wrong type or size counts
+ * as missing. */
 #include "run/sample/sample.h"
 
 #include "base/error.h"
@@ -250,7 +251,7 @@ static int read_attention(mf_sample *s, const mf_json *v)
     mf_sample_head *heads = mf_arena_alloc(s->arena, (n + 1) * sizeof *heads);
     if (heads == NULL) return MF_ENOMEM;
     s->n_seen = small_int(v, "tokens");
-    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: too few tokens */
+    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: there are too few tokens */
     for (size_t i = 0; i < n; i++) {
         const mf_json *h = mf_json_at(array, i);
         const float *prob =

@@ -34,8 +34,8 @@ typedef struct mf_sample_layer {
     double nmi, nmi_random; /* NaN: unknown */
 } mf_sample_layer;
 
-/* Attention weights of one head. Row t: the weights of token t over all tokens; NaN: the token
- * was not sent to this expert. */
+/* Attention weights of one head. Row t contains the weights of token t over all tokens; NaN:
+ * token t was not sent to this expert. */
 typedef struct mf_sample_head {
     int layer, head;
     int expert;        /* the expert of the head; -1: the block's own attention */
@@ -44,15 +44,16 @@ typedef struct mf_sample_head {
 
 typedef struct mf_sample {
     int64_t step;
-    /* number of the evaluation, from 1, and of all evaluations; 0: unknown */
+    /* evaluation: number of this evaluation, from 1; evaluations: number of all; 0: unknown */
     int64_t evaluation, evaluations;
     int n_tokens, n_labels, n_layers;
-    /* [n_tokens] text of each token; special tokens have their names */
+    /* [n_tokens] text of each token; for special tokens the name */
     const char *const *tokens;
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */
     const mf_sample_layer *layers;
-    int n_heads, n_seen;         /* n_seen <= n_tokens: attention is of the first tokens */
+    int n_heads, n_seen;         /* n_seen <= n_tokens: attention is shown for the first
+                                  * n_seen tokens */
     const mf_sample_head *heads; /* [n_heads] */
     struct mf_arena *arena;      /* owner of the sample if it was read; else NULL */
 } mf_sample;
@@ -61,10 +62,10 @@ int mf_sample_write(const char *path, const mf_sample *s);
 int mf_sample_read(const char *path, mf_sample **ret);
 void mf_sample_free(mf_sample *s); /* frees a result of mf_sample_read */
 
-/* The path FOLDER/step-N.json. The caller frees it with mf_free. */
+/* Returns the path FOLDER/step-N.json. The caller frees it with mf_free. */
 char *mf_sample_path(const char *folder, int64_t step);
-/* Steps of the samples in a folder, in increasing order; *ret_n is 0 if there is no folder. The
- * caller frees them with mf_free. */
+/* Lists the steps of the samples in a folder, in increasing order; *ret_n is 0 if there is no
+ * folder. The caller frees the list with mf_free. */
 int mf_sample_list(const char *folder, int64_t **ret_steps, int *ret_n);
 
 #endif

@@ -1,5 +1,5 @@
-/* run/sample/sample_steps.c: numbers the evaluations of a run and selects those that are
- * sampled. Nothing here depends on the state of the run. */
+/* run/sample/sample_steps.c: numbers the evaluations of a run and selects the evaluations that
+ * are sampled. Nothing here depends on the state of the run. */
 #include "run/sample/sample_steps.h"
 
 #include "base/text/number.h"

@@ -1,6 +1,6 @@
 /* run/sample/sample_steps.h: selects the evaluations after which the routing of a text is
- * written: those in report.sample_at, or report.samples evaluations, evenly spaced from first
- * to last (a single one is the last).
+ * written. They are the evaluations in report.sample_at, or report.samples evaluations, evenly
+ * spaced from first to last (if only one is selected, the last).
  *
  * The selection depends only on the configuration and the number of steps, so a resumed run
  * selects the same evaluations. */
@@ -12,7 +12,7 @@
 enum { MF_PICTURED_MAX = 16 };
 
 /* Parses "1,5,15,20": increasing numbers from 1. "" is an empty list. Returns false if the text
- * is no such list or has more than MF_PICTURED_MAX numbers; *ret_n is then the index of the
+ * is not such a list or has more than MF_PICTURED_MAX numbers; *ret_n is then the index of the
  * first invalid number. */
 bool mf_sample_steps_list(const char *text, int64_t out[MF_PICTURED_MAX], int *ret_n);
 

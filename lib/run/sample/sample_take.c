@@ -1,6 +1,6 @@
 /* run/sample/sample_take.c: runs the model on some tokens of the validation data and describes
  * their routing and attention for run/sample/sample.h. This does not change the training run.
- * The tokens depend only on the data, so all samples of a run have the same. */
+ * The tokens depend only on the data, so all samples of a run show the same tokens. */
 #include "run/sample/sample_take.h"
 #include <math.h>
 #include <stdio.h>
@@ -13,17 +13,18 @@
 #include "run/sample/sample.h"
 
 #define SAMPLE_TOKENS 64
-#define SAMPLE_ROWS   8  /* examples, because a single one may have too few tokens */
-#define SAMPLE_SEARCH 64 /* windows of a stream in which changes of topic are counted */
-#define SAMPLE_SEEN   24 /* tokens in attention pictures, at most */
-/* at most so many heads of blocks, and so many heads of experts, have attention pictures */
+#define SAMPLE_ROWS   8  /* number of examples; a single example may have too few tokens */
+#define SAMPLE_SEARCH 64 /* number of windows of a stream in which changes of topic
+                          * are counted */
+#define SAMPLE_SEEN   24 /* greatest number of tokens in attention pictures */
+/* greatest number of heads of blocks, and of heads of experts, with attention pictures */
 #define SAMPLE_HEADS 16
 
 typedef struct {
     mf_arena *arena;
     mf_batch *batch;
     int32_t *place; /* [n] index of each shown token in the batch */
-    /* n: number of shown tokens; seen: number of tokens with attention, all from the
+    /* n: number of shown tokens; seen: number of tokens with attention, all of the
      * first example */
     int n, seen;
     mf_sample sample;
@@ -88,8 +89,8 @@ static int describe(sampler *x, const mf_sample_take *t)
 
 /* ---- routing ---- */
 
-/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements. NULL if t is
- * NULL, or after an error (*rc). */
+/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements. Returns NULL
+ * if t is NULL, or after an error (*rc). */
 static void *rows_of(sampler *x, const mf_tensor *t, int width, int *rc)
 {
     const char *from = t ? mf_tensor_host(t) : NULL;
@@ -130,7 +131,8 @@ static int describe_layers(sampler *x, const mf_sample_take *t, const mf_model_g
 
 /* ---- attention ---- */
 
-/* The i-th of `most` evenly spaced numbers below n; i itself if n <= most or most < 2. */
+/* Returns the i-th of `most` evenly spaced numbers below n; i itself if n <= most or most
+ * < 2. */
 static int32_t spread(int32_t n, int32_t most, int32_t i)
 {
     return n <= most || most < 2 ? i : i * (n - 1) / (most - 1);
@@ -174,9 +176,9 @@ static int describe_heads(sampler *x, const mf_model_graph *mg)
     return MF_OK;
 }
 
-/* Attention weights of assignment `row` of expert e: softmax over all keys. The weights of keys
- * that belong to the first n tokens are written to out [n]; tokens without a key get 0. score:
- * scratch memory, one element per key. */
+/* Computes the attention weights of assignment `row` of expert e: softmax over all keys. The
+ * weights of keys that belong to the first n tokens are written to out [n]; tokens without a
+ * key get 0. score: scratch memory, one element per key. */
 static void expert_row(const mf_moe_attention *a, const mf_batch *b, int32_t e, int32_t head,
                        int64_t row, int n, double *score, float *out)
 {
@@ -265,7 +267,7 @@ static int run_sample(const mf_sample_take *t, sampler *x, mf_model_graph *mg, c
     return rc == MF_OK ? mf_sample_write(path, &x->sample) : rc;
 }
 
-/* How often the topic changes within the tokens of the batch that would be shown. */
+/* Counts how often the topic changes within the tokens of the batch that would be shown. */
 static int topic_changes(const mf_batch *b)
 {
     const int32_t n = b->rows * b->seq < SAMPLE_TOKENS ? b->rows * b->seq : SAMPLE_TOKENS;
@@ -276,8 +278,8 @@ static int topic_changes(const mf_batch *b)
     return changes;
 }
 
-/* Fills the batch with the window in which the topic changes most often, the first of several;
- * with the first window if topics are unknown. */
+/* Fills the batch with the window in which the topic changes most often; of several such
+ * windows, with the first. If topics are unknown, the first window is used. */
 static void fill_window(mf_batcher *from, mf_batch *out)
 {
     const int64_t count = mf_batcher_count(from);

@@ -1,6 +1,6 @@
 /* run/sample/trace.c: copies the recorded tensors of each batch to a block of memory, and
- * writes all blocks to one safetensors file at the end. The first batch decides the layout of
- * the fields. */
+ * writes all blocks to one safetensors file at the end. The first batch determines the layout
+ * of the fields. */
 #include "run/sample/trace.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,17 +21,17 @@ typedef enum {
     POSITION,
     SEQUENCE,
     LABEL,
-    CLASS, /* classes of the examples, in a further task */
+    CLASS, /* classes of the examples, in a task other than model.task */
     LOGITS,
     PROB,
     SCORE,
     INPUT,
     GATE,
-    MARGIN, /* f32 values of a layer */
+    MARGIN, /* the last of the f32 values of a layer */
     VALUE,  /* f32 values of the examples */
     CHOSEN,
     ADMITTED,
-    ROW_TOKEN /* i32 */
+    ROW_TOKEN /* the last of the i32 values */
 } source;
 
 /* One tensor of the file, and the offset of its part in the block of a batch. */
@@ -39,7 +39,7 @@ typedef struct {
     char name[64];
     source from;
     int32_t layer; /* index among the MoE layers; -1: a tensor of the batch */
-    int task;      /* for CLASS and VALUE */
+    int task;      /* index of the task, for CLASS and VALUE */
     int rank;
     int64_t dim[2]; /* shape of one batch's part */
     size_t offset, count;
@@ -122,8 +122,8 @@ static void add_field(mf_trace_recorder *r, source from, int32_t layer, const ch
     r->block += f->count;
 }
 
-/* Adds the tensors of a layer. Assignments are a list if the router lists their tokens, else a
- * table [T,k]. */
+/* Adds the tensors of a layer. Assignments are a list if the router lists their tokens.
+ * Otherwise they are a table [T,k]. */
 static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
 {
     const mf_routing *record = &out->routing;
@@ -204,9 +204,9 @@ float mf_trace_margin(const float *score, int32_t n, int32_t k)
     return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
-/* Margin of a token for which the router itself has chosen the experts: the lowest `prob` of a
- * chosen expert minus the highest of the other experts. Infinite if no expert or every expert
- * is chosen; NaN if one of the others has a higher `prob` than a chosen expert. */
+/* Computes the margin of a token whose experts the router itself has chosen: the lowest `prob`
+ * of a chosen expert minus the highest `prob` of the other experts. Infinite if no expert or
+ * every expert is chosen; NaN if another expert has a higher `prob` than a chosen expert. */
 static float own_margin(const float *prob, int32_t experts, const int32_t *chosen, int32_t k)
 {
     float least = INFINITY, best = -INFINITY;
@@ -287,7 +287,7 @@ static void put_batch(const field *f, int64_t index, const mf_batch *b, bool by_
                           : f->from == POSITION ? b->positions
                           : f->from == LABEL    ? b->labels
                                                 : b->tokens;
-    const void *answers = NULL; /* [rows] */
+    const void *answers = NULL; /* [rows] labels of the examples */
     if (f->from == TARGET && by_row) answers = b->classes;
     if (f->from == CLASS) answers = b->more_classes[f->task - 1];
     if (f->from == VALUE) answers = f->task == 0 ? b->values : b->more_values[f->task - 1];
@@ -347,8 +347,8 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 
 /* ---- the file ---- */
 
-/* Whether a choice in an earlier layer can change only later tokens of the sequence
- * ("sequence"), or any token of the batch ("batch"). */
+/* Returns which tokens a choice in an earlier layer can change: only later tokens of the
+ * sequence ("sequence"), or any token of the batch ("batch"). */
 static const char *reach_of(const mf_model *m)
 {
     const mf_model_settings *c = m->config;
