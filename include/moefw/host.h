@@ -1,16 +1,16 @@
 /* moefw/host.h: the functions that the program offers to plugins.
  *
  * Before it calls any function of a plugin, the loader writes the address of this table into
- * the slot that the plugin's descriptor names. So a plugin needs no symbol of moefw, and does
- * not link against it. Fields are only appended: check MF_HAS(mf, mf_host, field) before using
- * a field that is newer than the oldest moefw that the plugin supports.
+ * the slot that the plugin's descriptor names. Therefore a plugin needs no symbol of moefw, and
+ * does not link against it. Fields are only appended: check MF_HAS(mf, mf_host, field) before
+ * using a field that is newer than the oldest moefw that the plugin supports.
  *
- * [init]  may be called from init
- * [build] may be called while a graph is built: from route, forward, loss and apply; functions
+ * [init] may be called from init [build] may be called while a graph is built: from route,
+ * forward, loss and apply; functions
  *         without an mf_ctx also from grad of an op
- * [step]  may be called between steps: from on_step and after_step, and from start and adopt of
+ * [step] may be called between steps: from on_step and after_step, and from start and adopt of
  *         an adapter
- * [any]   may be called from all of these */
+ * [any] may be called from all of these */
 #ifndef MOEFW_HOST_H
 #define MOEFW_HOST_H
 
@@ -36,69 +36,71 @@ typedef struct mf_host {
      * name, which has 1 to 64 letters, digits, '_' and '.'. */
     int (*param)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
     int (*buffer)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
-    /* The parameter or buffer as a value in this graph [build]. name: one of the instance's
-     * own; or, with a leading '/', any full name: "/layers.3.router.weight". */
+    /* Returns the parameter or buffer as a value in this graph [build]. name: a name of the
+     * instance's own; or, with a leading '/', any full name: "/layers.3.router.weight". */
     mf_tensor *(*use)(mf_ctx *ctx, mf_graph *g, const char *name);
-    /* The elements of a parameter or buffer, *ret_count of them [step]. The instance may write
-     * its own buffers, a controller those of others too; its own parameters only in start and
-     * adopt. All else is a copy for reading, and the call fails if it is changed. NULL if there
-     * is no such name. */
+    /* Returns the elements of a parameter or buffer, *ret_count of them [step]. The instance
+     * may write its own buffers, and a controller may also write those of others. An instance
+     * may write its own parameters only in start and adopt. Any other result is a copy for
+     * reading; if it is changed, the call of the plugin's function fails. NULL if there is no
+     * such name. */
     float *(*data)(mf_ctx *ctx, const char *name, int64_t *ret_count);
-    /* The full name, with its leading '/', of the i-th parameter or buffer that matches a
-     * pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. Valid as long
-     * as the instance. */
+    /* Returns the full name, with its leading '/', of the i-th parameter or buffer that matches
+     * a pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. The name is
+     * valid as long as the instance. */
     const char *(*find)(mf_ctx *ctx, const char *pattern, int32_t i);
 
     /* ---- options ---- */
-    /* One of the plugin's own live options, as an f32 scalar that follows its value [build]. */
+    /* Returns one of the plugin's own live options, as an f32 scalar that follows the option's
+     * value [build]. */
     mf_tensor *(*live)(mf_ctx *ctx, mf_graph *g, const char *option);
     /* Sets any live option by its INI name, "router.temperature", "regularizer.balance.weight"
      * [step]. reason is written to metrics.jsonl with the change. MF_ENOTFOUND: no live option
-     * has this name; MF_ECONFIG: the value is out of bounds. get_live gives the
+     * has this name; MF_ECONFIG: the value is out of bounds. get_live returns the
      * present value. */
     int (*set_live)(mf_ctx *ctx, const char *option, double value, const char *reason);
     int (*get_live)(mf_ctx *ctx, const char *option, double *ret_value);
 
     /* ---- graph [build] ---- */
     /* Adds an op of core by its name; the inline functions of moefw/ops.h call this. ret_out
-     * receives n_out handles (further outputs are dropped), and the first one is returned.
+     * receives n_out handles (further outputs are dropped), and the first handle is returned.
      * After any failure, and after a NULL for an input that is not optional, this function and
-     * all later ones that add ops return NULL; the graph keeps the first failure. */
+     * all later functions that add ops return NULL; the graph keeps the first failure. */
     mf_tensor *(*op)(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                      const mf_attr *attr, int n_out, mf_tensor **ret_out);
-    /* Adds an op of the plugin, otherwise like `op`. The table def must live as long as
+    /* Adds an op of the plugin; otherwise the same as `op`. The table def must live as long as
      * the plugin. */
     mf_tensor *(*custom)(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
                          const mf_attr *attr, int n_out, mf_tensor **ret_out);
-    /* A constant; core copies the data. */
+    /* Adds a constant; core copies the data. */
     mf_tensor *(*constant)(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
-    int (*status)(const mf_graph *g); /* MF_OK, or the code of the first failure */
+    int (*status)(const mf_graph *g); /* returns MF_OK, or the code of the first failure */
     mf_shape (*shape)(const mf_tensor *t);
     mf_dtype (*dtype)(const mf_tensor *t);
-    bool (*training)(const mf_graph *g); /* true for graphs of training steps */
+    bool (*training)(const mf_graph *g); /* returns true for graphs of training steps */
     /* Reports the mean of all elements as the metric PATH.NAME of metrics.jsonl [build]; the
      * graph computes it only in runs with metrics. */
     void (*metric)(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t);
 
     /* ---- between steps [step] ---- */
-    /* Freezes or unfreezes all parameters that match a pattern, as find does; reason is logged.
-     * MF_ENOTFOUND: nothing matches. */
+    /* Freezes or unfreezes all parameters that match a pattern (see find); reason is logged.
+     * MF_ENOTFOUND: no parameter matches. */
     int (*freeze)(mf_ctx *ctx, const char *pattern, bool frozen, const char *reason);
     /* requests new graphs, because the model's structure has changed */
     int (*rebuild)(mf_ctx *ctx, const char *reason);
-    /* Past values of a metric, newest first; returns their number (<= n). Names are those of
-     * metrics.jsonl: "loss", "val.loss", "moe.3.load_cv". */
+    /* Writes past values of a metric, newest first, and returns their number (<= n). Names are
+     * those of metrics.jsonl: "loss", "val.loss", "moe.3.load_cv". */
     int32_t (*history)(mf_ctx *ctx, const char *metric, int32_t n, double *out);
 
     /* ---- drafts [any] ---- */
-    /* The interface "moefw.draft.NAME/1"; NULL if this moefw does not offer it. */
+    /* Returns the interface "moefw.draft.NAME/1"; NULL if this moefw does not offer it. */
     const void *(*extension)(const char *id);
 
     /* ---- since 0.1: attention heads [step] ---- */
     /* max(0, loss without the head - loss) on the last training batch, divided by the largest
      * such value; out [layers heads], 0 for pruned heads. This takes one forward pass per head,
      * so call it rarely. Returns the number of values (<= n), 0 if heads cannot be switched
-     * off. The next lines of metrics.jsonl contain the values too. */
+     * off. The next lines of metrics.jsonl also contain the values. */
     int32_t (*head_importance)(mf_ctx *ctx, int32_t n, float *out);
 
     /* ---- since 0.2: adapters [init] ---- */
@@ -109,17 +111,17 @@ typedef struct mf_host {
      * block_out, attention, ffn) of an earlier block, or at an earlier point of the same block.
      * apply receives it in in->tap, in the order of the calls. */
     int (*tap)(mf_ctx *ctx, int32_t layer, int32_t point);
-    /* The i-th linear layer that the section's `at` selects; NULL past the end. Valid as long
-     * as the instance. */
+    /* Returns the i-th linear layer that the section's `at` selects; NULL past the end. The
+     * result is valid as long as the instance. */
     const mf_linear_site *(*site)(mf_ctx *ctx, int32_t i);
-    /* Declares that one of the instance's parameters [H], declared before, holds the gates of
-     * the layer's heads. Core passes them to controllers, reports them, and lets them be set as
-     * live options. form: mf_gate_form. */
+    /* Declares that one of the instance's parameters [H], declared before, contains the gates
+     * of the layer's H heads. Core passes the gates to controllers, reports them, and lets them
+     * be set as live options. form: mf_gate_form. */
     int (*head_gates)(mf_ctx *ctx, const char *param, int32_t form);
 
     /* ---- since 0.2: messages with a place in the source [build] ---- */
-    /* Sets the place in the plugin's source from which the next ops are added, for messages
-     * about them; the macros of moefw/ops.h call this. file must live as long as the plugin;
+    /* Sets the line of the plugin's source in which the next ops are added, for messages about
+     * these ops; the macros of moefw/ops.h call this. file must live as long as the plugin;
      * NULL: unknown. */
     void (*at)(mf_graph *g, const char *file, int32_t line);
     /* Writes shape, range and first elements of the value to the log in each run of the graph:
@@ -127,38 +129,39 @@ typedef struct mf_host {
     void (*print)(mf_graph *g, mf_tensor *t, const char *name);
 
     /* ---- since 0.2: live options that a plugin will need [init] ---- */
-    /* Declares that on_step or after_step will read or set the live option: a run without an
-     * option of this name is refused before any of its files is written. core copies the
-     * name. Options of plugins that are set up later, and those of training, may be named. */
+    /* Declares that on_step or after_step will read or set the live option. A run without an
+     * option of this name is refused before any of its files is written. core copies the name.
+     * The name may also be that of a training option, or of a plugin that is set up later. */
     int (*want_live)(mf_ctx *ctx, const char *option);
 
     /* ---- since 0.3: sums over a step ---- */
     /* Declares a tally of the instance [init]: numbers that core sums over all micro-batches,
-     * ranks and devices of a training step. name: as of param, and no parameter or buffer of
-     * the instance. flags: MF_TALLY_*. A tally is not saved: it is 0 when a step begins. All
-     * tallies of a model have at most 2^24 numbers. */
+     * ranks and devices of a training step. name: as for param, and not the name of a parameter
+     * or buffer of the instance. flags: MF_TALLY_*. A tally is not saved: it is 0 when a step
+     * begins. All tallies of a model together have at most 2^24 numbers. */
     int (*tally)(mf_ctx *ctx, const char *name, mf_shape shape, uint32_t flags);
-    /* Adds `part` (f32, with the shape of the tally) to it in each run of this graph [build].
-     * No gradient flows into the part. In graphs that do not train this does nothing. It may be
-     * called several times for a tally; instances that share a path share it. */
+    /* Adds `part` (f32, with the shape of the tally) to the tally in each run of this graph
+     * [build]. No gradient flows into the part. In graphs that do not train this does
+     * nothing. It may be called several times for a tally; instances that share a path share
+     * the tally. */
     void (*count)(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *part);
-    /* The sums of the step that was just taken [step], *ret_count of them, which are the same
-     * on every rank; 0 if the step was skipped (mf_step.skipped). name: one of the instance's
-     * own; or, with a leading '/', any full name. NULL: there is no such tally. Valid until the
-     * call of the plugin's function returns. */
+    /* Returns the sums of the last step [step], *ret_count of them, which are the same on every
+     * rank; 0 if the step was skipped (mf_step.skipped). name: a name of the instance's own;
+     * or, with a leading '/', any full name. NULL: there is no such tally. The sums are valid
+     * until the call of the plugin's function returns. */
     const double *(*sum)(mf_ctx *ctx, const char *name, int64_t *ret_count);
     /* Requests a tally of core in each MoE layer [init]: /layers.N.moe.NAME, [E,bins]
-     * (mf_score_count). Controllers may request it, too, although they build no graph. */
+     * (mf_score_count). Controllers may also request it, although they build no graph. */
     int (*count_scores)(mf_ctx *ctx, const char *name, const mf_score_count *what);
 } mf_host;
 
-/* All parts of the tally are whole numbers of magnitude below 2^24. Then the sum is exact, in
- * any order and for any number of micro-batches. At a part that is not so, core ends the run
+/* All parts of the tally are integers of magnitude below 2^24. Then the sum is exact, in any
+ * order and for any number of micro-batches. If a part is not such a number, core ends the run
  * (MF_EPLUGIN), unless the step is skipped. */
 #define MF_TALLY_WHOLE 1u
 
-/* The functions in their order. Plugins carry this text, so that a moefw that is older than the
- * headers of a plugin can name a function that it does not have. */
+/* The names of the functions in their order. Plugins contain this text. If a plugin's headers
+ * are newer than moefw, moefw can therefore name a function that it does not have. */
 #define MF_HOST_NAMES                                                                          \
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \

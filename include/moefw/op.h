@@ -1,13 +1,13 @@
-/* moefw/op.h: ops, those of core and those of plugins.
+/* moefw/op.h: ops of core and of plugins.
  *
- * An op is one constant table. It says how the output shapes follow from the input shapes, and
- * how the values and the gradients are computed. Gradients are composed of other ops (grad) or
- * computed by a fused function (backward). An op with neither may only be used where no
- * gradient must pass; elsewhere adding it fails at once, with op, plugin and layer named.
+ * An op is one constant table. It defines how the output shapes follow from the input shapes,
+ * and how the values and the gradients are computed. Gradients are composed of other ops (grad)
+ * or computed by a fused function (backward). An op with neither may only be used where no
+ * gradient must pass. Elsewhere adding the op fails at once, with op, plugin and layer named.
  *
- * forward and backward run in the middle of a step: they must not allocate, must not keep
- * pointers, and must give the same bits on every call with the same inputs. Random numbers come
- * from mf_exec's rng functions, parallelism from mf_exec's parallel. */
+ * forward and backward run in the middle of a step. They must not allocate, must not keep
+ * pointers, and must compute the same bits on every call with the same inputs. Random numbers
+ * come from mf_exec's rng functions, parallelism from mf_exec's parallel. */
 #ifndef MOEFW_OP_H
 #define MOEFW_OP_H
 
@@ -19,14 +19,15 @@ extern "C" {
 
 #define MF_OP_MAX_IN  8
 #define MF_OP_MAX_OUT 4
-/* most tensors in one call of backward */
+/* greatest number of tensors in one call of backward */
 #define MF_OP_MAX_ARGS (MF_OP_MAX_IN + 2 * MF_OP_MAX_OUT)
 
 /* The arguments of infer, while the graph is built: input types and shapes in, output types and
  * shapes out. */
 typedef struct mf_infer {
     uint32_t size;
-    int32_t n_in, n_out; /* n_out: infer sets it, 1 .. MF_OP_MAX_OUT */
+    int32_t n_in, n_out; /* number of inputs; number of outputs, set by infer, 1
+                          * .. MF_OP_MAX_OUT */
     const mf_view *in;   /* data is NULL; an absent optional input has rank -1 */
     mf_view *out;        /* infer sets dtype and shape of each output */
     const mf_attr *attr;
@@ -38,8 +39,8 @@ typedef struct mf_infer {
     /* Records the reason and returns MF_ESHAPE. Usage: return in->fail(in, "expected ..., but
      * found ..."). */
     int (*fail)(const struct mf_infer *in, const char *fmt, ...);
-    /* Set by infer of a gemm: floating-point operations of forward and of backward; default 0.
-     * They are only reported, as a measure of a model's cost. */
+    /* Set by infer of a gemm: number of floating-point operations of forward and of backward;
+     * default 0. They are only reported, as a measure of a model's cost. */
     double flops, backward_flops;
 } mf_infer;
 
@@ -49,12 +50,12 @@ typedef struct mf_exec {
     uint32_t training; /* 1 in a training step, 0 in evaluation and generation */
     uint64_t seed, step;
     const struct mf_kernels *kernels; /* for core's own ops; opaque to plugins */
-    /* Runs fn(arg, t) for t in [0, tiles), spread over threads. The number of tiles must depend
-     * on shapes only, never on the number of threads. */
+    /* Runs fn(arg, t) for t in [0, tiles), distributed over threads. The number of tiles must
+     * depend only on shapes, never on the number of threads. */
     void (*parallel)(const struct mf_exec *x, int64_t tiles,
                      void (*fn)(void *arg, int64_t tile), void *arg);
-    /* Writes n numbers of the stream, from number `first` on: the same for any number of
-     * threads that run. */
+    /* Writes n numbers of the stream, from number `first` on. The numbers do not depend on the
+     * number of threads. */
     void (*rng_uniform)(const struct mf_exec *x, uint64_t stream, uint64_t first, int64_t n,
                         float *out);
     void (*rng_normal)(const struct mf_exec *x, uint64_t stream, uint64_t first, int64_t n,
@@ -83,23 +84,25 @@ typedef struct mf_call {
     int (*fail)(const struct mf_call *call, int code, const char *fmt, ...);
 } mf_call;
 
-/* Where a launch function queues its work. */
+/* The stream in which a launch function queues its work. */
 typedef struct mf_on_device {
     uint32_t size;
     const char *device; /* mf_device_op.device of the entry that was chosen */
-    /* The device's stream, a type that the backend declares ("cuda": cudaStream_t): what is
-     * queued there runs in order with all else of the run. */
+    /* The device's stream, of a type that the backend declares ("cuda": cudaStream_t). Work in
+     * this stream runs in order with all other work of the run. */
     void *stream;
 } mf_on_device;
 
 /* ---- device code of an op, as data ----
  *
- * A plugin may carry kernels that its author has compiled, as bytes of its own file; it is
- * linked with nothing of CUDA, and loads where there is none. moefw/kernel.cuh is for the file
- * of the kernels, MF_DEVICE_IMAGE puts what the compiler made of it into the plugin. */
+ * A plugin may contain kernels that its author has compiled, as bytes of its own file. The
+ * plugin is not linked with any library of CUDA, and loads on machines without CUDA.
+ * moefw/kernel.cuh is for the source file of the kernels. MF_DEVICE_IMAGE puts the output of
+ * the compiler into the plugin. */
 
-/* The one parameter of each kernel: what the op's function would get, with data and work in
- * memory of the device. An older kernel gets the first bytes. */
+/* The only parameter of each kernel: the arguments of the op's function, with data and work in
+ * memory of the device. A kernel that was compiled with older headers gets only the
+ * first bytes. */
 typedef struct mf_kernel_args {
     uint32_t size;
     int32_t n_in, n_out;
@@ -108,57 +111,60 @@ typedef struct mf_kernel_args {
     mf_view out[MF_OP_MAX_IN];  /* as mf_call.out */
     mf_attr attr;               /* mf_kernel_launch.attr */
     void *work;
-    /* Not 0 if an earlier op of this run has failed: indices may then be wrong, and a kernel
-     * that uses some as addresses must return. The run ends with the message of that op. */
+    /* Not 0 if an earlier op of this run has failed. Indices may then be wrong, and a kernel
+     * that uses them as addresses must return. The run ends with the message of that op. */
     const int32_t *fault;
 } mf_kernel_args;
 
-/* One launch, which a function of the op's plugin describes. */
+/* One launch. A function of the op's plugin fills it in. */
 typedef struct mf_kernel_launch {
     uint32_t size;
-    uint32_t grid[3];      /* blocks; each is 1 before; with a 0 nothing is launched */
-    uint32_t block[3];     /* threads of a block; each is 1 before */
-    uint32_t shared_bytes; /* of dynamic shared memory; 0 before */
-    mf_attr attr;          /* of the op before; the kernel gets what the function leaves here */
+    uint32_t grid[3];      /* number of blocks, initially 1 each; if one is 0, nothing
+                            * is launched */
+    uint32_t block[3];     /* number of threads of a block, initially 1 each */
+    uint32_t shared_bytes; /* bytes of dynamic shared memory; initially 0 */
+    mf_attr attr;          /* initially the attributes of the op; the kernel gets the values
+                            * that the function leaves here */
 } mf_kernel_launch;
 
 typedef struct mf_device_kernel {
     uint32_t size;
-    const char *name; /* in the image; NULL ends a list, all of whose entries have one size */
+    const char *name; /* name of the kernel in the image; NULL ends a list, in which all entries
+                       * have the same size */
     /* Fills in *ret from the shapes. It is called on the host and must not read or write data
      * or work. It may refuse: return call->fail(call, MF_EPLUGIN, "..."). */
     int (*launch)(const mf_call *call, mf_kernel_launch *ret);
 } mf_device_kernel;
 
-#define MF_DEVICE_KERNELS 8 /* most kernels in a list */
+#define MF_DEVICE_KERNELS 8 /* greatest number of kernels in a list */
 
 typedef struct mf_device_code {
     uint32_t size;
     /* The bytes from image to image_end are constant data of the plugin. For "cuda": a fat
      * binary (nvcc -fatbin) or an ELF file of one architecture (nvcc -cubin). */
     const void *image, *image_end;
-    /* Kernels that are launched one after another. backward: NULL without op->backward. */
+    /* Kernels that are launched one after another. backward: NULL if op->backward is NULL. */
     const mf_device_kernel *forward, *backward;
 } mf_device_code;
 
-/* How an op runs on a device other than the host. The functions are called on the host with a
- * call whose data and work are memory of the device: they queue work in the stream and return,
- * without waiting and without reading or writing that memory. What they queue may depend on the
- * step through device memory only, since it may be recorded once and repeated. */
+/* How an op runs on a device other than the host. The functions are called on the host, with a
+ * call whose data and work are memory of the device. They queue work in the stream and return,
+ * without waiting and without reading or writing this memory. The queued work may depend on the
+ * step only through device memory, because it may be recorded once and repeated. */
 typedef struct mf_device_op {
     uint32_t size;
-    const char *device; /* "cuda"; NULL ends a list, all of whose entries have one size */
+    const char *device; /* "cuda"; NULL ends a list, in which all entries have the same size */
     int (*forward)(const mf_call *call, const mf_on_device *on);
     int (*backward)(const mf_call *call,
-                    const mf_on_device *on); /* NULL without op->backward */
-    /* Instead of functions: forward and backward are NULL, and core launches these kernels.
-     * The op draws no random numbers (MF_OP_RANDOM). NULL: there is no such code. */
+                    const mf_on_device *on); /* NULL if op->backward is NULL */
+    /* Used instead of functions: forward and backward are NULL, and core launches these
+     * kernels. The op draws no random numbers (MF_OP_RANDOM). NULL: there is no such code. */
     const mf_device_code *code;
 } mf_device_op;
 
 #if defined(__GNUC__) && defined(__ELF__)
-/* Declares NAME and NAME_end, between which are the bytes of a file (a literal), for image and
- * image_end. The compiler looks for the file as for one that is included. */
+/* Declares NAME and NAME_end, between which are the bytes of a file (a string literal), for
+ * image and image_end. The compiler searches for the file as for an included file. */
 #define MF_DEVICE_IMAGE(name, file)                                                            \
     __asm__(".pushsection .rodata\n.balign 64\n.globl " #name "\n.hidden " #name               \
             "\n.globl " #name "_end\n.hidden " #name "_end\n" #name ":\n.incbin \"" file       \
@@ -173,7 +179,7 @@ typedef struct mf_gradient {
     mf_tensor *const *in;
     mf_tensor *const *out;
     mf_tensor *const *dout;
-    mf_tensor **din; /* grad sets din[i] where wants[i] is true; NULL means zero */
+    mf_tensor **din; /* grad sets din[i] if wants[i] is true; NULL means zero */
     const bool *wants;
     const mf_attr *attr;
     const void *user;
@@ -187,31 +193,33 @@ typedef struct mf_gradient {
 #define MF_OP_STATE 8u
 /* out[0] is in[0]'s memory with another shape; forward is not called. */
 #define MF_OP_ALIAS 16u
-/* The op costs little compared with a gemm, and its own gradient reads its inputs. With
+/* The op costs little compared with a gemm, and its gradient reads its inputs. With
  * train.recompute = light or block its output is recomputed and not kept. */
 #define MF_OP_CHEAP 32u
 /* The gradient of input 0 is zero except in a few rows. `user` points to another op (an
  * mf_opdef) with the inputs (gradient of input 0, inputs 1 .., gradient of output 0). If other
- * ops contribute to the gradient of input 0, that op adds the rows to it in place. */
+ * ops contribute to the gradient of input 0, this second op adds the rows to the gradient
+ * in place. */
 #define MF_OP_ROWS 128u
 /* Backward may write the gradient of input 0 over that of output 0: it reads each element
- * before it overwrites that element. */
+ * before it overwrites the element. */
 #define MF_OP_GRAD_INPLACE 256u
 /* out[0] may also share memory with in[1], if their sizes are equal. */
 #define MF_OP_INPLACE_SECOND 512u
 /* Backward can recompute output 0 with the same bits. It does so if n_out is the number of
  * inputs plus 1: the last output, after the gradients of the inputs, is then the memory for
- * output 0. That may be the memory of output 0's gradient, so backward must read each element
- * of the gradient before it overwrites that element. Only ops with one output may have it. */
+ * output 0. This may be the memory of output 0's gradient, so backward must read each element
+ * of the gradient before it overwrites the element. Only ops with one output may have
+ * this flag. */
 #define MF_OP_RECOMPUTES_OUT 1024u
-/* Since 0.2. Straight-through: the op's gradient is on purpose not the derivative of its
- * values, as in rounding that passes the gradient on. `plugin check` then does not compare
- * the two, but checks everything around the op. */
+/* Since 0.2. Straight-through: the op's gradient intentionally differs from the derivative of
+ * its values, as in rounding that passes the gradient unchanged. `plugin check` then does not
+ * compare the two, but checks everything else. */
 #define MF_OP_STRAIGHT_THROUGH 2048u
 /* A gemm: graphs that compute in bf16 convert its inputs in bf16_in to bf16. */
 #define MF_OP_GEMM 64u
 
-/* The role of an op, by which a graph is searched whatever the op's name is. */
+/* The role of an op. Searches in a graph use the role, not the op's name. */
 typedef enum mf_op_role {
     MF_ROLE_NONE = 0,
     MF_ROLE_LINEAR = 1,         /* y = x W^T + b: in[0] x, in[1] W */
@@ -234,33 +242,33 @@ typedef struct mf_opdef {
     int (*forward)(const mf_call *call);
     int (*grad)(mf_graph *g, const mf_gradient *at); /* gradient composed of ops, or NULL */
     int (*backward)(const mf_call *call);            /* fused gradient, or NULL */
-    /* Bit i set: backward reads input / output i. Values that it does not read may be
+    /* Bit i set: backward reads input / output i. Values that backward does not read may be
      * overwritten before the backward pass. */
     uint32_t backward_in, backward_out;
     uint32_t diff_in; /* bit i set: a gradient may flow into input i (float inputs only) */
-    /* Bit i set: backward may write the gradient of input i over the data of input i, since it
-     * reads each element before it overwrites that element. */
+    /* Bit i set: backward may write the gradient of input i over the data of input i, because
+     * backward reads each element before it overwrites the element. */
     uint32_t backward_over;
     const void *user; /* passed to every call; constant data of the plugin, or NULL */
     /* Bit i set: input i may be bf16. All float inputs with a bit set have the same type in a
      * call: bf16 if all of them are bf16 (see also MF_OP_GEMM), else f32. bf16 values of other
-     * inputs are converted to f32. An op that only knows f32 leaves this 0. */
+     * inputs are converted to f32. An op that supports only f32 leaves this 0. */
     uint32_t bf16_in;
-    uint32_t role; /* mf_op_role; since 0.2, 0 before */
-    /* One entry for each device that the op knows, the last with device NULL; or NULL. On a
-     * device that is not listed the op runs on the host, with copies of its data around it; the
-     * log says so once. Since 0.2. */
+    uint32_t role; /* mf_op_role, since 0.2; 0 in tables of earlier versions */
+    /* One entry for each device that the op supports, and a last entry with device NULL; or
+     * NULL. On a device without an entry the op runs on the host, with copies of its data
+     * before and after. This is logged once. Since 0.2. */
     const mf_device_op *launch;
 } mf_opdef;
 
 /* ---- since 0.2: an op with inputs to check it on (mf_plugin.examples) ---- */
 
-/* `plugin check` runs the op alone on such inputs. It checks shapes, that the bits are the same
- * at any number of threads, that nothing is written outside of outputs and work, and gradients
- * against differences. */
+/* `plugin check` runs the op alone on such inputs. It checks shapes, that the bits do not
+ * depend on the number of threads, and that nothing is written outside of outputs and work. It
+ * also compares gradients with differences. */
 typedef struct mf_op_example {
     uint32_t size;
-    int32_t n_in; /* number of inputs, absent ones included */
+    int32_t n_in; /* number of inputs, including absent inputs */
     const mf_opdef *op;
     mf_shape shape[MF_OP_MAX_IN]; /* rank -1: the input is absent */
     mf_dtype dtype[MF_OP_MAX_IN]; /* MF_F32 or MF_I32 */

@@ -1,14 +1,14 @@
 /* moefw/ops.h: the ops of core as inline functions; the comment above each is its contract.
  *
- * All take the graph and return a new value, or NULL after any failure (the graph keeps the
- * first one: end with `return mf->status(g)`). Every op with float outputs has a gradient
- * unless it is marked [no gradient]. The rows of a tensor are the vectors along its last
- * dimension: softmax of [B,T,E] works on each of the B T rows. Broadcasting is numpy's: shapes
- * align at the last dimension, sizes are equal or 1.
+ * All functions take the graph and return a new value, or NULL after any failure (the graph
+ * keeps the first failure: end with `return mf->status(g)`). Every op with float outputs has a
+ * gradient unless it is marked [no gradient]. The rows of a tensor are the vectors along its
+ * last dimension: softmax of [B,T,E] works on each of the B T rows. Broadcasting follows numpy:
+ * shapes align at the last dimension, sizes are equal or 1.
  *
- * The functions call the host through the slot `mf`, which this header declares for a plugin of
- * one file. Other code defines MF_HOST_SLOT before it includes this header: an expression that
- * is a pointer to a const mf_host. */
+ * The functions call the host through the slot `mf`, which this header declares for a plugin
+ * with one source file. Other code defines MF_HOST_SLOT before it includes this header: an
+ * expression that is a pointer to a const mf_host. */
 #ifndef MOEFW_OPS_H
 #define MOEFW_OPS_H
 
@@ -24,7 +24,7 @@ __attribute__((unused))
 #endif
 static const mf_host *mf;
 #define MF_HOST_SLOT mf
-#define MF_PLACES /* calls pass their file and line: see the end */
+#define MF_PLACES /* calls pass their file and line: see the end of this file */
 #endif
 
 static inline mf_attr mf_attr0(void)
@@ -90,7 +90,7 @@ static inline mf_tensor *mf_linear(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_t
     return mf_op3(g, "linear", x, w, b, NULL);
 }
 /* y = scale op(a) op(b), rank 2, or rank 3 with equal first dimension (one gemm for each
- * index). op transposes the last two dimensions if trans_ is true. */
+ * index). op transposes the last two dimensions if trans_a or trans_b is true. */
 static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_tensor *b,
                                    bool trans_b, double scale)
 {
@@ -100,10 +100,10 @@ static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_t
     t.f[0] = scale;
     return mf_op2(g, "matmul", a, b, &t);
 }
-/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows past
- * offset[E] are zero, and, since 0.2, rows before offset[0]: mf_slice(offset, 0, i, n + 1)
- * gives the n experts from i on, so that experts of one layer may differ. x [R,in], w
- * [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
+/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]. Rows past
+ * offset[E] are zero, and, since 0.2, also rows before offset[0]. Therefore mf_slice(offset, 0,
+ * i, n + 1) selects the n experts from i on, so that experts of one layer may differ. x [R,in],
+ * w [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
 static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor *w,
                                            mf_tensor *offset, mf_tensor *b)
 {
@@ -122,15 +122,17 @@ static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor 
     {                                                                                          \
         return mf_op1(g, op, x, NULL);                                                         \
     }
-/* The next seven take two values of a float type, or, since 0.2, two of i32: then they compute
- * modulo 2^32, quotients are rounded towards zero, a / 0 = 0, and there is [no gradient].
- * Shapes are broadcast. The result has the type of the inputs. */
+/* The next seven functions take two values of a float type, or, since 0.2, two of i32. With i32
+ * they compute modulo 2^32, quotients are rounded towards zero, a / 0 = 0, and there is [no
+ * gradient]. Shapes are broadcast. The result has the type of the inputs. */
 MF_BINARY(mf_add, "add") /* a + b */
 MF_BINARY(mf_sub, "sub")
 MF_BINARY(mf_mul, "mul")
 MF_BINARY(mf_div, "div")
-MF_BINARY(mf_maximum, "maximum") /* the gradient goes to the larger; to a if equal */
-MF_BINARY(mf_minimum, "minimum") /* the gradient goes to the smaller; to a if equal */
+MF_BINARY(mf_maximum, "maximum") /* the gradient goes to the larger value; to a if both
+                                  * are equal */
+MF_BINARY(mf_minimum, "minimum") /* the gradient goes to the smaller value; to a if both
+                                  * are equal */
 MF_BINARY(mf_greater, "greater") /* 1 where a > b, else 0 [no gradient] */
 MF_UNARY(mf_exp, "exp")
 MF_UNARY(mf_ln, "log") /* natural logarithm */
@@ -185,8 +187,8 @@ static inline mf_tensor *mf_swiglu_gated(mf_graph *g, mf_tensor *a, mf_tensor *b
 
 /* ------------------------------------------------------------------ reductions, shape */
 
-/* Bit i of axes: reduce over dimension i; MF_ALL: over all, to a scalar (rank 0). keep leaves
- * reduced dimensions with size 1. */
+/* Bit i of axes: reduce over dimension i; MF_ALL: reduce over all, to a scalar (rank 0). keep:
+ * the reduced dimensions stay, with size 1. */
 #define MF_ALL 15u
 static inline mf_tensor *mf_reduce(mf_graph *g, const char *op, mf_tensor *x, unsigned axes,
                                    bool keep)
@@ -204,7 +206,8 @@ static inline mf_tensor *mf_mean(mf_graph *g, mf_tensor *x, unsigned axes, bool 
 {
     return mf_reduce(g, "mean", x, axes, keep);
 }
-/* The largest element of each row: [...,n] -> [...,1]. The first largest gets the gradient. */
+/* The largest element of each row: [...,n] -> [...,1]. If several are largest, the first gets
+ * the gradient. */
 static inline mf_tensor *mf_row_max(mf_graph *g, mf_tensor *x)
 {
     return mf_op1(g, "row_max", x, NULL);
@@ -223,7 +226,7 @@ static inline mf_tensor *mf_reshape(mf_graph *g, mf_tensor *x, mf_shape to)
         t.i[1 + i] = to.dim[i];
     return mf_op1(g, "reshape", x, &t);
 }
-/* Repeats along dimensions of size 1 (and new leading ones) up to the shape. */
+/* Repeats x along dimensions of size 1 (and along new leading dimensions) to the new shape. */
 static inline mf_tensor *mf_broadcast(mf_graph *g, mf_tensor *x, mf_shape to)
 {
     mf_attr t = mf_attr0();
@@ -232,7 +235,7 @@ static inline mf_tensor *mf_broadcast(mf_graph *g, mf_tensor *x, mf_shape to)
         t.i[1 + i] = to.dim[i];
     return mf_op1(g, "broadcast", x, &t);
 }
-/* Dimension i of the result is dimension p_i of x; give as many p_i as x has dimensions. */
+/* Dimension i of the result is dimension p_i of x. Pass as many p_i as x has dimensions. */
 static inline mf_tensor *mf_transpose(mf_graph *g, mf_tensor *x, int p0, int p1, int p2, int p3)
 {
     mf_attr t = mf_attr0();
@@ -252,7 +255,7 @@ static inline mf_tensor *mf_slice(mf_graph *g, mf_tensor *x, int axis, int64_t s
     t.i[2] = count;
     return mf_op1(g, "slice", x, &t);
 }
-/* n <= MF_OP_MAX_IN values one after the other along a dimension. */
+/* Joins n <= MF_OP_MAX_IN values, one after another, along a dimension. */
 static inline mf_tensor *mf_concat(mf_graph *g, int n, mf_tensor *const *x, int axis)
 {
     mf_attr t = mf_attr0();
@@ -299,18 +302,19 @@ static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tens
     t.f[0] = eps;
     return mf_op4(g, "grouped_layernorm", x, offset, w, b, &t);
 }
-/* Each row divided by its Euclidean length, or by eps if that is larger. */
+/* Divides each row by its Euclidean length, or by eps if eps is larger. */
 static inline mf_tensor *mf_l2_normalize(mf_graph *g, mf_tensor *x, double eps)
 {
     mf_attr t = mf_attr0();
     t.f[0] = eps;
     return mf_op1(g, "l2_normalize", x, &t);
 }
-/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query if kv_heads < heads.
- * q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q packed
- * [B T, (heads + 2 kv_heads) hd] with k = v = NULL. mask [B S] f32 or NULL: no query attends to
- * keys with 0. kv_len [B] i32 or NULL: queries attend to the first kv_len keys of a sequence
- * only. causal: query t attends to keys up to L - T + t, L = kv_len or S. */
+/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query if kv_heads <
+ * heads. q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch, hd =
+ * width of a head. Or q packed [B T, (heads + 2 kv_heads) hd] with k = v = NULL. mask [B S]
+ * f32 or NULL: no query attends to keys with 0. kv_len [B] i32 or NULL: queries attend only
+ * to the first kv_len keys of a sequence. causal: query t attends to keys up to L - T + t, L
+ * = kv_len or S. */
 static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
                                       mf_tensor *mask, mf_tensor *kv_len, int batch, int heads,
                                       int kv_heads, bool causal, double scale)
@@ -330,10 +334,10 @@ static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, m
     return MF_HOST_SLOT->op(g, "attention", 5, in, &t, 1, NULL);
 }
 /* Attention for assignments grouped by expert, as in mf_expert_in: q [R, heads hd], offset
- * [E+1] and token [R] i32, B = batch sequences of S tokens each; every expert has its own keys
+ * [E+1] and token [R] i32, B = batch sequences of S tokens each. Every expert has its own keys
  * and values. own false: kv [B S, E 2 heads hd], for each expert the keys and then the values
- * of all tokens; a query attends to the tokens of its sequence whose mask [B S] is not 0 (NULL:
- * to all), and if causal only to those up to its own token. own true: kv [R, 2 heads hd]; a
+ * of all tokens. A query attends to the tokens of its sequence whose mask [B S] is not 0 (NULL:
+ * to all), and if causal only to tokens up to its own token. own true: kv [R, 2 heads hd]. A
  * query attends to all assignments of its expert; mask must be NULL and causal false. The
  * result is [R, heads hd], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tensor *kv,
@@ -371,7 +375,7 @@ static inline mf_tensor *mf_rope(mf_graph *g, mf_tensor *x, mf_tensor *position,
 
 /* ------------------------------------------------------------------ rows and indices */
 
-/* The rows of table [V,d] with these ids (any shape, i32) -> [...,d] */
+/* Selects the rows of table [V,d] with these ids (any shape, i32) -> [...,d] */
 static inline mf_tensor *mf_embedding(mf_graph *g, mf_tensor *table, mf_tensor *ids)
 {
     return mf_op2(g, "embedding", table, ids, NULL);
@@ -408,9 +412,9 @@ static inline mf_tensor *mf_topk(mf_graph *g, mf_tensor *x, int64_t k)
     t.i[0] = k;
     return mf_op1(g, "topk", x, &t);
 }
-/* Each row in falling or ascending order, equal elements in the order of the row, NaN last; x
- * [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient of
- * the result goes where the elements came from. */
+/* Sorts each row in falling or ascending order, equal elements in the order of the row, NaN
+ * last; x [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The
+ * gradient of each element of the result goes to the element of x from which it came. */
 static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_tensor **ret_index)
 {
     mf_tensor *key = falling ? x : mf_scale(g, x, -1);
@@ -418,7 +422,7 @@ static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_ten
     if (ret_index) *ret_index = index;
     return mf_take(g, x, index);
 }
-/* 0, 1, .. n-1 as i32 [n] [no gradient]. n >= 1. They are the indices that mf_topk gives for n
+/* 0, 1, .. n-1 as i32 [n] [no gradient]. n >= 1. mf_topk returns the same indices for n
  * equal numbers. */
 static inline mf_tensor *mf_arange(mf_graph *g, int64_t n)
 {
@@ -434,9 +438,9 @@ static inline mf_tensor *mf_one_hot(mf_graph *g, mf_tensor *index, int64_t n)
     t.i[0] = n;
     return mf_op1(g, "one_hot", index, &t);
 }
-/* How often each of 0..n-1 occurs in index (i32, negatives are skipped); each occurrence counts
- * with its weight (f32, same shape), or 1 if weight is NULL -> f32 [n]. The gradient goes to
- * the weights. */
+/* Counts how often each of 0..n-1 occurs in index (i32, negatives are skipped). Each occurrence
+ * counts with its weight (f32, same shape), or 1 if weight is NULL -> f32 [n]. The gradient
+ * goes to the weights. */
 static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *weight,
                                      int64_t n)
 {
@@ -444,8 +448,8 @@ static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *w
     t.i[0] = n;
     return mf_op2(g, "bincount", index, weight, &t);
 }
-/* Since 0.3: how many elements of each column of x [T,E] lie in each of `bins` bins (1 .. 8192)
- * between lo and hi -> f32 [E,bins] of whole numbers; the bins are those of mf_score_count.
+/* Since 0.3: counts how many elements of each column of x [T,E] lie in each of `bins` bins (1
+ * .. 8192) between lo and hi -> f32 [E,bins] of integers. The bins are those of mf_score_count.
  * Rows whose mask (f32 [T] or NULL) is 0 are not counted. bias (f32 [E] or NULL): its smallest
  * element is added to lo, its largest to hi. [no gradient] */
 static inline mf_tensor *mf_score_bins(mf_graph *g, mf_tensor *x, mf_tensor *mask,
@@ -460,8 +464,8 @@ static inline mf_tensor *mf_score_bins(mf_graph *g, mf_tensor *x, mf_tensor *mas
 
 /* ------------------------------------------------------------------ randomness, loss */
 
-/* Uniform numbers in [0,1) or standard normal numbers of this node's stream, new in each step.
- * [no gradient] */
+/* Uniform numbers in [0,1) or standard normal numbers of this node's stream. They are new in
+ * each step. [no gradient] */
 static inline mf_tensor *mf_random(mf_graph *g, const char *op, mf_shape shape)
 {
     mf_attr t = mf_attr0();
@@ -502,8 +506,8 @@ static inline mf_tensor *mf_custom(mf_graph *g, const mf_opdef *def, int n_in,
 {
     return MF_HOST_SLOT->custom(g, def, n_in, in, attr, n_out, ret_out);
 }
-/* x itself. In each run its shape, range and first elements go to the log under the name, which
- * must live as long as the plugin. For debugging: it takes time. */
+/* Returns x. In each run the shape, range and first elements of x are logged under the name,
+ * which must live as long as the plugin. This is for debugging, because it costs time. */
 static inline mf_tensor *mf_print(mf_graph *g, mf_tensor *x, const char *name)
 {
     if (MF_HAS(MF_HOST_SLOT, mf_host, print)) MF_HOST_SLOT->print(g, x, name);
@@ -523,8 +527,8 @@ static inline mf_graph *mf_at(mf_graph *g, const char *file, int32_t line)
 
 /* ------------------------------------------------------------------ source locations */
 
-/* In a plugin each call passes its file and line, so that errors of the op name them. A plugin
- * that defines MF_NO_PLACES before it includes this header passes neither. */
+/* In a plugin each call passes its file and line, so that errors of the op name them. If a
+ * plugin defines MF_NO_PLACES before it includes this header, its calls pass neither. */
 #if defined(MF_PLACES) && !defined(MF_NO_PLACES)
 #define MF_HERE(g) mf_at(g, __FILE__, __LINE__)
 #define mf_op1(g, ...) mf_op1(MF_HERE(g), __VA_ARGS__)

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define MF_MAGIC 0x6d6f6566u /* "moef" */
-/* Raised only if an old plugin could misbehave; appending fields never raises it. */
+/* Raised only if an old plugin could misbehave; an appended field does not raise it. */
 #define MF_ABI 1u
 
 typedef enum mf_kind {
@@ -61,8 +61,8 @@ typedef enum mf_option_type {
 } mf_option_type;
 
 #define MF_OPT_LIVE 1u /* may change between steps (numbers and booleans) */
-/* With MF_OPT_LIVE: graphs that are built while the value is 0 differ from others, so core
- * rebuilds the graphs when the value changes from or to 0. */
+/* With MF_OPT_LIVE. Graphs that are built while the value is 0 differ from other graphs, so
+ * core rebuilds the graphs when the value changes from or to 0. */
 #define MF_OPT_STRUCTURAL 2u
 
 typedef struct mf_option {
@@ -73,8 +73,8 @@ typedef struct mf_option {
     uint32_t flags;    /* MF_OPT_LIVE, MF_OPT_STRUCTURAL */
     size_t offset;     /* offset of the field in conf */
     double lo, hi;     /* inclusive bounds of numbers, enforced by the host */
-    /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL.
-     * Ends with NULL. */
+    /* MF_OPT_ENUM: its values. MF_OPT_INT: words that mean 0, 1, ... ("auto"), or NULL. The
+     * list ends with NULL. */
     const char *const *choices;
 } mf_option;
 
@@ -105,20 +105,21 @@ typedef struct mf_dims {
      * n_layers: number of blocks */
     int32_t layer, n_layers;
     int32_t dim;            /* d: width of the residual stream */
-    int32_t experts, top_k; /* E, k */
+    int32_t experts, top_k; /* E: number of experts; k: experts per token */
     int32_t heads, kv_heads;
     int32_t vocab; /* number of token ids */
-    /* longest sequence; the arguments of each call have the length of their graph */
+    /* length of the longest sequence; the arguments of each call have the length of
+     * their graph */
     int32_t seq;
     int32_t causal;      /* 1 in a decoder: routing must not depend on later tokens */
     int32_t moe_layers;  /* number of layers that have a router */
     int32_t labels;      /* number of distinct labels in the corpus, 0 if there are none */
     int64_t train_steps; /* planned length of the run, 0 if unknown */
-    /* what the parameters layers.N.attention.gate are: 1: the gates, clamped to 0 .. 1; 0: the
-     * logits of the gates */
+    /* meaning of the parameters layers.N.attention.gate: 1: the gates, clamped to 0 .. 1; 0:
+     * the logits of the gates */
     int32_t raw_gates;
-    /* model.init: 1: weights of linear layers begin as N(0, start_std), biases at 0; 0: both as
-     * U(-1, 1) / sqrt(inputs) */
+    /* model.init: 1: weights of linear layers begin as N(0, start_std), biases at 0; 0: both
+     * begin as U(-1, 1) / sqrt(inputs) */
     int32_t normal_start;
     double start_std; /* model.init_std */
     int32_t head_dim; /* width of an attention head; since 0.2 */
@@ -145,17 +146,17 @@ typedef struct mf_router {
 } mf_router;
 
 #define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: a decoder then needs moe.force_causal */
-/* after_step reads step->layers, which are then measured in every step. */
+/* after_step reads step->layers. These statistics are then measured in every step. */
 #define MF_ROUTER_STATS 2u
 /* Since 0.2. The router reads earlier tokens of the sequence. When a text is decoded with a
  * cache, each call of route is for the whole sequence, with as many positions as the cache has
- * (in->seq). At positions that hold no token the mask is 0, and x and token_ids are 0 or older
- * values. Core keeps x and token_ids between runs, labels are -1, and core takes the rows of
- * the new tokens from what route returns. The router may not set token or dispatch, and what it
- * computes for a token must not depend on positions with mask 0. */
+ * (in->seq). At positions without a token the mask is 0, and x and token_ids are 0 or older
+ * values. Core keeps x and token_ids between runs, labels are -1, and core reads the rows of
+ * the new tokens from the values that route returns. The router may not set token or dispatch.
+ * Its values for a token must not depend on positions with mask 0. */
 #define MF_ROUTER_SEQUENCE 4u
-/* Since 0.2. In training the choice for a token depends on other tokens of the batch, such as
- * to balance experts; in evaluation it does not. */
+/* Since 0.2. In training the choice for a token depends on other tokens of the batch, for
+ * example to balance experts. In evaluation it does not. */
 #define MF_ROUTER_TRAIN_BATCH 8u
 
 typedef struct mf_expert {
@@ -172,10 +173,10 @@ typedef struct mf_expert {
 
 #define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, all tokens of the batch, and the mask */
 /* If in->gate is set, the expert must multiply y by it. An expert that ends with a gemm does
- * that before the gemm, because W (g h) = g (W h): the gradient of the gates is then computed
- * from h, and y need not be kept for it. */
+ * this before the gemm, because W (g h) = g (W h), where h is the input of the gemm. The
+ * gradient of the gates is then computed from h, and y need not be kept for it. */
 #define MF_EXPERT_GATES 2u
-/* Since 0.2. The expert reads later tokens of the sequence: a decoder then needs
+/* Since 0.2. The expert reads later tokens of the sequence. A decoder then needs
  * moe.force_causal = yes. */
 #define MF_EXPERT_NOT_CAUSAL 4u
 
@@ -189,13 +190,14 @@ typedef struct mf_regularizer {
     int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss);
     mf_after_step_fn after_step;
-    /* Since 0.3: called in place of loss, which may then be NULL, unless it is NULL itself. A
-     * moefw 0.2 refuses a table with this function. */
+    /* Since 0.3: called in place of loss, unless loss_of is NULL; loss may then be NULL. moefw
+     * 0.2 refuses a table with this function. */
     int (*loss_of)(void *self, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in *in,
                    mf_tensor **ret_loss);
 } mf_regularizer;
 
-#define MF_REGULARIZER_ANY_MODEL 1u /* has a loss in models without MoE layers too (n = 0) */
+#define MF_REGULARIZER_ANY_MODEL 1u /* The regularizer also has a loss in models without MoE
+                                     * layers (n = 0). */
 /* Since 0.3: loss_of reads token_loss. */
 #define MF_REGULARIZER_TOKEN_LOSS 4u
 
@@ -210,10 +212,11 @@ typedef struct mf_controller {
 
 /* The controller needs the buffers /layers.N.moe.select_bias (see moefw/routing.h). */
 #define MF_CONTROLLER_SELECT_BIAS 1u
-/* on_step reads neither step->layers nor step->heads, so nothing is measured for it. */
+/* on_step reads neither step->layers nor step->heads, so nothing is measured for
+ * the controller. */
 #define MF_CONTROLLER_BLIND 2u
-/* Since 0.3. on_step reads the tallies /layers.N.moe.token_loss [E,2]: over the admitted
- * assignments of tokens whose prediction counts, the sum of the tokens' losses, and the number
+/* Since 0.3. on_step reads the tallies /layers.N.moe.token_loss [E,2]. They cover the admitted
+ * assignments of tokens whose prediction counts: the sum of the tokens' losses, and the number
  * of assignments. */
 #define MF_CONTROLLER_TOKEN_LOSS 4u
 
@@ -223,32 +226,34 @@ typedef struct mf_adapter {
     uint32_t flags; /* must be 0 */
     mf_init_fn init;
     mf_fini_fn fini;
-    /* Called for every graph, once per point, in the order in which values are computed. *ret_y
-     * is in->y at first; leaving it there changes nothing. */
+    /* Called for every graph, once per point, in the order in which values are computed. At
+     * first *ret_y is in->y; if apply does not change *ret_y, the adapter has no effect. */
     int (*apply)(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
                  mf_tensor **ret_y);
     mf_after_step_fn after_step;
     uint32_t points; /* MF_POINT_BIT of each point that the plugin supports */
     uint32_t reserved;
-    const char *at; /* the point unless the section sets another: "expert_out" */
-    /* its parameters are layers.N.PATH.*, at the output head adapter.PATH.*; NULL: PATH is the
-     * section's NAME */
+    const char *at; /* the point that is used unless the section sets another, for
+                     * example "expert_out" */
+    /* The adapter's parameters are layers.N.PATH.*, at the output head adapter.PATH.*; NULL:
+     * PATH is the section's NAME. */
     const char *path;
     /* Called when a model is made, after parameters got their initial values, which the plugin
      * may change here through mf_host.data. May be NULL. */
     int (*start)(void *self, mf_ctx *ctx);
     /* Called before the first step, after parameters were copied from another run that has a
-     * section with this plugin. option(arg, key) gives the value of an option in that section
-     * as INI text, NULL if it is not set there. layers: number of blocks of that run. May
-     * be NULL. */
+     * section with this plugin. option(arg, key) returns the value of an option in that section
+     * as INI text, or NULL if the option is not set there. layers: number of blocks of that
+     * run. May be NULL. */
     int (*adopt)(void *self, mf_ctx *ctx,
                  const char *(*option)(const void *arg, const char *key), const void *arg,
                  int32_t layers);
 } mf_adapter;
 
 typedef struct mf_plugin {
-    uint32_t magic, abi;                   /* checked first; these two never move */
-    uint32_t size, host_size, option_size; /* sizeof of this, of mf_host, of mf_option */
+    uint32_t magic, abi;                   /* checked first; the offsets of these two fields
+                                            * never change */
+    uint32_t size, host_size, option_size; /* sizeof of mf_plugin, of mf_host, of mf_option */
     uint32_t vtable_size;                  /* sizeof of the kind's table */
     uint32_t kind;                         /* mf_kind */
     uint32_t reserved;
@@ -258,7 +263,7 @@ typedef struct mf_plugin {
     /* bytes that the host allocates for each instance */
     size_t conf_size, self_size;
     const void *vtable;   /* mf_router, mf_expert, ... by kind */
-    const mf_host **host; /* slot that the loader fills */
+    const mf_host **host; /* slot into which the loader writes the address of mf_host */
     /* ---- since 0.2 ---- */
     /* ops with inputs for `plugin check`, each of size examples[0].size; NULL: none */
     const mf_op_example *examples;
@@ -280,12 +285,12 @@ typedef struct mf_plugin {
     const mf_plugin moefw_plugin
 #endif
 /* kind: MF_ROUTER, ...; kind_type: mf_router, ...; conf, self: types (char if there is nothing
- * to store). The slot is the `mf` that moefw/ops.h declares. */
+ * to store). The slot is the variable `mf` that moefw/ops.h declares. */
 #define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self,    \
                        vt)                                                                     \
     MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf, self,    \
                        vt, NULL, 0)
-/* As MF_PLUGIN_INIT, with examples of the plugin's ops, an array of mf_op_example, and
+/* The same as MF_PLUGIN_INIT, with examples of the plugin's ops (an array of mf_op_example) and
  * their number. */
 #define MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf,      \
                            self, vt, examples, n_examples)                                     \

@@ -1,9 +1,9 @@
 /* moefw/status.h: status codes.
  *
  * Unless its comment says otherwise, a function that can fail returns an int: MF_OK (0), or one
- * of the negative codes below. The function that fails records the message (what, where,
- * expected, nearest valid). The column `exit` is the exit status of the program if the failure
- * reaches main. */
+ * of the negative codes below. The function that fails records the message, which says what
+ * failed, where, what was expected, and the nearest valid value. The column `exit` is the exit
+ * status of the program if the failure reaches main. */
 #ifndef MOEFW_STATUS_H
 #define MOEFW_STATUS_H
 

@@ -3,9 +3,9 @@
  * Tensors are dense and row-major. A graph is symbolic: an mf_tensor handle names a value that
  * exists only while the graph runs. The type and shape of the value are known when it is added.
  *
- * Structs that later versions may extend have a field `size`, in which the side that fills in
- * the struct writes its sizeof (for mf_option this is mf_plugin.option_size). A field exists if
- * it is within that size: MF_HAS tells. New fields are appended, never inserted. */
+ * Structs that later versions may extend have a field `size`. The side that fills in the struct
+ * writes the struct's sizeof there (for mf_option it is mf_plugin.option_size). A field exists
+ * if it is within this size; MF_HAS tests this. New fields are appended, never inserted. */
 #ifndef MOEFW_TYPES_H
 #define MOEFW_TYPES_H
 
@@ -25,7 +25,7 @@ typedef struct mf_graph mf_graph;   /* a graph under construction */
 typedef struct mf_tensor mf_tensor; /* a value in a graph; NULL: an earlier call failed */
 /* one instance of a plugin: its options, parameters and layer */
 typedef struct mf_ctx mf_ctx;
-typedef struct mf_score_count mf_score_count; /* moefw/routing.h */
+typedef struct mf_score_count mf_score_count; /* defined in moefw/routing.h */
 
 typedef enum mf_dtype { MF_F32 = 0, MF_BF16 = 1, MF_I32 = 2, MF_U8 = 3 } mf_dtype;
 
@@ -84,8 +84,8 @@ typedef struct mf_attr {
     double f[MF_ATTR_REALS];
 } mf_attr;
 
-/* Initial values of a parameter or buffer. Random ones are drawn by Philox with the key (seed,
- * full name), so they do not depend on the rest of the model. */
+/* Initial values of a parameter or buffer. Random values are drawn by Philox with the key
+ * (seed, full name), so they do not depend on the rest of the model. */
 typedef enum mf_init_kind {
     MF_INIT_ZERO = 0,
     MF_INIT_CONST = 1,   /* all elements a */
@@ -97,8 +97,9 @@ typedef enum mf_init_kind {
     MF_INIT_KAIMING = 5,
     /* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
     MF_INIT_ROWS_SAME = 6,
-    /* Of the matrix in the last two dimensions: a on the diagonal that ends at its last row and
-     * column, 0 elsewhere. A weight [n,2n] with a = 1 passes on its input's second half. */
+    /* The matrix in the last two dimensions has a on the diagonal that ends at its last row
+     * and column, and 0 elsewhere. A weight [n,2n] with a = 1 copies the second half of
+     * its input. */
     MF_INIT_EYE = 7
 } mf_init_kind;
 
@@ -109,10 +110,10 @@ typedef struct mf_init {
 } mf_init;
 
 #define MF_PARAM_NO_DECAY 1u /* no weight decay (norms, biases, embeddings) */
-/* dimension 0 is the expert: a token uses only top_k of its E parts, and counts of active
- * parameters include only these */
+/* dimension 0 is the expert: a token uses only top_k of its parts, and numbers of active
+ * parameters count only these parts */
 #define MF_PARAM_BY_EXPERT 2u
-#define MF_PARAM_FROZEN    4u /* starts frozen */
+#define MF_PARAM_FROZEN    4u /* frozen at the start */
 /* Every index of dimension 0 begins with the values of the first index. */
 #define MF_PARAM_ALIKE 8u
 
@@ -120,8 +121,9 @@ typedef struct mf_init {
  * trained at the head's own learning rate, and not at all while the head is inactive. */
 #define MF_PARAM_BY_HEAD 16u
 
-/* Since 0.2: the last two dimensions hold two matrices of equal height, one above the other;
- * optimizers that treat matrices as a whole (muon, adafactor) treat each of the two alone. */
+/* Since 0.2: the last two dimensions hold two matrices of equal height, one above the other.
+ * Optimizers that treat matrices as a whole (muon, adafactor) treat each of the
+ * two separately. */
 #define MF_PARAM_HALVES 32u
 
 /* Data of a tensor while the graph runs. data is NULL if the value is not needed. */

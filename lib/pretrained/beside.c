@@ -16,7 +16,7 @@ int mf_write_beside(const char *folder, int (*write)(void *arg, const char *to),
         n--;
     char *beside = mf_strf("%.*s.tmp", (int)n, folder);
     if (!beside) return MF_ENOMEM;
-    if (mf_exists(beside)) { /* it may belong to somebody else */
+    if (mf_exists(beside)) { /* another user may own it */
         const int rc = mf_fail(MF_EUSAGE,
                                "%s: exists already; remove it if it is left of an export that "
                                "was stopped, or name another folder",

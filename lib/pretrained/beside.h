@@ -1,5 +1,6 @@
-/* pretrained/beside.h: writes a new folder so that an interrupted export leaves none that looks
- * complete: beside its name first, which it gets at the end. */
+/* pretrained/beside.h: writes a new folder such that an interrupted export leaves no folder
+ * that looks complete. The folder is written under a temporary name beside its final name, and
+ * renamed at the end. */
 #ifndef MF_PRETRAINED_BESIDE_H
 #define MF_PRETRAINED_BESIDE_H
 

@@ -1,7 +1,7 @@
 /* pretrained/checksums.c: writes and verifies XXH3-128 checksums of files.
  *
- * Names come from a file that a third party may have written, so one with '/' or '..' is
- * refused before a path is made of it. */
+ * Names come from a file that a third party may have written. A name with '/' or '..' is
+ * refused before it is used in a path. */
 #include "pretrained/checksums.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ int mf_checksums_write(const char *folder, const char *const *names, int64_t n, 
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
         char hash[DIGITS + 1];
         char *path = mf_path_join(folder, names[i]);
-        /* the file is read by lines */
+        /* the file is read line by line */
         if (strpbrk(names[i], "\n\r"))
             rc = mf_fail(MF_EINPUT, "%s: '%s': expected names of files on one line", folder,
                          names[i]);

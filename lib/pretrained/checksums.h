@@ -9,8 +9,8 @@
 
 /* Writes to `to` the checksums of the named files of a folder. MF_EIO, MF_EINPUT, MF_ENOMEM. */
 int mf_checksums_write(const char *folder, const char *const *names, int64_t n, const char *to);
-/* Compares the files of a folder with the checksums in file. MF_EINPUT with the first file
- * named that is missing or differs, or with the line that has another form. */
+/* Compares the files of a folder with the checksums in file. MF_EINPUT: names the first file
+ * that is missing or differs, or the line that has another form. */
 int mf_checksums_verify(const char *file, const char *folder);
 
 #endif

@@ -1,7 +1,8 @@
-/* pretrained/export.c: writes a model folder of an imported run, or of one trained from it.
+/* pretrained/export.c: writes a model folder from an imported run, or from a run trained
+ * from it.
  *
- * Tensors that the parameters do not hold come from the record. Adapters of linear layers are
- * part of the weights that are written; the run itself stays as it is. */
+ * Tensors that are not in parameters come from the record. Changes of adapters of linear layers
+ * are added to the weights that are written. The run itself does not change. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -17,13 +18,13 @@
 typedef struct export
 {
     mf_export_run run;
-    const char *to; /* the folder that is written */
+    const char *to; /* path of the new folder */
     const mf_export_options *options;
 }
 export;
 
-/* A tensor as it is written. With a type, weights of four bits are written plain: one tensor in
- * the place of their parts. */
+/* A tensor as it is written. If a type is requested, a weight of four bits is written in plain
+ * form, as one tensor instead of its parts. */
 typedef struct written {
     char name[MF_ST_NAME_MAX], plain[MF_ST_NAME_MAX];
     mf_st_dtype dtype;
@@ -31,7 +32,7 @@ typedef struct written {
     const int64_t *shape;
 } written;
 
-/* False: the tensor is not written. */
+/* Returns false if the tensor is not written. */
 static bool written_of(const export *x, int64_t i, written *ret)
 {
     const mf_place *p = &x->run.record->ledger.places[i];
@@ -41,14 +42,14 @@ static bool written_of(const export *x, int64_t i, written *ret)
         .dtype = typed ? x->options->dtype : t->dtype, .rank = t->rank, .shape = t->shape};
     snprintf(ret->name, sizeof ret->name, "%s", t->name);
     if (!typed || p->form == MF_FORM_PLAIN) return true;
-    if (!p->param) return false; /* another part */
+    if (!p->param) return false; /* another part of the weight */
     snprintf(ret->name, sizeof ret->name, "%s", mf_place_plain_name(p, t, ret->plain));
     ret->rank = p->shape_rank;
     ret->shape = p->shape;
     return true;
 }
 
-/* Whether weights of four bits are written plain. */
+/* Whether weights of four bits are written in plain form. */
 static bool unpacks(const export *x)
 {
     for (int64_t i = 0; x->options->dtype && i < x->run.record->n; i++)
@@ -64,8 +65,8 @@ static bool is_ours(const char *name)
            strcmp(name, MF_PRETRAINED_SKIPPED) == 0 || strcmp(name, MF_CHECKSUMS) == 0;
 }
 
-/* Writes the type of the weights into the text of a config.json, which has it as torch_dtype or
- * dtype, or not at all. */
+/* Writes the type of the weights into the text of a config.json. The key is torch_dtype or
+ * dtype; if neither exists, nothing is written. */
 static int name_type(mf_st_dtype dtype, char **data, size_t *size)
 {
     static const char *const keys[] = {"\"torch_dtype\": \"", "\"dtype\": \""};
@@ -99,7 +100,7 @@ static uint64_t size_of_all(const export *x)
     return total;
 }
 
-/* The end of a value in a JSON text that was read before. */
+/* Returns the end of a value in a JSON text that was parsed successfully before. */
 static const char *end_of_value(const char *at)
 {
     int depth = 0;
@@ -113,7 +114,7 @@ static const char *end_of_value(const char *at)
         } else if (*at == '{' || *at == '[') {
             depth++;
         } else if (*at == '}' || *at == ']') {
-            if (depth == 0) return at; /* of the object around it */
+            if (depth == 0) return at; /* end of the surrounding object */
             if (--depth == 0) return at + 1;
         } else if (*at == ',' && depth == 0) {
             return at;
@@ -122,7 +123,7 @@ static const char *end_of_value(const char *at)
     return at;
 }
 
-/* Takes quantization_config out of the text of a config.json. */
+/* Removes quantization_config from the text of a config.json. */
 static int drop_packing(char **data, size_t *size)
 {
     static const char key[] = "\"quantization_config\"";
@@ -135,7 +136,7 @@ static int drop_packing(char **data, size_t *size)
     if (end[blanks] == ',') {
         end += blanks + 1;
         end += strspn(end, " \t\r\n");
-    } else { /* the last key */
+    } else { /* it is the last key */
         while (before > 0 && strchr(" \t\r\n", (*data)[before - 1]))
             before--;
         if (before > 0 && (*data)[before - 1] == ',') before--;
@@ -148,7 +149,7 @@ static int drop_packing(char **data, size_t *size)
     return MF_OK;
 }
 
-/* An index of the tensors that are written. */
+/* Makes an index of the tensors that are written. */
 static int new_index(const export *x, char **data, size_t *size)
 {
     const mf_record *r = x->run.record;
@@ -176,7 +177,7 @@ static int new_index(const export *x, char **data, size_t *size)
     return MF_OK;
 }
 
-/* Writes the size of all tensors into the text of an index, which may have it. */
+/* Writes the size of all tensors into the text of an index, if the index has this key. */
 static int name_size(const export *x, char **data, size_t *size)
 {
     static const char key[] = "\"total_size\": ";
@@ -223,7 +224,7 @@ static int copy_files(const export *x)
     return rc;
 }
 
-/* order: gets the numbers of the tensors, as they are declared. */
+/* order: receives the indices of the tensors, in the order of declaration. */
 static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_t *order,
                          int64_t *ret_n)
 {
@@ -245,7 +246,7 @@ static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_
     return rc;
 }
 
-/* Checks that a weight of four bits still has the values that its tensors say. */
+/* Checks that a weight of four bits still has the values of its stored tensors. */
 static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *first)
 {
     bool same = true;
@@ -310,7 +311,8 @@ static int write_folder(void *arg, const char *to)
     return rc == MF_OK ? write_checksums(x) : rc;
 }
 
-/* Changes of adapters are small, and may be below half a step of the type of the weights. */
+/* Warns of rounding. Changes of adapters are small, and may be below half a step of the
+ * weights' type. */
 static int tell_rounding(const export *x)
 {
     mf_lora_site *sites;

@@ -1,6 +1,7 @@
 /* pretrained/export_run.c: opens a run for an export and checks it. A model may be written only
- * if the family's files can express all of it, so every setting of model, experts and router is
- * compared with what config.json means: with the family's value, or else with the default. */
+ * if the family's files can express all of it. Therefore every setting of model, experts and
+ * router is compared with the value that follows from config.json: the family's value, or else
+ * the default. */
 #include "pretrained/export_run.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
 
 /* ---- settings ---- */
 
-/* Compares two values. An INI file says "" for an empty text. */
+/* Compares two values. An INI file has "" for an empty text. */
 static bool same_value(const char *a, const char *b)
 {
     double x, y;
@@ -24,8 +25,8 @@ static bool same_value(const char *a, const char *b)
     return mf_parse_f64(a, &x) && mf_parse_f64(b, &y) && x == y;
 }
 
-/* Keys that the family need not set: predictions do not depend on them, or shapes of tensors
- * do, which are compared later. */
+/* Keys that the family need not set. They do not change predictions, or they determine shapes
+ * of tensors, which are compared later. */
 static bool is_free(const char *section, const char *key)
 {
     static const char *const keys[] = {
@@ -55,8 +56,8 @@ static int refuse(const mf_export_run *x, const char *section, const char *key,
                    section, key, found, x->record->family->name, expected);
 }
 
-/* Compares the options of a section; `as` is the section whose settings the family gives.
- * Values are compared as texts, so that enums have their names. */
+/* Compares the options of a section. `as` is the section whose settings come from the family.
+ * Values are compared as texts, so enums are compared by their names. */
 static int judge_section(const mf_export_run *x, const mf_option *options, const void *conf,
                          const char *section, const char *as)
 {
@@ -71,7 +72,7 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
             if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
             if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
         }
-        /* Imports keep the bias as it is; training may move it. */
+        /* An import keeps the bias unchanged, but training may change it. */
         if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) continue;
         if (!expected || !same_value(found, expected))
             return refuse(x, section, o->name, found, expected ? expected : o->value);
@@ -79,7 +80,7 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
     return MF_OK;
 }
 
-/* Compares a section of a plugin; `as` is the section whose settings the family gives. */
+/* Compares a section of a plugin. `as` is the section whose settings come from the family. */
 static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, const char *as)
 {
     const mf_keys *k = &x->record->keys;
@@ -96,7 +97,7 @@ static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, cons
     return rc;
 }
 
-/* Refuses a run whose settings of model, experts or router are not those of config.json. */
+/* Refuses a run whose settings of model, experts or router differ from config.json. */
 static int judge_settings(const mf_export_run *x)
 {
     const mf_config *c = x->session->config;
@@ -106,7 +107,7 @@ static int judge_settings(const mf_export_run *x)
     if (c->n_tasks > 0)
         return mf_fail(MF_EINPUT, "[%s] cannot be said in the form of %s", c->tasks[0].section,
                        x->record->family->name);
-    if (x->record->keys.experts == 0) return MF_OK; /* no block has router or experts */
+    if (x->record->keys.experts == 0) return MF_OK; /* no block has a router or experts */
     const mf_model_settings m = mf_config_model(c);
     const mf_plugin_section *router = NULL;
     for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
@@ -119,7 +120,7 @@ static int judge_settings(const mf_export_run *x)
 
 /* ---- the family's router ---- */
 
-/* Whether a block that may have experts has a router of another plugin than the family's. */
+/* Whether a block that may have experts has a router plugin other than the family's. */
 static bool has_other_router(const mf_config *c, const char *plugin)
 {
     const mf_model_settings m = mf_config_model(c);
@@ -177,7 +178,8 @@ static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
     return same;
 }
 
-/* Finds the tensor with the name, type and shape of t, which no parameter holds as it is. */
+/* Finds the tensor with the name, type and shape of t, which no parameter holds in
+ * this form. */
 static int find_skipped(const mf_export_run *x, const mf_st_tensor *t,
                         const mf_st_file **ret_file, const mf_st_tensor **ret)
 {
@@ -223,7 +225,7 @@ int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_sam
     mf_source s;
     float *values[2];
     *ret_same = true;
-    if (p->param->stored) return MF_OK; /* its values are those of the file */
+    if (p->param->stored) return MF_OK; /* its values are the values of the file */
     int rc = mf_export_packed(x, p, &s);
     if (rc == MF_OK) rc = mf_export_values(x, p, values);
     return rc == MF_OK ? mf_values_compare(&s, p, values, ret_same) : rc;
@@ -231,15 +233,15 @@ int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_sam
 
 /* ---- copies of stored weights ---- */
 
-/* Tensors are sorted by name in model folders, so that those of the three or four matrices of
+/* Tensors are sorted by name in model folders, so the tensors of the three or four matrices of
  * experts alternate. */
 enum { COPIES = 4 };
 
 struct mf_export_copies {
-    mf_param *param[COPIES]; /* the last used first; NULL: none */
+    mf_param *param[COPIES]; /* the most recently used first; NULL: none */
 };
 
-/* Puts p first, and forgets the copy that was used longest ago if there are too many. */
+/* Moves p to the front. If there are too many copies, frees the least recently used copy. */
 static void use_copy(mf_export_copies *c, mf_param *p)
 {
     int i = 0;
@@ -273,8 +275,8 @@ static int open_skipped(mf_export_run *x)
     return rc;
 }
 
-/* Opens the files of the folder if weights of several tensors stay in them: the list is beside
- * the record. */
+/* Opens the files of the folder if weights of several tensors stay in them. The list of the
+ * files is beside the record. */
 static int open_shards(mf_export_run *x)
 {
     const mf_record *r = x->record;
@@ -301,7 +303,7 @@ static int open_shards(mf_export_run *x)
 
 /* ---- the run ---- */
 
-/* Refuses adapters that are no changes of weights, and puts those that are into the weights. */
+/* Refuses adapters that are not changes of weights. Adds the others to the weights. */
 static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
 {
     mf_arena *arena = mf_arena_new();
@@ -320,7 +322,7 @@ static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
     int64_t step;
     *ret = (mf_export_run){.copies = mf_alloc(1, sizeof *ret->copies)};
     int rc = ret->copies ? mf_load_run_as(run, &o, &change, &ret->session, &step) : MF_ENOMEM;
-    /* weights to which changes are added must not stay in their files */
+    /* weights to which changes are added must be in memory, not in their files */
     if (rc == MF_OK && adapters == MF_EXPORT_MERGED && ret->session->config->n_adapters > 0 &&
         ret->session->stored) {
         mf_session_close(ret->session);

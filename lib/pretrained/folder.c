@@ -1,7 +1,7 @@
 /* pretrained/folder.c: opens a model folder and checks that its files agree.
  *
- * Names in the index come from a third party, so none is used as a path before it is known to
- * be the name of a safetensors file. */
+ * Names in the index come from a third party. A name is used as a path only after it was
+ * checked to be the name of a safetensors file. */
 #include "pretrained/folder.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static int refuse_pickle(const char *path, const char *name)
                    path, name, path);
 }
 
-/* The message about a folder without safetensors files. */
+/* Writes the message about a folder without safetensors files. */
 static int no_weights(const char *path)
 {
     char **names;
@@ -88,7 +88,8 @@ static int judge_shard_name(const char *path, const char *tensor, const char *na
 static int add_shard(const char *path, mf_arena *arena, const char **names, int32_t *n,
                      const char *name)
 {
-    /* Neighbours in an index are mostly in the same shard, so the last one is tried first. */
+    /* Neighbours in an index are usually in the same shard, so the last shard is
+     * tried first. */
     for (int32_t i = *n; i-- > 0;)
         if (strcmp(names[i], name) == 0) return MF_OK;
     if (*n == SHARDS_MAX)
@@ -169,7 +170,7 @@ static int list_tensors(mf_folder *f)
     return MF_OK;
 }
 
-/* Checks that index and shards name the same tensors at the same places. */
+/* Checks that index and shards contain the same tensors, each in the same shard. */
 static int compare_index(const mf_folder *f, const char *path, const mf_json *map)
 {
     const char *key;
@@ -221,7 +222,7 @@ static int open_weights(mf_folder *f)
          *model = mf_path_join(f->path, MF_FOLDER_MODEL);
     int rc = index && model ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(model)) {
-        /* An index is left from another form of the model: transformers, too, takes
+        /* The index is a remainder of another form of the model. transformers also reads
          * the file. */
         if (mf_exists(index))
             mf_log(MF_LOG_WARN,

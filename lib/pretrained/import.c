@@ -1,8 +1,8 @@
 /* pretrained/import.c: the order of an import.
  *
- * First everything is checked with a model without values; only then memory for values is
- * allocated, and the run gets its files. A run directory that was made for an import that
- * failed is removed. */
+ * First everything is checked with a model without values. Only then is memory for values
+ * allocated, and the files of the run are written. If the import fails, the run directory that
+ * it created is removed. */
 #include "pretrained/import.h"
 
 #include <stdio.h>
@@ -31,13 +31,14 @@ typedef struct import {
     mf_keys keys;
     const mf_st_tensor **tensors; /* [folder->n] sorted by name */
     mf_ledger ledger;
-    bool tokenizer; /* the folder has one that can be read */
+    bool tokenizer; /* whether the folder has a readable tokenizer */
     mf_rundir *dir;
-    bool made; /* the run directory was not there before */
+    bool made; /* whether this import created the run directory */
     mf_session *session;
     bool copy;               /* all weights are read to f32 */
-    mf_stored_files *stored; /* those that stay in the files of the folder */
-    bool upcycled; /* the model is not that of the folder: the run keeps no record of it */
+    mf_stored_files *stored; /* weights that stay in the files of the folder */
+    bool upcycled; /* the model differs from the folder's model, so the run keeps no record of
+                    * the folder */
 } import;
 
 /* ---- reading ---- */
@@ -61,7 +62,8 @@ static int read_folder(import *im, const char *path)
     return MF_OK;
 }
 
-/* Without a tokenizer the run takes only files of ids: another one would give wrong ids. */
+/* Without a tokenizer the run accepts only files of ids, because another tokenizer would make
+ * wrong ids. */
 static int without_tokenizer(import *im)
 {
     mf_keys_set(&im->keys, "data.format=bin");
@@ -69,22 +71,23 @@ static int without_tokenizer(import *im)
     return im->keys.rc;
 }
 
-/* Whether the folder has a tokenizer. One that cannot be read is an error: the run could not be
- * given texts, and the person who imports it must learn this now. */
+/* Finds out whether the folder has a tokenizer. A tokenizer that cannot be read is an error.
+ * The run could not read texts, and the person who imports the folder must learn this now. */
 static int find_tokenizer(import *im, bool wanted)
 {
     mf_tokenizer *t = NULL;
     const unsigned long faults = mf_faults();
     if (!wanted) return without_tokenizer(im);
     int rc = mf_tokenizer_load(im->folder->path, &t);
-    if (rc == MF_EINPUT && mf_faults() != faults) { /* it was not looked at */
+    if (rc == MF_EINPUT && mf_faults() != faults) { /* the folder's files could not
+                                                     * be examined */
         const char *why = mf_fault_last(&rc);
         return mf_fail(rc, "%s", why);
     }
     const int32_t ids = rc == MF_OK ? t->vocab : 0;
     im->tokenizer = rc == MF_OK;
     mf_tokenizer_free(t);
-    /* Published folders have such tokenizers; most texts never need the last ids. */
+    /* Such tokenizers exist in published folders. Most texts never need the last ids. */
     if (ids > im->keys.vocab)
         mf_log(MF_LOG_WARN,
                "%s: the tokenizer has ids up to %d, but vocab_size of config.json is %lld: "
@@ -97,9 +100,10 @@ static int find_tokenizer(import *im, bool wanted)
     return im->tokenizer ? MF_OK : without_tokenizer(im);
 }
 
-/* The settings of training in the run's configuration: it begins with the imported weights, and
- * has the usual rate for all weights of such a model; dropout as config.json has it, with the
- * absent values of transformers. Dropout of attention weights has no counterpart here. */
+/* Writes the settings of training into the run's configuration. Training begins with the
+ * imported weights, and uses the usual rate for all weights of such a model. Dropout is read
+ * from config.json; missing values are those of transformers. Dropout of attention weights has
+ * no counterpart here. */
 static int set_training(import *im)
 {
     mf_keys *k = &im->keys;
@@ -131,7 +135,7 @@ static int verify(const import *im, const char *run)
     return rc;
 }
 
-/* The last part of a path, without slashes at its end. */
+/* Returns the last part of a path, without slashes at its end. */
 static const char *base_name(mf_arena *arena, const char *path)
 {
     char *copy = mf_arena_strdup(arena, path);
@@ -144,8 +148,8 @@ static const char *base_name(mf_arena *arena, const char *path)
 
 /* ---- the model ---- */
 
-/* Opens a session with the family's settings. bare: sizes only. An error of the configuration
- * is one of config.json, and so are sizes that no model can have. */
+/* Opens a session with the family's settings. bare: only compute sizes. An error of the
+ * configuration is an error of config.json, and so is a size that no model can have. */
 static int open_session(import *im, bool bare, mf_session **ret)
 {
     mf_config *c = NULL;
@@ -167,7 +171,7 @@ static int open_session(import *im, bool bare, mf_session **ret)
         mf_config_free(c);
         return MF_ENOMEM;
     }
-    if (rc == MF_OK) rc = mf_session_open(c, &o, ret); /* which frees c if it fails */
+    if (rc == MF_OK) rc = mf_session_open(c, &o, ret); /* frees c if it fails */
     if (rc != MF_ECONFIG && rc != MF_EINVAL) return rc;
     return mf_fail_context(MF_EINPUT, "%s", im->folder->config_path);
 }
@@ -186,7 +190,8 @@ static int match(import *im)
     return rc;
 }
 
-/* Points the places to the parameters of another store of the same model. */
+/* Changes the places so that they point to the parameters of another store of the
+ * same model. */
 static void move_places(import *im)
 {
     const mf_store *store = im->session->model->store;
@@ -237,11 +242,12 @@ static int read_values(import *im)
 
 /* ---- the run ---- */
 
-/* The config.ini of a run until its import is complete. What config.json says is all of the
- * model: settings add nothing. */
+/* The config.ini of a run until its import is complete. The model is described completely by
+ * config.json: system and user settings add nothing. */
 static const char seed[] = "; import" MF_CONFIG_COMPLETE "\n";
 
-/* Removes what a killed import left in the folder, so that the same command can be repeated. */
+/* Removes the files that an interrupted import left in the folder, so the same command can
+ * be repeated. */
 static int remove_left(const char *run)
 {
     char *path = mf_path_join(run, "config.ini"), *text = NULL, *kept = NULL;
@@ -272,7 +278,8 @@ static int make_dir(import *im, const char *run)
     return rc;
 }
 
-/* Removes what the import has written. The recorded error stays. run: as in mf_import. */
+/* Removes everything that the import has written. The recorded error stays. run: as
+ * in mf_import. */
 static void undo(const import *im, const char *run)
 {
     const int rc = mf_error_code();
@@ -296,7 +303,8 @@ static void undo(const import *im, const char *run)
     mf_fail(rc, "%s", why);
 }
 
-/* Training with the configuration of the run begins with its weights and has its tokenizer. */
+/* Sets the configuration so that training with it begins with the run's own weights and uses
+ * the run's own tokenizer. */
 static int stand_for_itself(import *im)
 {
     mf_config *c = im->session->config;
@@ -328,7 +336,7 @@ static int write_run(import *im)
     return rc;
 }
 
-/* The type of most values. */
+/* Returns the type of most values. */
 static const char *main_dtype(const import *im)
 {
     uint64_t count[MF_ST_U64 + 1] = {0};
@@ -353,7 +361,7 @@ static int report(const import *im, mf_import_report *ret)
     return ret->run ? MF_OK : MF_ENOMEM;
 }
 
-/* Replaces the dense model by one of experts. */
+/* Replaces the dense model by a model with experts. */
 static int upcycle(import *im, const char *text)
 {
     mf_session *dense = im->session, *experts = NULL;

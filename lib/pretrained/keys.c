@@ -1,6 +1,6 @@
-/* pretrained/keys.c: readings of config.json, and the groups of keys that families share.
+/* pretrained/keys.c: reads values of config.json, and the groups of keys that families share.
  *
- * Numbers come from a third party: each is bounded here, before anything is computed
+ * Numbers come from a third party. Each number is bounded here, before anything is computed
  * from it. */
 #include "pretrained/keys.h"
 
@@ -13,9 +13,9 @@ enum { KEY_MAX = 64 };
 
 /* ---- single keys ---- */
 
-/* name: spellings of one key, separated by '|'. Returns the value of the first one that the
- * object has, JSON null included; *ret_at, *ret_n: offset and length of that spelling in name.
- * NULL: the object has none. */
+/* name: spellings of one key, separated by '|'. Returns the value of the first spelling that
+ * the object contains, also if it is null; *ret_at, *ret_n: offset and length of this spelling
+ * in name. NULL: the object contains none. */
 static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int *ret_n)
 {
     char one[KEY_MAX];
@@ -36,7 +36,7 @@ static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int 
     return NULL;
 }
 
-/* The same, without the spelling. */
+/* The same as find, without the spelling. */
 static const mf_json *get(const mf_keys *k, const char *name)
 {
     int at, n;
@@ -71,7 +71,7 @@ void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    find(k, name, &at, &n); /* the last spelling, if none is there */
+    find(k, name, &at, &n); /* if no spelling is in the file, this is the last one */
     k->rc = mf_fail(MF_EINPUT, "%s: %.*s: %s", k->path, n, name + at, why);
 }
 
@@ -150,7 +150,8 @@ bool mf_keys_is(const mf_keys *k, const char *name, const char *text)
     return found && strcmp(found, text) == 0;
 }
 
-/* The place of an assignment: that of an earlier one for the same option, or a new one. */
+/* Returns the index for an assignment: the index of an earlier assignment to the same option,
+ * or a new index. */
 static int place_for(const mf_keys *k, const char *text)
 {
     const size_t n = strcspn(text, "=") + 1;
@@ -262,13 +263,14 @@ void mf_keys_attention_bias(mf_keys *k)
     mf_keys_set(k, "model.attention_out_bias=%s", bias);
 }
 
-/* Blocks that the key names `yes`, where it has a text for each block, yes or no. key NULL:
- * those from begin to end - 1 whose number is a multiple of step. */
+/* A choice of blocks. The key has a text for each block, yes or no, and the blocks with `yes`
+ * are chosen. key NULL: the blocks from begin to end - 1 whose number is a multiple of step. */
 typedef struct choice {
     const char *key, *yes, *no;
     int64_t step, begin, end;
-    bool numbers; /* the key has a number for each block, which is not 0 for those */
-    bool except;  /* key NULL: all blocks but each `step`-th */
+    bool numbers; /* the key has a number for each block, and blocks whose number is not 0
+                   * are chosen */
+    bool except;  /* with key NULL: all blocks except each `step`-th block */
 } choice;
 
 static bool has_block(mf_keys *k, const choice *c, int64_t l)
@@ -292,7 +294,7 @@ static bool has_block(mf_keys *k, const choice *c, int64_t l)
 
 enum { BLOCKS_MAX = 160 };
 
-/* Writes the numbers of the blocks, neighbours as one range: "0-2,5". */
+/* Writes the numbers of the blocks. Consecutive numbers are written as a range: "0-2,5". */
 static void list_blocks(mf_keys *k, const choice *c, char out[BLOCKS_MAX])
 {
     size_t at = 0;

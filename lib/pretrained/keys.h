@@ -1,10 +1,10 @@
 /* pretrained/keys.h: reads the keys of a config.json and collects our settings.
  *
- * A key that is absent has the value of the family's table of defaults, which is that of
- * transformers (the table in its file). null is a value: functions with `_or` say what it
- * means here, the others refuse it, as transformers does. A name may list spellings,
- * separated by '|': the first that is there is read, and the last is that of the table. A
- * reading keeps its first error in `rc`; after it, calls do nothing, so a family checks
+ * A missing key has the value of the family's table of defaults, which is the value of
+ * transformers (the table is in the family's file). null is a value: functions with `_or` have
+ * an argument for it, the others refuse it, as transformers does. A name may list spellings,
+ * separated by '|': the first spelling in the file is read, and the last is used in the table.
+ * A reading keeps its first error in `rc`. After an error, calls do nothing, so a family checks
  * once, at the end. All errors are MF_EINPUT with file and key named, or MF_ENOMEM. */
 #ifndef MF_PRETRAINED_KEYS_H
 #define MF_PRETRAINED_KEYS_H
@@ -15,9 +15,9 @@
 
 enum { MF_KEYS_SET_MAX = 96 };
 
-/* The value of a key that config.json does not have, as text: "32000", "silu", "null". */
+/* The value of a key that config.json does not contain, as text: "32000", "silu", "null". */
 typedef struct mf_key_default {
-    const char *key; /* NULL: end */
+    const char *key; /* NULL: end of the table */
     const char *value;
 } mf_key_default;
 
@@ -28,38 +28,40 @@ typedef struct mf_keys_asked {
 } mf_keys_asked;
 
 typedef struct mf_keys {
-    const char *path; /* of config.json, for messages */
+    const char *path; /* path of config.json, for messages */
     const mf_json *json;
-    const mf_key_default *defaults; /* of the family; NULL: none */
+    const mf_key_default *defaults; /* defaults of the family; NULL: none */
     mf_arena *arena;
-    mf_keys_asked *asked; /* NULL: not wanted */
+    mf_keys_asked *asked; /* NULL: the names are not collected */
     int rc;
     const char *set[MF_KEYS_SET_MAX]; /* [n] assignments "section.key=value" */
     int n;
-    /* Numbers with which names and parts of tensors are expanded. */
+    /* Numbers that are used to expand names of tensors and to compute their parts. */
     int64_t vocab, seq, dim, layers, heads, kv_heads, head_dim;
-    int64_t experts; /* 0: a dense model */
-    int64_t classes; /* of a classifier; else 0 */
+    int64_t experts; /* number of experts; 0: a dense model */
+    int64_t classes; /* number of classes of a classifier; else 0 */
     bool tied;       /* the output head shares the embedding's weights */
 } mf_keys;
 
-/* The value, a whole number from lo to hi. */
+/* Returns the value, an integer from lo to hi. */
 int64_t mf_keys_int(mf_keys *k, const char *name, int64_t lo, int64_t hi);
 double mf_keys_real(mf_keys *k, const char *name);
 bool mf_keys_bool(mf_keys *k, const char *name);
-/* The same for keys that may be null, in config.json or in the table, or have no default. */
+/* The same as mf_keys_int, for keys that may be null, in config.json or in the table, or that
+ * have no default. `null` is then returned. */
 int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t null, int64_t lo, int64_t hi);
 double mf_keys_real_or(mf_keys *k, const char *name, double null);
 bool mf_keys_bool_or(mf_keys *k, const char *name, bool null);
-/* The default of a key; NULL: there is none, or it is null. */
+/* Returns the default of a key; NULL: there is none, or it is null. */
 const char *mf_keys_usual(const mf_keys *k, const char *name);
 /* Whether the value is this text. */
 bool mf_keys_is(const mf_keys *k, const char *name, const char *text);
-/* Whether the key is there and not null. */
+/* Whether the key exists and is not null. */
 bool mf_keys_has(const mf_keys *k, const char *name);
-/* Adds an assignment of our configuration, "model.dim=%lld", which replaces an earlier one. */
+/* Adds an assignment of our configuration, "model.dim=%lld". It replaces an earlier assignment
+ * to the same option. */
 void mf_keys_set(mf_keys *k, const char *fmt, ...) MF_PRINTF(2, 3);
-/* The value that was set for an option of ours; NULL: none was. */
+/* Returns the value that was set for one of our options; NULL: none was set. */
 const char *mf_keys_setting(const mf_keys *k, const char *section, const char *key);
 /* Records that a key's value cannot be imported. */
 void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
@@ -68,47 +70,51 @@ void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINT
 
 /* Checks that a text is one of the names, separated by '|'. */
 void mf_keys_expect_text(mf_keys *k, const char *name, const char *names);
-/* Sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab, dim,
- * layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */
+/* Reads sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab,
+ * dim, layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */
 void mf_keys_decoder(mf_keys *k);
 /* Key attention_bias: biases on queries, keys, values and on the attention output. */
 void mf_keys_attention_bias(mf_keys *k);
-/* A sliding window of `width` tokens, in the blocks that layer_types names if types is set and
- * the key is there, else in those from `begin` to end - 1 whose number is a multiple of step. A
- * window of the longest sequence or more is none. */
+/* Sets a sliding window of `width` tokens. If types is set and the key layer_types exists, it
+ * names the blocks. Otherwise they are the blocks from `begin` to end - 1 whose number is a
+ * multiple of step. A window that is not shorter than the longest sequence is not set. */
 void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t begin,
                     int64_t end);
-/* Rope in the blocks for which the key has a number that is not 0, or all where it is null. */
+/* Sets rope in the blocks for which the key has a number other than 0, or in all blocks if it
+ * is null. */
 void mf_keys_rope_blocks(mf_keys *k, const char *name);
-/* Rope in all blocks but each `step`-th. */
+/* Sets rope in all blocks except each `step`-th block. */
 void mf_keys_rope_except(mf_keys *k, int64_t step);
-/* Rope in the blocks that layer_types calls sliding_attention. */
+/* Sets rope in the blocks that layer_types calls sliding_attention. */
 void mf_keys_rope_sliding(mf_keys *k);
-/* The same, in all blocks but each `step`-th. */
+/* The same as mf_keys_window, in all blocks except each `step`-th block. */
 void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step);
-/* The width for mf_keys_window where use_sliding_window says whether sliding_window counts. */
+/* Returns the width for mf_keys_window if use_sliding_window decides whether
+ * sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);
 /* All blocks are dense: intermediate_size. */
 void mf_keys_dense(mf_keys *k);
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
-/* Dense blocks before those with experts: mlp_layer_types if the key is there, else the first
- * first_k_dense_replace, or `usual` where that is null or the family does not have it. */
+/* Dense blocks before those with experts. They are read from mlp_layer_types if this key
+ * exists. Otherwise they are the first first_k_dense_replace blocks, or the first `usual`
+ * blocks if that key is null or the family does not have it. */
 void mf_keys_dense_first(mf_keys *k, int64_t usual);
-/* Rope: base, kind of scaling, its numbers, of rope_scaling if it holds something, else of
- * rope_parameters, else of the table. *ret_softmax: factor on attention scores from
- * mscale_all_dim, else 1; NULL: the family has none. */
+/* Reads rope: its base, kind of scaling and numbers. They come from rope_scaling if it is not
+ * empty, else from rope_parameters, else from the table. *ret_softmax: factor on attention
+ * scores from mscale_all_dim, else 1; NULL: the family has none. */
 void mf_keys_rope(mf_keys *k, double *ret_softmax);
-/* After mf_keys_rope: the share of a head that is rotated, partial_rotary_factor, in the object
- * of rope or beside it; usual: where the family has no default for it. */
+/* After mf_keys_rope: reads the share of a head that is rotated, partial_rotary_factor, in the
+ * object of rope or beside it. usual: the value if the family has no default for it. */
 void mf_keys_partial_rope(mf_keys *k, double usual);
-/* The routed and the shared experts of DeepSeek-V3, in blocks of SwiGLU, whose shared experts
- * are one of their width in all. experts, shared (NULL: none), hidden: the keys of their
- * numbers and of their width. */
+/* Reads the routed and the shared experts of DeepSeek-V3, in blocks of SwiGLU. The shared
+ * experts are one expert with their total width. experts, shared (NULL: none), hidden: the keys
+ * of their numbers and of their width. */
 void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
                             const char *shared);
-/* Its router: sigmoids, a choice by score and bias, within the best groups (n_group,
- * topk_group). The bias of the trained model stays unless the run sets a rate. */
+/* Reads the router of DeepSeek-V3: sigmoids, and a choice by score and bias, within the best
+ * groups (n_group, topk_group). The bias of the trained model does not change unless the run
+ * sets a rate. */
 void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
 /* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
  * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model

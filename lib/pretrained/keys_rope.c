@@ -1,8 +1,8 @@
-/* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24:
- * rope_scaling if it holds something, else rope_parameters if it is there, else the
- * family's numbers. rope_theta in that object is stronger than the key beside it. A number
- * that the kind of scaling needs has no default, except original_max_position_embeddings, and
- * of that one the key beside the object is stronger than the one in it. */
+/* pretrained/keys_rope.c: the keys of rope, with the precedence of transformers 5.24. The
+ * object is rope_scaling if it is not empty, else rope_parameters if it exists, else the
+ * family's numbers. rope_theta in this object overrides the key beside it. A number that the
+ * kind of scaling needs has no default, except original_max_position_embeddings. For this
+ * number, the key beside the object overrides the key in the object. */
 #include "pretrained/keys.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { KEY_MAX = 96 };
 
 typedef struct rope {
     mf_keys *k;
-    const char *name;      /* of the object, for messages */
+    const char *name;      /* name of the object, for messages */
     const mf_json *object; /* NULL: the family's numbers */
     const char *type;
 } rope;
@@ -32,7 +32,7 @@ static found find(const rope *r, const char *key, const mf_json **ret_v, const c
     return *ret_usual ? FOUND : FOUND_NOT;
 }
 
-/* A number; absent and null are the values where it is missing, and where it is null. */
+/* Reads a number. absent: value if the key is missing; null: value if the key is null. */
 static double number(const rope *r, const char *key, double absent, double null)
 {
     const mf_json *v;
@@ -45,7 +45,7 @@ static double number(const rope *r, const char *key, double absent, double null)
     return 1;
 }
 
-/* A number without which there is no scaling of this kind. */
+/* Reads a number that this kind of scaling requires. */
 static double needed(const rope *r, const char *key)
 {
     const mf_json *v;
@@ -70,7 +70,7 @@ static bool truth(const rope *r, const char *key, bool absent)
     return absent;
 }
 
-/* A text; NULL: it is missing. */
+/* Reads a text; NULL: it is missing. */
 static const char *text(const rope *r, const char *key)
 {
     const mf_json *v;
@@ -82,7 +82,7 @@ static const char *text(const rope *r, const char *key)
     return usual ? usual : "";
 }
 
-/* YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
+/* Computes YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
 static double magnitude(double s, double factor)
 {
     return factor <= 1 ? 1 : 0.1 * s * log(factor) + 1;
@@ -112,8 +112,8 @@ static void llama3(const rope *r, double original)
     mf_keys_set(r->k, "model.rope_original=%.17g", original);
 }
 
-/* The length of pretraining: of the key beside the object, else of that in it, else the
- * model's length. */
+/* Returns the sequence length of pretraining. It is read from the key beside the object, else
+ * from the key in the object; else it is the model's length. */
 static double original_length(const rope *r)
 {
     static const char *const key = "original_max_position_embeddings";
@@ -128,7 +128,7 @@ static double original_length(const rope *r)
     return 1;
 }
 
-/* The scaling of a kind other than default. */
+/* Reads the scaling of a kind other than default. */
 static void scale_rope(const rope *r, double *ret_softmax)
 {
     static const char *const kinds[] = {"linear", "yarn", "llama3", "dynamic", NULL};
@@ -156,7 +156,8 @@ static void scale_rope(const rope *r, double *ret_softmax)
                        r->type);
     const double all = number(r, "mscale_all_dim", 0, 0);
     if (ret_softmax && all != 0) *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
-    /* It changes nothing up to max_position_embeddings, and runs have no longer sequences. */
+    /* This kind changes nothing up to max_position_embeddings, and runs have no
+     * longer sequences. */
     if (kind == DYNAMIC) return;
     mf_keys_set(k, "model.rope_scaling=%.64s", r->type);
     mf_keys_set(k, "model.rope_factor=%.17g", factor);
@@ -164,7 +165,7 @@ static void scale_rope(const rope *r, double *ret_softmax)
     if (kind == LLAMA3) llama3(r, original);
 }
 
-/* Whether a value holds something, as Python's `or` tests it. */
+/* Whether a value is true in the sense of Python's `or`. */
 static bool holds(const mf_json *v)
 {
     size_t n = 0;

@@ -1,7 +1,8 @@
 /* pretrained/match.c: expands the rules of a family and assigns tensors to parameters.
  *
- * A rule whose parameter the model lacks does not apply, so a table may serve models with and
- * without biases, tied heads or dense blocks. A tensor that no rule places is an error. */
+ * A rule whose parameter is not in the model is not applied. One table can therefore be used
+ * for models with and without biases, tied heads or dense blocks. A tensor without a rule is
+ * an error. */
 #include "pretrained/match.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ typedef struct matcher {
     const mf_st_tensor *const *tensors;
     int64_t n;
     mf_place *places;
-    int64_t *covered; /* [parameters] elements that have a tensor */
+    int64_t *covered; /* [parameters] number of elements that come from a tensor */
 } matcher;
 
 /* ---- names ---- */
@@ -53,7 +54,7 @@ static int64_t find_exact(const matcher *m, const char *name)
     return t ? t - m->tensors : -1;
 }
 
-/* The tensor with a name of the rule, with or without the family's prefix; -1: none. */
+/* Finds the tensor with a name of the rule, with or without the family's prefix; -1: none. */
 static int64_t find(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert)
 {
     char name[MF_ST_NAME_MAX];
@@ -88,7 +89,7 @@ static int bad_rule(const mf_param *p, const mf_family_rule *r)
     return mf_fail(MF_EINVAL, "rule '%s': %s has no such part", r->theirs, p->name);
 }
 
-/* Chooses the rows of a part: dimension `row` of the place. */
+/* Chooses the rows of a part, which are dimension `row` of the place. */
 static int choose_rows(const mf_keys *k, const mf_family_rule *r, const mf_param *p,
                        mf_place *out, int row)
 {
@@ -133,7 +134,7 @@ static void transpose(mf_place *out)
     out->stride[b] = stride;
 }
 
-/* Cuts dimension d in two, of sizes n and size / n. */
+/* Divides dimension d into two dimensions, of sizes n and size / n. */
 static void cut_dimension(mf_place *out, int d, int64_t n)
 {
     for (int i = out->rank++; i > d; i--) {
@@ -145,7 +146,8 @@ static void cut_dimension(mf_place *out, int d, int64_t n)
     out->size[d] = n;
 }
 
-/* Rows 2 i and 2 i + 1 of the tensor are rows i of the two halves of dimension d. */
+/* Maps rows 2 i and 2 i + 1 of the tensor to row i of the first and of the second half of
+ * dimension d. */
 static void pair_rows(mf_place *out, int d)
 {
     cut_dimension(out, d, 2);
@@ -156,7 +158,8 @@ static void pair_rows(mf_place *out, int d)
     out->stride[d + 1] = stride;
 }
 
-/* Gives the tensor, for each head, rows of param and then rows of `other`. */
+/* Maps the rows of the tensor, head by head, first to rows of param and then to rows
+ * of `other`. */
 static int share_heads(const mf_keys *k, const mf_family_rule *r, mf_param *other,
                        mf_place *out)
 {
@@ -189,7 +192,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     int from = 0;
     int64_t stride = p->count;
     *out = (mf_place){.rule = r, .param = p, .index = p->index};
-    /* Parameters of plugins have any rank. */
+    /* parameters of plugins may have any rank */
     if (s->rank < 1 || s->rank > 3) return bad_rule(p, r);
     if (s->rank == 3 && !all_experts) from = 1;
     for (int d = 0; d < s->rank; d++) {
@@ -203,7 +206,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
         out->size[out->rank] = s->dim[d];
         out->stride[out->rank++] = stride;
     }
-    /* Rows are followed by columns, except in biases. */
+    /* Columns follow the rows, except in biases. */
     const bool bias = out->rank == 1 + (all_experts ? 1 : 0);
     const int row = bias ? out->rank - 1 : out->rank - 2;
     if (row < 0 || (r->flags & MF_RULE_TRANSPOSED && out->rank < 2)) return bad_rule(p, r);
@@ -248,7 +251,7 @@ int64_t mf_place_count(const mf_place *p)
 const char *mf_place_plain_name(const mf_place *p, const mf_st_tensor *t, char *out)
 {
     char probe[MF_ST_NAME_MAX];
-    /* The plain name is that of the first part with another ending. */
+    /* The plain name is the name of the first part with another ending. */
     static const struct {
         mf_form form;
         const char *part, *plain;
@@ -293,7 +296,8 @@ static int judge_tensor(const matcher *m, const mf_st_tensor *t, const mf_place 
     return MF_OK;
 }
 
-/* Finds a weight that is stored as several tensors. *ret_form: MF_FORM_PLAIN if none is. */
+/* Finds a weight that is stored as several tensors. *ret_form: MF_FORM_PLAIN if there
+ * is none. */
 static int find_parts(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert,
                       mf_form *ret_form, int64_t parts[MF_FORM_PARTS])
 {
@@ -314,7 +318,7 @@ static int find_parts(const matcher *m, const mf_family_rule *r, int64_t layer, 
     return MF_OK;
 }
 
-/* Checks the parts of a weight, and gives them their places. */
+/* Checks the parts of a weight, and sets their places. */
 static int place_parts(matcher *m, mf_place *place, mf_form form,
                        const int64_t parts[MF_FORM_PARTS])
 {
@@ -356,7 +360,7 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
     mf_place *place = &m->places[at];
     mf_param *other = r->part == MF_PART_HEADS ? param_of(m, r->more, layer) : NULL;
     rc = place_of(m->k, r, p, other, expert, place);
-    if (rc == MF_EINVAL) /* the model has other sizes than its files */
+    if (rc == MF_EINVAL) /* the sizes of the model and of its files differ */
         return mf_fail_context(MF_EINPUT, "%s: tensor '%s'", m->where, m->tensors[at]->name);
     if (rc == MF_OK)
         rc = form == MF_FORM_PLAIN ? judge_tensor(m, m->tensors[at], place)
@@ -384,7 +388,7 @@ static int apply_all(matcher *m)
 
 /* ---- what is left ---- */
 
-/* Whether the tensor is of a block behind the last one: model.layers.N., N >= layers. */
+/* Whether the tensor belongs to a block after the last one: model.layers.N., N >= layers. */
 static bool is_further(const matcher *m, int64_t i)
 {
     static const char begin[] = "model.layers.";
@@ -413,7 +417,8 @@ static int refuse_unknown(const matcher *m)
     return MF_OK;
 }
 
-/* Writes the name of the first tensor that a parameter lacks. False: no rule gives it one. */
+/* Writes the name of the first tensor that a parameter lacks. Returns false if no rule names a
+ * tensor for it. */
 static bool missing_name(const matcher *m, const mf_param *p, char out[MF_ST_NAME_MAX])
 {
     snprintf(out, MF_ST_NAME_MAX, "?");
@@ -447,7 +452,7 @@ static int refuse_missing(const matcher *m)
         if (m->covered[i] > p->count)
             return mf_fail(MF_EINPUT, "%s: several tensors hold the same part of %s", m->where,
                            p->name);
-        /* Buffers may be the model's own affair: then no rule names them. */
+        /* A buffer that no rule names is not stored in files. */
         if (!missing_name(m, p, name) && p->buffer) continue;
         return mf_fail(MF_EINPUT, "%s: tensor '%s' is missing, a part of %s", m->where, name,
                        p->name);

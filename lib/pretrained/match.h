@@ -1,9 +1,9 @@
 /* pretrained/match.h: the ledger of an import: which tensor is which part of which parameter.
  *
- * Every tensor is used, skipped by a rule, or an error that names it; every element of every
- * parameter comes from exactly one tensor, except that adapters have none. Only names, types
- * and shapes are compared, so this works before any value is read, and before memory for
- * values is allocated. */
+ * Every tensor is used or skipped by a rule; any other tensor is an error that names it. Every
+ * element of every parameter comes from exactly one tensor, except that adapters have no
+ * tensors. Only names, types and shapes are compared, so this works before any value is read,
+ * and before memory for values is allocated. */
 #ifndef MF_PRETRAINED_MATCH_H
 #define MF_PRETRAINED_MATCH_H
 
@@ -14,20 +14,20 @@
 
 enum { MF_PLACE_RANK = 4 };
 
-/* Where the elements of a tensor lie. Element (i0, i1, ...) of the tensor, seen with the sizes
- * below, is element base + sum i_d stride_d of param; if i_cut >= at, it is that element of
- * `other`, with other_base and other_stride. */
+/* Positions of the elements of a tensor in its parameter. Element (i0, i1, ...) of the tensor,
+ * with the sizes in `size`, is element base + sum i_d stride_d of param. If i_cut >= at, it is
+ * instead an element of `other`, with other_base and other_stride. */
 typedef struct mf_place {
     const mf_family_rule *rule;
     mf_param *param; /* NULL: the tensor is skipped */
-    int32_t index;   /* of param in its store */
-    bool tied;       /* skipped, but its values must be those of param */
-    /* The weight is stored as several tensors, of which the first has this place; `parts` are
-     * their numbers. The places of the others have form and rule, but no param. */
+    int32_t index;   /* index of param in its store */
+    bool tied;       /* the tensor is skipped, but its values must be those of param */
+    /* The weight is stored as several tensors. The first of them has this place; `parts` are
+     * the indices of all. The places of the others have form and rule, but no param. */
     mf_form form;
     int64_t parts[MF_FORM_PARTS];
     int shape_rank;
-    int64_t shape[MF_PLACE_RANK]; /* of the tensor, or of the weight in plain form */
+    int64_t shape[MF_PLACE_RANK]; /* shape of the tensor, or of the weight in plain form */
     int rank;
     int64_t size[MF_PLACE_RANK], stride[MF_PLACE_RANK], base;
     mf_param *other; /* NULL: all elements are in param */
@@ -36,15 +36,15 @@ typedef struct mf_place {
     int64_t at, other_stride[MF_PLACE_RANK], other_base;
 } mf_place;
 
-/* The place and the name of the tensor that a rule gives for a block; it holds one part, and no
- * {e} is in its name. ret->param is NULL if the model has no such parameter. MF_EINVAL: the
- * parameter has no such part. name: MF_ST_NAME_MAX bytes. */
+/* Computes the place and the name of the tensor that a rule defines for a block. The tensor
+ * contains one part, and its name does not contain {e}. ret->param is NULL if the model has no
+ * such parameter. MF_EINVAL: the parameter has no such part. name: MF_ST_NAME_MAX bytes. */
 int mf_place_find(const mf_keys *k, const mf_family_rule *rule, const mf_store *store,
                   int64_t layer, mf_place *ret, char name[MF_ST_NAME_MAX]);
 /* Number of elements. */
 int64_t mf_place_count(const mf_place *place);
-/* The name that a tensor with this place has in plain form; in out or in the tensor. out:
- * MF_ST_NAME_MAX bytes. */
+/* Returns the name of a tensor with this place in plain form. The text is in out or in the
+ * tensor. out: MF_ST_NAME_MAX bytes. */
 const char *mf_place_plain_name(const mf_place *place, const mf_st_tensor *t, char *out);
 
 typedef struct mf_ledger {
@@ -52,8 +52,9 @@ typedef struct mf_ledger {
     mf_place *places; /* [n] in the order of the tensors; the caller frees it with mf_free */
 } mf_ledger;
 
-/* tensors [n]: sorted by name. where: the folder, for messages. MF_EINPUT with the tensor
- * named if one has no place, has another shape or a type that cannot be read, or is missing. */
+/* tensors [n]: sorted by name. where: the folder, for messages. MF_EINPUT, with the tensor
+ * named, if a tensor has no place, has another shape or a type that cannot be read, or
+ * is missing. */
 int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *store,
                      const char *where, const mf_st_tensor *const *tensors, int64_t n,
                      mf_ledger *ret);

@@ -1,8 +1,8 @@
 /* pretrained/quantized.c: checks quantization_config of config.json, and the zeros of GPTQ.
  *
- * Two keys name the format of GPTQ, checkpoint_format and format; files exist whose keys
- * say version 1, or nothing, and whose zeros are of version 2. Read as version 1 all
- * weights would be off by one scale, so the zeros themselves are checked. */
+ * Two keys name the format of GPTQ, checkpoint_format and format. In some files these keys say
+ * version 1, or are missing, but the zeros are of version 2. If such zeros were read as version
+ * 1, all weights would be wrong by one scale. Therefore the zeros themselves are checked. */
 #include "pretrained/quantized.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static const char *converter(const char *name)
     return "take the folder that it was made of; 'moefw quantize' makes 4 bits of its run";
 }
 
-/* The format of GPTQ; NULL: no key says another than version 1. */
+/* Returns the format of GPTQ; NULL: no key names a format other than version 1. */
 static const char *other_format(const mf_json *q)
 {
     static const char *const keys[] = {"checkpoint_format", "format"};
@@ -73,7 +73,7 @@ void mf_quantized_judge(mf_keys *k)
 
 enum { IN_WORD = 8, PIECE = 4096 };
 
-/* Counts the zero points that are 8, and all of them. */
+/* Counts the zero points that are 8, and the number of all zero points. */
 static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[2])
 {
     uint32_t words[PIECE];
@@ -91,7 +91,7 @@ static int count(const mf_st_file *file, const mf_st_tensor *t, uint64_t ret[2])
 
 int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
 {
-    enum { ZEROS = 1 }; /* the part of a weight in GPTQ */
+    enum { ZEROS = 1 }; /* index of the zeros among the parts of a weight in GPTQ */
     const mf_json *q = mf_json_get(f->config, "quantization_config");
     uint64_t all[2] = {0};
     const mf_st_tensor *first = NULL;
@@ -108,7 +108,8 @@ int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
         for (int j = 0; j < 2; j++)
             all[j] += n[j];
     }
-    /* Version 1 has 7 for symmetric weights; without that key some zeros may be 8, not all. */
+    /* Version 1 stores 7 for symmetric weights. If sym is not set, some zeros may be 8, but
+     * not all. */
     if (!first || (!sym && all[0] < all[1])) return MF_OK;
     return mf_fail(
         MF_EINPUT,

@@ -5,11 +5,11 @@
 #include "pretrained/folder.h"
 #include "pretrained/match.h"
 
-/* Refuses a config.json whose quantization_config is of another form: mf_keys_refuse, with what
- * was found and what writes a form that is read. */
+/* Refuses a config.json whose quantization_config has another form. Calls mf_keys_refuse with
+ * the form found and the program that writes a supported form. */
 void mf_quantized_judge(mf_keys *k);
-/* Refuses zeros of GPTQ that belong to version 2 of the format, whatever config.json says:
- * they are stored as they are there, and less 1 in version 1. MF_EINPUT with the tensor;
+/* Refuses zeros of GPTQ that belong to version 2 of the format, whatever config.json says.
+ * Version 2 stores zeros unchanged, version 1 stores zeros minus 1. MF_EINPUT with the tensor;
  * MF_EIO, MF_ENOMEM. */
 int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger);
 

@@ -1,7 +1,7 @@
 /* pretrained/record.c: writes the folder pretrained/ of an imported run.
  *
  * Only regular files with the endings below are copied; weights are not. Names of files and
- * tensors are written as the folder has them. */
+ * tensors are written unchanged. */
 #include "pretrained/record.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { SMALL_MAX = 256 << 20 };
 
-/* whole: the folder has one file of weights, so that an index is of other files. */
+/* whole: the folder has a single file of weights, so an index belongs to other files. */
 static bool is_small(const char *name, bool whole)
 {
     if (whole && strcmp(name, MF_FOLDER_INDEX) == 0) return false;
@@ -150,8 +150,9 @@ static int put_skipped(mf_st_writer *w, const mf_folder *f, const mf_st_tensor *
     return rc;
 }
 
-/* Which tensors must be copied: no parameter holds their bytes, and they are no part of a
- * weight that stays in the folder's files. [n], which the caller frees; NULL: no memory. */
+/* Lists which tensors must be copied. No parameter holds their bytes, and they are not part of
+ * a weight that stays in the folder's files. The result [n] is freed by the caller; NULL: not
+ * enough memory. */
 static bool *list_copied(const mf_ledger *l)
 {
     bool *copied = mf_alloc((size_t)l->n + 1, sizeof *copied);

@@ -1,5 +1,5 @@
-/* pretrained/record.h: the folder pretrained/ of a run, which says what its weights were
- * imported from. */
+/* pretrained/record.h: the folder pretrained/ of a run, which describes the source of its
+ * imported weights. */
 #ifndef MF_PRETRAINED_RECORD_H
 #define MF_PRETRAINED_RECORD_H
 
@@ -14,7 +14,7 @@ int mf_record_write(const char *run, const mf_family *family, const mf_folder *f
 
 typedef struct mf_record_shard {
     const char *file;
-    const mf_json *metadata; /* an object of texts */
+    const mf_json *metadata; /* a JSON object whose values are texts */
 } mf_record_shard;
 
 /* The record of a run. */
@@ -26,7 +26,7 @@ typedef struct mf_record {
     mf_record_shard *shards; /* [n_shards] */
     int64_t n;
     const mf_st_tensor **tensors; /* [n] sorted by name */
-    int32_t *shard_of;            /* [n] */
+    int32_t *shard_of;            /* [n] index of the shard of each tensor */
     mf_ledger ledger;             /* set by mf_record_match; else empty */
     mf_json *doc, *config;
     mf_arena *arena;
@@ -36,17 +36,17 @@ typedef struct mf_record {
  * if none of these runs that still exist was imported. MF_EINPUT, MF_ENOMEM. The caller
  * frees *ret. */
 int mf_record_open(const char *run, mf_record **ret);
-/* As mf_record_open, but MF_EINPUT if none of these runs was imported. */
+/* The same as mf_record_open, but MF_EINPUT if none of these runs was imported. */
 int mf_record_need(const char *run, mf_record **ret);
-/* The folder pretrained/ that mf_record_open would read; *ret is NULL if there is none. The
- * caller frees it. */
+/* Returns the folder pretrained/ that mf_record_open would read; *ret is NULL if there is none.
+ * The caller frees it. */
 int mf_record_folder(const char *run, char **ret);
-/* Fills record->ledger with places in a store. MF_EINPUT with the tensor named if the family
- * can no longer express the model. run: for messages. */
+/* Fills record->ledger with places in a store. MF_EINPUT, with the tensor named, if the family
+ * can no longer express the model. run: name of the run, for messages. */
 int mf_record_match(mf_record *record, const char *run, const mf_store *store);
 /* Copies the record that mf_record_open would find for `run` to the folder pretrained/ of the
- * run `to`, which has none. Does nothing if none of these runs was imported. MF_EIO,
- * MF_ENOMEM. */
+ * run `to`, which has no such folder. Does nothing if none of these runs was imported.
+ * MF_EIO, MF_ENOMEM. */
 int mf_record_copy(const char *run, const char *to);
 /* record may be NULL. */
 void mf_record_free(mf_record *record);

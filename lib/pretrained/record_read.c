@@ -1,6 +1,6 @@
 /* pretrained/record_read.c: finds and reads the record of an imported run.
  *
- * A ledger is checked like any input: names, types and shapes are bounded before they are used,
+ * A ledger is checked like any input. Names, types and shapes are bounded before they are used,
  * and matching compares them with the model. */
 #include "pretrained/record.h"
 
@@ -25,8 +25,8 @@ static bool has_record(mf_arena *arena, const char *run, const char **ret_folder
     return ledger && mf_exists(ledger);
 }
 
-/* *ret_folder: the record of this run, or NULL; then *ret_from: the run that it began with, or
- * NULL. run may be RUN/best. */
+/* *ret_folder: the record of this run, or NULL. If NULL, *ret_from is the run from which this
+ * run started, or NULL. run may be RUN/best. */
 static int look(mf_arena *arena, const char *run, const char **ret_folder,
                 const char **ret_from)
 {
@@ -45,8 +45,8 @@ static int look(mf_arena *arena, const char *run, const char **ret_folder,
     return rc;
 }
 
-/* *ret: the folder pretrained/ of the run or of one that it came from; NULL: none. *ret_gone: a
- * run that it came from, and that is no longer there; else NULL. */
+/* *ret: the folder pretrained/ of the run or of a run from which it started; NULL: none.
+ * *ret_gone: a run from which it started and that no longer exists; else NULL. */
 static int find_record(mf_arena *arena, const char *run, const char **ret,
                        const char **ret_gone)
 {

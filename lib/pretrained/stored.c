@@ -1,5 +1,5 @@
-/* pretrained/stored.c: turns the places of tensors into parts of stored weights. A parameter is
- * listed only if all its tensors are parts; the others are read to f32. */
+/* pretrained/stored.c: converts the places of tensors to parts of stored weights. A parameter
+ * is listed only if all its tensors can be parts. The other parameters are read to f32. */
 #include "pretrained/stored.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 
-/* A part, and its group. */
+/* A part, and the group (expert) to which it belongs. */
 typedef struct piece {
     int64_t group;
     mf_stored_part part;
@@ -38,7 +38,8 @@ static int add(lister *l, int64_t group, const mf_stored_part *part)
     return MF_OK;
 }
 
-/* The bytes of a tensor in its mapped file, from `skip` on; NULL: they are not aligned. */
+/* Returns the bytes of a tensor in its mapped file, from `skip` on; NULL: they are
+ * not aligned. */
 static const void *bytes_of(const lister *l, int64_t i, uint64_t skip, size_t align)
 {
     const mf_folder_tensor *t = &l->folder->tensors[i];
@@ -46,7 +47,7 @@ static const void *bytes_of(const lister *l, int64_t i, uint64_t skip, size_t al
     return mf_stored_files_at(l->files, t->shard, at + skip, t->tensor->bytes - skip, align);
 }
 
-/* g_idx, if inputs are in another order than that of their groups; else NULL. */
+/* Returns g_idx if the inputs are not in the order of their groups; else NULL. */
 static const int32_t *order_of(const int32_t *group_of, int64_t in, int64_t size)
 {
     for (int64_t i = 0; i < in; i++)
@@ -95,7 +96,8 @@ static bool mxfp4_part(const lister *l, const mf_place *place, int64_t expert, i
     return p->data && p->scales;
 }
 
-/* Adds the parts that tensor i is of its parameter. *ret: whether it can be one. */
+/* Adds the parts of a parameter that tensor i contains. *ret: whether the tensor can be such
+ * a part. */
 static int add_place(lister *l, int64_t i, bool *ret)
 {
     const mf_place *place = &l->ledger->places[i];
@@ -125,7 +127,7 @@ static int by_place(const void *a, const void *b)
     return (x->part.first > y->part.first) - (x->part.first < y->part.first);
 }
 
-/* Lists the weight that the pieces are, if they are one. */
+/* Lists the weight of a parameter, if the collected pieces form a weight. */
 static int put(lister *l, const mf_param *p)
 {
     const mf_shape s = p->shape;
@@ -145,7 +147,8 @@ static int put(lister *l, const mf_param *p)
     return rc;
 }
 
-/* places_of [parameters]: the first place of each parameter; next [places]: the one after. */
+/* first [parameters]: the first place of each parameter; next [places]: the following place of
+ * the same parameter. */
 static int list_params(lister *l, const int64_t *first, const int64_t *next)
 {
     int rc = MF_OK;

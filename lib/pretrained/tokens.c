@@ -1,7 +1,7 @@
 /* pretrained/tokens.c: reads tokens from a file, runs them, and writes the results.
  *
- * Dropout is off, and the routing is what the router decides. Output files are new files: one
- * that exists is not overwritten. */
+ * Dropout is off, and the router decides the routing. An output file must be new; an existing
+ * file is not overwritten. */
 #include "pretrained/tokens.h"
 
 #include <math.h>
@@ -96,7 +96,7 @@ static int read_segments(const mf_st_file *f, const mf_session *s, mf_tokens *t)
     return rc;
 }
 
-/* The class of each sequence. */
+/* Reads the class of each sequence. */
 static int read_classes(const mf_st_file *f, const mf_session *s, mf_tokens *t)
 {
     const mf_st_tensor *x = mf_st_find(f, "labels");
@@ -152,10 +152,10 @@ int mf_tokens_read(const char *path, const mf_session *s, mf_tokens *ret)
     return rc;
 }
 
-/* The tokens of one text after the other; where each text ends. */
+/* The tokens of all texts, one text after another, and the end of each text. */
 typedef struct texts {
     mf_ids ids, types;
-    size_t *end; /* [n] */
+    size_t *end; /* [n] end of each text */
     int64_t n;
 } texts;
 
@@ -194,7 +194,8 @@ static int read_texts(const char *path, const mf_session *s, int64_t count, text
     return mf_fail(MF_EINPUT, "%s: expected a text in each line, found none", path);
 }
 
-/* Fills the batch. A text that is cut loses its end, but not the last token of the template. */
+/* Fills the batch. If a text is cut, it loses its end, but keeps the last token of
+ * the template. */
 static void place_texts(const mf_session *s, const texts *x, mf_tokens *t)
 {
     const int32_t pad = s->tokenizer->special[MF_SPECIAL_PAD];
@@ -288,7 +289,7 @@ static int write_output(output *o, const char *path)
 
 /* ---- forward ---- */
 
-/* Sorts the k experts of each token, and its gates with them. */
+/* Sorts the k experts of each token, and the gates in the same order. */
 static int sort_choice(output *o, const mf_moe_out *out, int32_t k, const int32_t **ret_expert,
                        const float **ret_gate)
 {
@@ -336,7 +337,7 @@ static int add_layer(output *o, const mf_moe_out *out)
     return rc == MF_OK ? add(o, name[2], MF_ST_F32, 2, choice, gate) : rc;
 }
 
-/* The tokens themselves, in the form in which a file gives them. */
+/* Adds the tokens themselves, in the form of an input file. */
 static int add_tokens(output *o, const mf_tokens *t)
 {
     const int64_t shape[] = {t->rows, t->width};
@@ -412,10 +413,11 @@ int mf_tokens_save(mf_session *s, const mf_tokens *t, const char *path, double *
 
 /* ---- gradients ---- */
 
-/* The gradients of a tensor's part of a parameter, in the order of the tensor. */
+/* Adds the gradients of the part of a parameter that a tensor contains, in the order of
+ * the tensor. */
 static int add_theirs(output *o, const mf_store *store, const char *name, const mf_place *p)
 {
-    /* The block is only read. */
+    /* the block is only read */
     float *all = (float *)(uintptr_t)mf_store_host(store, MF_BLOCK_GRADS);
     if (!all) return MF_ENOMEM;
     float *part = mf_arena_alloc(o->arena, (size_t)mf_place_count(p) * sizeof *part);
@@ -445,7 +447,8 @@ static int collect_gradients(output *o, const mf_session *s, const mf_record *re
     return rc;
 }
 
-/* Runs forward and backward, without dropout. Weights of regularizers are 0 meanwhile. */
+/* Runs the forward and the backward pass, without dropout. The weights of regularizers are 0
+ * during the run. */
 static int run_back(mf_session *s, const mf_tokens *t, double *ret_loss)
 {
     const mf_model_shape shape = {
@@ -465,8 +468,8 @@ static int run_back(mf_session *s, const mf_tokens *t, double *ret_loss)
     return rc;
 }
 
-/* Matches the record of a run; *ret is NULL if it has none, or if its model is no longer that
- * of the record, as with another router. */
+/* Matches the record of a run. *ret is NULL if the run has no record, or if its model is no
+ * longer the model of the record, for example with another router. */
 static int match_record(const mf_session *s, const char *run, mf_record **ret)
 {
     int rc = mf_record_open(run, ret);

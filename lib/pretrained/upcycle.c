@@ -1,7 +1,8 @@
 /* pretrained/upcycle.c: settings and weights of an upcycled model. The plugins swiglu and mlp
- * lay out the weights of one expert as a dense block does, so an expert is a plain copy.
- * Experts of low rank (lora_experts) have such weights once for all of a layer, and matrices
- * of their own, lora.*, which the dense model does not have: these begin as they are drawn. */
+ * store the weights of one expert in the same layout as a dense block, so an expert is a plain
+ * copy. Experts of low rank (lora_experts) have such weights once for all experts of a layer.
+ * They also have their own matrices, lora.*, which the dense model does not have and which keep
+ * their initial values. */
 #include "pretrained/upcycle.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int set_word(mf_keys *k, char *word, int *given)
     return mf_fail(MF_EUSAGE, "--upcycle: '%.64s': too long for a setting", word);
 }
 
-/* Appends a pattern to a list, unless it is there. */
+/* Appends a pattern to a list, if the list does not contain it yet. */
 static const char *with_pattern(mf_arena *arena, const char *list, const char *pattern)
 {
     const size_t n = strlen(pattern);
@@ -40,7 +41,8 @@ static const char *with_pattern(mf_arena *arena, const char *list, const char *p
     return mf_arena_strf(arena, "%s%s%s", list, *list != '\0' ? ", " : "", pattern);
 }
 
-/* train.freeze of all that the dense model has, under the names of the new one. */
+/* Sets train.freeze to all parameters of the dense model, under their names in the
+ * new model. */
 static void freeze_dense(const mf_session *dense, mf_keys *k)
 {
     const char *list = "";
@@ -98,8 +100,8 @@ int mf_upcycle_settings(const mf_session *dense, const char *text, mf_keys *k)
     return rc == MF_OK && given != 3 ? bad_word(text) : rc;
 }
 
-/* The parameter of the dense model whose values p gets, *ret_times one after another;
- * NULL: none. */
+/* Returns the parameter of the dense model whose values are copied to p, *ret_times times one
+ * after another; NULL: none. */
 static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64_t *ret_times)
 {
     const char *at = strstr(p->name, ".expert.");
@@ -116,8 +118,8 @@ static const mf_param *source_of(const mf_store *dense, const mf_param *p, int64
     return from;
 }
 
-/* Each parameter of a dense block is one of the experts, too: otherwise they would compute
- * something else. */
+/* Checks that each parameter of a dense block is also a parameter of the experts. Otherwise the
+ * experts would compute something else. */
 static int judge_taken(const mf_session *dense, const mf_session *experts)
 {
     const mf_store *from = dense->model->store, *to = experts->model->store;

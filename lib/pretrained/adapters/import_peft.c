@@ -1,8 +1,9 @@
-/* adapters/import_peft.c: makes a run of an adapter folder and the run that it belongs to.
+/* adapters/import_peft.c: makes a run from an adapter folder and the run to which the adapter
+ * belongs (the base).
  *
- * The new run has all weights and a copy of the record, so it needs neither of the two later.
- * Modules are parts of the weights as the file divides them, sites are parts as the model
- * divides them; changes are converted from the former to the latter. */
+ * The new run contains all weights and a copy of the record, so it needs neither of the two
+ * later. Modules are parts of the weights as the file divides them; sites are parts as the
+ * model divides them. Changes of modules are converted to changes of sites. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -19,16 +20,16 @@
 /* A linear layer of the model and its change. */
 typedef struct placed {
     int32_t layer;
-    const char *site; /* as `at` of the adapter names it */
-    mf_param *weight; /* of the base */
+    const char *site; /* name of the layer in the adapter's option `at` */
+    mf_param *weight; /* weight of the base model */
     mf_low_rank change;
-    int section; /* which section it gets; -1: none yet */
+    int section; /* index of the section that lists this layer; -1: not yet known */
 } placed;
 
 typedef struct import {
     const char *folder, *onto;
     mf_rundir *base;
-    mf_session *old; /* the base */
+    mf_session *old; /* session of the base run */
     mf_record *record;
     mf_peft peft;
     placed *placed; /* [n] */
@@ -72,7 +73,7 @@ static int read_base(import *im)
 
 /* ---- sites ---- */
 
-/* Adds a linear layer if changes of its weight cover rows of it. */
+/* Adds a linear layer if changes of its weight cover some of its rows. */
 static int place(import *im, const mf_peft_change *like, const char *site)
 {
     const mf_peft *p = &im->peft;
@@ -141,7 +142,7 @@ static bool same_options(const mf_low_rank *a, const mf_low_rank *b)
     return a->rank == b->rank && a->alpha == b->alpha && a->rslora == b->rslora;
 }
 
-/* Whether two names of sites have the same options in the same blocks. */
+/* Whether the sites of the two layers have the same options in the same blocks. */
 static bool same_blocks(const import *im, const placed *a, const placed *b)
 {
     for (int i = 0; i < im->n; i++) {
@@ -159,8 +160,9 @@ static bool same_blocks(const import *im, const placed *a, const placed *b)
     return true;
 }
 
-/* Gives each linear layer the number of a section: one for the same options and blocks. A block
- * of a family has at most twelve of them, fewer than a section may name. */
+/* Assigns a section number to each linear layer. Layers with the same options and blocks get
+ * the same number. A block of a family has at most twelve linear layers, which is less than the
+ * number that a section may name. */
 static int number_sections(import *im)
 {
     int sections = 0;
@@ -180,7 +182,7 @@ static int number_sections(import *im)
     return sections;
 }
 
-/* Appends a word to a list that is separated by commas, if it is not in it yet. */
+/* Appends a word to a comma-separated list, if the list does not contain it yet. */
 static const char *append(mf_arena *arena, const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -236,7 +238,7 @@ static int write_sections(import *im)
     im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 4) * sizeof *im->set);
     if (!im->set) return MF_ENOMEM;
     int rc = set(im, "train.freeze=*");
-    if (rc == MF_OK) rc = set(im, "train.lr=2e-4"); /* the usual rate of LoRA */
+    if (rc == MF_OK) rc = set(im, "train.lr=2e-4"); /* the usual learning rate of LoRA */
     if (rc == MF_OK) rc = set(im, mf_arena_strf(im->arena, "train.from=%s", im->onto));
     for (int i = 0; rc == MF_OK && i < sections; i++)
         rc = write_section(im, i);
@@ -304,7 +306,7 @@ static int write_run(import *im, const char *run)
     if (rc == MF_OK)
         rc = run ? mf_rundir_create_at(run, &im->dir)
                  : mf_rundir_create("runs", "adapter", &im->dir);
-    /* replaces train.from of the base */
+    /* replaces the train.from of the base run */
     if (rc == MF_OK) im->session->config->train.from = im->dir->path;
     if (rc == MF_OK) rc = mf_run_files_write(im->session, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);

@@ -1,6 +1,6 @@
-/* adapters/lora.c: finds the weights behind the linear layers that lora adapters change.
+/* adapters/lora.c: finds the weights of the linear layers that lora adapters change.
  *
- * A linear layer has the name of its weight, except in attention, where queries, keys and
+ * A linear layer has the name of its weight, except in attention. There, queries, keys and
  * values are rows of one weight. */
 #include "pretrained/adapters/lora.h"
 
@@ -43,7 +43,7 @@ mf_param *mf_lora_weight(const mf_model *m, int32_t layer, const char *site, mf_
     return p;
 }
 
-/* The name of a linear layer as the plugin has it in names of parameters. */
+/* Returns the length of a linear layer's name as the plugin uses it in names of parameters. */
 static int stem_length(const char *site)
 {
     const size_t n = strlen(site);
@@ -71,7 +71,7 @@ static int describe(const mf_model *m, int32_t layer, const mf_adapter_use *u,
     mf_rows rows;
     mf_param *w = mf_lora_weight(m, layer, site->name, &rows),
              *a = param_of(m, u, site->name, "a"), *b = param_of(m, u, site->name, "b");
-    if (!w || !a || !b) /* as with model.share_layers */
+    if (!w || !a || !b) /* for example with model.share_layers */
         return mf_fail(MF_EINPUT,
                        "[%s]: '%s' of block %d has no weight of its own, so that its adapter "
                        "has no form in model folders",
@@ -114,7 +114,8 @@ int mf_lora_sites(const mf_model *m, mf_arena *arena, mf_lora_site **ret, int *r
     return rc;
 }
 
-/* The change of keys or values, of which a linear layer has rows head by head. MF_ENOMEM. */
+/* Adds the change of keys or values, whose linear layer has its rows head by
+ * head. MF_ENOMEM. */
 static int add_by_heads(const mf_model *m, const mf_lora_site *s, bool values, double sign)
 {
     const mf_model_config *c = &m->config->model;

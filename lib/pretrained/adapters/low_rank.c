@@ -1,7 +1,8 @@
 /* adapters/low_rank.c: cuts and joins low-rank changes by rows of the weight.
  *
- * Changes with different A are joined by block matrices: A's on top of each other, B's beside
- * each other with zeros elsewhere. B A stays the same sum, so the function does, too. */
+ * Changes with different A are joined by block matrices. The matrices A are stacked; the
+ * matrices B are placed beside each other, with zeros elsewhere. The sum B A, and therefore the
+ * function, does not change. */
 #include "pretrained/adapters/low_rank.h"
 
 #include <math.h>
@@ -31,8 +32,8 @@ static bool covers(const mf_low_rank *c, const mf_rows *rows)
     return false;
 }
 
-/* Whether one A serves all changes that cover rows: they have the same one, and no row is
- * changed twice. */
+/* Whether one A can be used for all changes that cover these rows. All changes must have the
+ * same A, and no row may be changed twice. */
 static bool alike(const mf_low_rank *const *c, int n, const mf_rows *rows)
 {
     const size_t bytes =
@@ -50,7 +51,7 @@ static bool alike(const mf_low_rank *const *c, int n, const mf_rows *rows)
     return true;
 }
 
-/* Copies rows of one change's B, times a factor, to columns from `column` on of b. */
+/* Copies rows of one change's B, multiplied by a factor, to columns from `column` on of b. */
 static void put_rows(const mf_low_rank *from, const mf_low_rank *to, float *b, int64_t column,
                      double factor)
 {
@@ -64,12 +65,13 @@ static void put_rows(const mf_low_rank *from, const mf_low_rank *to, float *b, i
         }
 }
 
-/* Joins changes [n] that all cover rows. */
+/* Joins changes [n], each of which covers rows. */
 static int join(const mf_low_rank *const *c, int n, mf_arena *arena, mf_low_rank *ret)
 {
     const bool same = alike(c, n, &ret->rows);
     double scale = mf_low_rank_scale(c[0]);
-    if (!same && scale == 0) scale = 1; /* other factors are relative to it */
+    if (!same && scale == 0) scale = 1; /* the factors of the other changes are relative to
+                                         * this scale */
     ret->experts = c[0]->experts;
     ret->inputs = c[0]->inputs;
     ret->rank = 0;

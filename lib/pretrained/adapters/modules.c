@@ -1,7 +1,7 @@
 /* adapters/modules.c: makes the table of modules from the rules of a family.
  *
- * Only weights of linear layers are modules: matrices below layers.N, and that of the output
- * head. A rule for single experts stands for the module of all of them. */
+ * Only weights of linear layers are modules: matrices below layers.N, and the matrix of the
+ * output head. A rule for single experts represents one module with all experts. */
 #include "pretrained/adapters/modules.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef struct list {
     int n, room;
 } list;
 
-/* Writes a pattern with the number of the block, up to {e} or the end. */
+/* Writes a pattern with the number of the block. Stops at {e} or at the end. */
 static void expand(const char *pattern, int64_t layer, char out[NAME_MAX])
 {
     size_t at = 0;
@@ -34,7 +34,7 @@ static void expand(const char *pattern, int64_t layer, char out[NAME_MAX])
     }
 }
 
-/* Replaces the part of a name that files have by the one that modules have. */
+/* Replaces the part of a name that files use by the part that modules use. */
 static void rename_part(const mf_family *f, char name[NAME_MAX])
 {
     char *found = f->file_part ? strstr(name, f->file_part) : NULL;
@@ -56,7 +56,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The rows of the weight that a rule means. second: rows of its second weight. */
+/* Computes the rows of the weight that a rule describes. second: number of rows of its
+ * second weight. */
 static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, int64_t second,
                     mf_rows *ret)
 {
@@ -85,7 +86,7 @@ static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, i
     case MF_PART_PAIRS:
         ret->pairs = rows / 2;
         break;
-    case MF_PART_HEADS: /* with those of the second weight, head by head */
+    case MF_PART_HEADS: /* interleaved head by head with the rows of the second weight */
         ret->n = rows + second;
         break;
     }
@@ -120,7 +121,7 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
     m.inputs = p->shape.dim[p->shape.rank - 1];
     m.fused = single || r->flags & MF_RULE_FUSED;
     m.transposed = r->flags & MF_RULE_TRANSPOSED;
-    /* A bias of experts, or several shared experts in one weight. */
+    /* a bias of experts, or several shared experts in one weight */
     if (m.fused ? p->shape.rank != 3 : m.experts != 1) return MF_OK;
     expand(r->theirs, layer, name);
     rename_part(l->record->family, name);
@@ -138,7 +139,7 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
         l->arena, "%s%s",
         l->record->family->prefix && m.layer >= 0 ? l->record->family->prefix : "", name);
     if (!m.name || l->n == l->room) return MF_ENOMEM;
-    /* Tables have one rule for each way in which files are made. */
+    /* A table may have several rules for a module, because files differ. */
     for (int i = 0; i < l->n; i++)
         if (l->all[i].weight == p && strcmp(l->all[i].name, m.name) == 0) return MF_OK;
     l->all[l->n++] = m;

@@ -1,8 +1,8 @@
-/* adapters/pattern.c: matches a regular expression by sets of positions. Each part of the
- * expression makes of the positions where it may begin those where it may end, while it is
- * read; a repeated part is read again. So nothing is tried twice from one position, and only
- * the number of readings must be bounded. Whether there is a match does not depend on an order
- * of trying. */
+/* adapters/pattern.c: matches a regular expression with sets of positions. While a part of the
+ * expression is read, the set of positions where it may begin is converted to the set of
+ * positions where it may end. A repeated part is read again. Nothing is tried twice from one
+ * position, so only the number of readings must be bounded. The result does not depend on an
+ * order of trying. */
 #include "pretrained/adapters/pattern.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct positions {
 
 typedef struct matcher {
     const char *where, *key, *name;
-    size_t n; /* of the name */
+    size_t n; /* length of the name */
     int depth, readings, rc;
 } matcher;
 
@@ -50,7 +50,8 @@ static bool is_punctuation(char c)
     return c > ' ' && c < 0x7f && !is_word(c);
 }
 
-/* Adds what \c means, c behind the backslash. Returns whether that is one character, c. */
+/* Adds the characters of the escape \c to the set. Returns whether this is the single
+ * character c. */
 static bool add_escape(matcher *m, char c, set *s)
 {
     const bool negated = c == 'D' || c == 'W' || c == 'S';
@@ -70,7 +71,8 @@ static bool add_escape(matcher *m, char c, set *s)
     return false;
 }
 
-/* One end of a range, or a class, in brackets. Returns its character, -1: it is a class. */
+/* Reads one end of a range, or a class, in brackets. Returns the character, -1: it is
+ * a class. */
 static int read_member(matcher *m, const char **p, set *s)
 {
     const unsigned char c = (unsigned char)*(*p)++;
@@ -84,7 +86,7 @@ static int read_member(matcher *m, const char **p, set *s)
     return one ? (unsigned char)escaped : -1;
 }
 
-/* [...] behind its first bracket. */
+/* Reads [...], after its first bracket. */
 static void read_class(matcher *m, const char **p, set *s)
 {
     const bool negated = **p == '^';
@@ -125,7 +127,7 @@ static void group(matcher *m, const char **p, const positions *from, positions *
         (*p)++;
 }
 
-/* One character, class, group or place, with *from the positions where it may begin. */
+/* Reads one character, class, group or anchor. *from: the positions where it may begin. */
 static void atom(matcher *m, const char **p, const positions *from, positions *to)
 {
     set s = {{0}};
@@ -158,7 +160,7 @@ static void atom(matcher *m, const char **p, const positions *from, positions *t
         to->at[i + 1] = from->at[i] && s.of[(unsigned char)m->name[i]];
 }
 
-/* A number; false: there is none. */
+/* Reads a number. Returns false if there is none. */
 static bool number(const char **p, int *ret)
 {
     const char *begin = *p;
@@ -168,7 +170,7 @@ static bool number(const char **p, int *ret)
     return *p > begin;
 }
 
-/* A quantifier; false: there is none. *most -1: no limit. */
+/* Reads a quantifier. Returns false if there is none. *most -1: no limit. */
 static bool quantifier(matcher *m, const char **p, int *least, int *most)
 {
     const char *at = *p;
@@ -184,20 +186,21 @@ static bool quantifier(matcher *m, const char **p, int *least, int *most)
             high = true;
             if (!number(&at, most)) *most = -1;
         }
-        if (!high || *at != '}') return false; /* letters, as in Python */
+        if (!high || *at != '}') return false; /* the braces are ordinary characters, as
+                                                * in Python */
         if (*least > REPEAT_MAX || *most > REPEAT_MAX || (*most >= 0 && *most < *least))
             refuse(m, "expected {m,n} of at most 100, m first");
     } else if (*at == '\0' || !strchr("*+?", *at)) {
         return false;
     }
     at++;
-    if (*at == '?') at++; /* lazy: the same matches */
+    if (*at == '?') at++; /* lazy quantifiers match the same names */
     if (*at != '\0' && strchr("*+?", *at)) refuse(m, "expected one quantifier");
     *p = at;
     return true;
 }
 
-/* Adds positions to a set. Returns whether there were new ones. */
+/* Adds positions to a set. Returns whether any of them was new. */
 static bool add(const matcher *m, const positions *more, positions *to)
 {
     bool fresh = false;
@@ -208,7 +211,7 @@ static bool add(const matcher *m, const positions *more, positions *to)
     return fresh;
 }
 
-/* An atom with its quantifier. */
+/* Reads an atom with its quantifier. */
 static void repeated(matcher *m, const char **p, const positions *from, positions *to)
 {
     const char *begin = *p;
@@ -252,7 +255,7 @@ static void alternatives(matcher *m, const char **p, const positions *from, posi
     m->depth--;
 }
 
-/* behind_dots: the expression may begin behind each dot of the name, too. */
+/* behind_dots: the expression may also begin after each dot of the name. */
 static int match(const char *where, const char *key, const char *name, bool behind_dots,
                  bool *ret)
 {

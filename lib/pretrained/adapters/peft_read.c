@@ -1,7 +1,7 @@
 /* adapters/peft_read.c: reads an adapter folder.
  *
- * Every tensor must be used, and every key that changes what the adapter computes must be one
- * that lora can follow. Shapes are compared with the model before values are read. */
+ * Every tensor must be used. Every key that changes what the adapter computes must be supported
+ * by lora. Shapes are compared with the model before values are read. */
 #include "pretrained/adapters/peft.h"
 
 #include <math.h>
@@ -30,14 +30,15 @@ typedef struct reader {
     const mf_store *store;
     mf_arena *arena;
     mf_peft *out;
-    int version;               /* 1000 major + minor of PEFT; 0: unknown */
-    int64_t ignored;           /* pairs of modules that the configuration does not mean */
-    const char *first_ignored; /* the A of one */
+    int version;               /* version of PEFT as 1000 major + minor; 0: unknown */
+    int64_t ignored;           /* number of tensor pairs whose module the configuration does
+                                * not select */
+    const char *first_ignored; /* name of the A of the first such pair */
 } reader;
 
 /* ---- adapter_config.json ---- */
 
-/* Whether a key is there and neither null, false, nor empty. */
+/* Whether a key exists and is neither null, false, nor empty. */
 static bool is_set(const mf_json *config, const char *key)
 {
     const mf_json *v = mf_json_get(config, key);
@@ -109,9 +110,9 @@ static int read_config(reader *x)
     return MF_OK;
 }
 
-/* The number that a pattern gives a module, else the key of all modules: the first
- * key that means it. For a parameter that is the module with the parameter's name
- * behind. NaN: no number. */
+/* Returns the number that a pattern assigns to a module: the first key that matches it decides.
+ * If none matches, the key of all modules is used. The name of a parameter is the name of its
+ * module, followed by the parameter's name. NaN: no number. */
 static int pattern_or(const reader *x, const mf_peft_module *m, const char *pattern,
                       const char *usual, double *ret)
 {
@@ -141,7 +142,8 @@ static int read_alpha(const reader *x, const mf_peft_module *m, double *ret)
     return MF_OK;
 }
 
-/* Checks that the rank of the tensors is that of the configuration, by which PEFT divides. */
+/* Checks that the rank of the tensors equals the rank in the configuration, by which
+ * PEFT divides. */
 static int judge_rank(const reader *x, const mf_peft_module *m, int64_t rank, const char *name)
 {
     double said;
@@ -153,10 +155,10 @@ static int judge_rank(const reader *x, const mf_peft_module *m, int64_t rank, co
 
 /* ---- tensors ---- */
 
-/* A way in which a pair of tensors may be a module's change. */
+/* One way in which a pair of tensors may be the change of a module. */
 typedef struct fit {
     const mf_peft_module *module;
-    bool swapped; /* A and B have the sizes of each other */
+    bool swapped; /* A has the size of B, and B has the size of A */
 } fit;
 
 static int find_fits(const reader *x, const char *module, const mf_st_tensor *a,
@@ -288,8 +290,8 @@ static bool cut_end(char *name, const char *end)
     return true;
 }
 
-/* A weight of the base, which PEFT saves beside adapters of embedding and head: it must have
- * the values of the base. *ret_is: the tensor is one. */
+/* Compares a weight of the base, which PEFT saves beside adapters of embedding and head. It
+ * must have the values of the base. *ret_is: whether the tensor is such a weight. */
 static int compare_base(const reader *x, const mf_st_tensor *t, bool *ret_is)
 {
     static const char end[] = ".weight";
@@ -357,7 +359,7 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     const mf_st_tensor *b = mf_st_find(x->file, other);
     if (!first || !b)
         return mf_fail(MF_EINPUT, "%s: tensor '%s' has no partner", x->weights_path, a->name);
-    if (first != a) return MF_OK; /* B, which is read with its A */
+    if (first != a) return MF_OK; /* a B, which is read together with its A */
     if (a->rank != 2 || b->rank != 2)
         return mf_fail(MF_EINPUT, "%s: tensor '%s': expected two dimensions", x->weights_path,
                        a->rank != 2 ? a->name : b->name);
@@ -370,7 +372,7 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     return rc == MF_OK && meant ? add(x, &f, a, b) : rc;
 }
 
-/* Logs which tensors were not read, as PEFT does not read them. */
+/* Logs which tensors were not read. PEFT does not read them either. */
 static int judge_ignored(const reader *x)
 {
     static const char keys[] = "target_modules, exclude_modules, layers_to_transform and "

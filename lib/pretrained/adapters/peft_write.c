@@ -1,7 +1,7 @@
 /* adapters/peft_write.c: writes the lora adapters of a run as an adapter folder.
  *
- * What is written has the names and shapes that PEFT gives its own adapters of such a model, so
- * that it loads them. All rows of a changed layer must belong to modules. */
+ * The tensors have the names and shapes that PEFT uses for its own adapters of such a model, so
+ * PEFT can load them. All rows of a changed layer must belong to modules. */
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
@@ -58,7 +58,7 @@ static int fit_module(writer *x, const mf_peft_module *m)
     return rc;
 }
 
-/* rslora is one key for all modules: if some lack it, none gets it. */
+/* rslora is one key for all modules. If some modules do not use it, it is used for none. */
 static void settle_scales(writer *x)
 {
     bool all = true;
@@ -94,7 +94,7 @@ static int collect(writer *x)
 
 /* ---- adapter_config.json ---- */
 
-/* The part of a module's name behind the number of its block. */
+/* Returns the part of a module's name after the number of its block. */
 static const char *end_of(const mf_peft_module *m)
 {
     char number[32];
@@ -109,7 +109,8 @@ static bool same_target(const mf_peft_module *a, const mf_peft_module *b)
     return strcmp(end_of(a), end_of(b)) == 0 && strcmp(x, y) == 0;
 }
 
-/* Whether the modules with that end are changed in all blocks, so that the end names them. */
+/* Whether the modules with this name ending are changed in all blocks, so that the ending alone
+ * can be the target. */
 static bool in_all_blocks(const writer *x, const mf_peft_module *m)
 {
     int there = 0, changed = 0;
@@ -127,7 +128,8 @@ static const char *target_of(const writer *x, const mf_peft_module *m)
     return mf_arena_strf(x->arena, "%s.%s", name, m->parameter);
 }
 
-/* A list of targets, each once. parameters: those that are no linear layers. */
+/* Writes a list of targets, each once. parameters: list only targets that are not
+ * linear layers. */
 static int put_targets(const writer *x, mf_jw *w, const char *key, bool parameters)
 {
     const char **seen = mf_arena_alloc(x->arena, ((size_t)x->n + 1) * sizeof *seen);
@@ -168,7 +170,7 @@ static void put_patterns(const writer *x, mf_jw *w)
     mf_jw_end(w);
 }
 
-/* Dropout of the first layer. PEFT has none on parameters. */
+/* Returns the dropout of the first layer. PEFT has no dropout on parameters. */
 static double dropout_of(const writer *x)
 {
     for (int i = 0; i < x->n; i++)
@@ -219,7 +221,7 @@ static int write_config(const writer *x)
 
 /* ---- adapter_model.safetensors ---- */
 
-/* Whether another parameter of the same module comes behind this one. */
+/* Whether another parameter of the same module follows this parameter. */
 static bool is_inner(const writer *x, int i)
 {
     for (int k = i + 1; k < x->n; k++)
@@ -279,9 +281,9 @@ static int write_weights(writer *x)
     return rc;
 }
 
-/* Warns of changes that PEFT would not load. For families of experts it takes each target that
- * ends as those of experts do for the experts, so linear layers of dense blocks and shared
- * experts stay without their changes, and only a warning of missing keys says so. */
+/* Warns of changes that PEFT would not load. In families with experts, PEFT treats each target
+ * whose name ends like those of experts as experts. The linear layers of dense blocks and of
+ * shared experts then do not get their changes, and PEFT only warns of missing keys. */
 static void warn(const writer *x)
 {
     static const char *const ends[] = {".gate_proj", ".up_proj", ".down_proj"};

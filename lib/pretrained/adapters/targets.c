@@ -1,5 +1,6 @@
-/* adapters/targets.c: compares names of modules with the targets of a configuration. A list has
- * names or ends of names behind a dot, a text is an expression for the whole name. */
+/* adapters/targets.c: compares names of modules with the targets of a configuration. A list
+ * contains names, or ends of names that begin after a dot. A text is an expression for the
+ * whole name. */
 #include "pretrained/adapters/targets.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static bool in_list(const mf_json *list, const char *name)
     return false;
 }
 
-/* Whether a key, a list or an expression, means the name. */
+/* Whether a key, which is a list or an expression, matches the name. */
 static int means(const char *path, const mf_json *config, const char *key, const char *name,
                  bool *ret)
 {
@@ -57,7 +58,7 @@ static int64_t block_of(const char *name, const char **ret_part, size_t *ret_n)
     return -1;
 }
 
-/* layers_to_transform, a number or a list, for the blocks behind layers_pattern. */
+/* Reads layers_to_transform, a number or a list, for the blocks after layers_pattern. */
 static bool has_block(const mf_json *config, const char *name)
 {
     const mf_json *layers = mf_json_get(config, "layers_to_transform"),

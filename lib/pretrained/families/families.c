@@ -1,5 +1,5 @@
-/* families/families.c: the list of families, the choice of one by model_type, and the reading
- * of its config.json. Every name of a family in messages comes from this list. */
+/* families/families.c: the list of families, the choice of a family by model_type, and the
+ * reading of its config.json. Every name of a family in messages comes from this list. */
 #include "pretrained/family.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
     return unknown(path, type, config);
 }
 
-/* Keys that change a model of any family, and that its class does not have. */
+/* Refuses keys that change a model of any family, and that the family's class does not have. */
 static void judge_any(mf_keys *k)
 {
     const char *task = mf_keys_setting(k, "model", "task");

@@ -1,6 +1,6 @@
-/* families/family_bert.c: BERT (Devlin et al. 2019) and encoders of its form. With a classifier
- * the run is one of task classify; else it is the bare encoder, of task mlm: heads of
- * pretraining and a pooler without a classifier are skipped. */
+/* families/family_bert.c: BERT (Devlin et al. 2019) and encoders of its form. A model with a
+ * classifier becomes a run of task classify. Any other model becomes the bare encoder, of task
+ * mlm: heads of pretraining, and a pooler without a classifier, are skipped. */
 #include "pretrained/families/family_rules.h"
 
 #include <string.h>

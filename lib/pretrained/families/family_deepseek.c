@@ -1,13 +1,13 @@
 /* families/family_deepseek.c: DeepSeek-V2 and DeepSeek-V3 (DeepSeek-AI 2024), without fp8, and
  * models of the form of V3: DeepSeek-V3.2 within its index_topk, GLM-4.7-Flash, Sarvam-105B.
- * Attention reads keys and values from a latent vector; the first blocks are dense; the shared
- * experts are one expert of their width in all. V2 has another router than the others. */
+ * Attention reads keys and values from a latent vector. The first blocks are dense. The shared
+ * experts are one expert with their total width. The router of V2 differs from the others. */
 #include "pretrained/families/family_rules.h"
 
 #include <math.h>
 #include "base/log.h"
 
-/* turns: rotated pairs are neighbours in a head. */
+/* turns: the two values of a rotated pair are neighbours in a head. */
 static void attention(mf_keys *k, bool turns)
 {
     const int64_t plain = mf_keys_int(k, "qk_nope_head_dim", 1, 65536),
@@ -80,8 +80,8 @@ static void settings_sarvam(mf_keys *k)
           "num_shared_experts|n_shared_experts", 1);
 }
 
-/* The indexer chooses index_topk positions for each token. Up to so many positions it chooses
- * all, and the model is DeepSeek-V3. */
+/* The indexer chooses index_topk positions for each token. If there are no more positions than
+ * this, it chooses all, and the model is equal to DeepSeek-V3. */
 static void settings32(mf_keys *k)
 {
     mf_keys_decoder(k);
@@ -278,7 +278,7 @@ static const mf_key_default defaults_sarvam_mla[] = {{"vocab_size", "262144"},
                                                      {"rope_theta", "10000.0"},
                                                      MF_DEFAULTS_END};
 
-/* Families that differ in their keys only. */
+/* Families that differ only in their keys. */
 #define FAMILY(id, read, further)                                                              \
     static const char *const types_##id[] = {#id, NULL};                                       \
     const mf_family mf_family_##id = {.name = #id,                                             \

@@ -1,7 +1,7 @@
 /* families/family_glm.c: decoders with attention of the Llama form and the experts and the
  * router of DeepSeek-V3: GLM-4.5 (glm4_moe), dots.llm1, Solar Open, Hunyuan 3 (hy_v3),
  * MiniMax-M2, Sarvam-30B, K-EXAONE. They differ in names, norms of queries and keys, biases,
- * and what is rotated: a share of a head, or the heads of blocks with a window. */
+ * and rotation: it affects a share of each head, or only the heads of blocks with a window. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)
@@ -18,7 +18,7 @@ static void experts_of(mf_keys *k, const char *experts, const char *shared)
                            mf_keys_bool_or(k, "norm_topk_prob", false));
 }
 
-/* Biases of queries, keys and values alone. */
+/* Only queries, keys and values have biases. */
 static void qkv_bias(mf_keys *k, const char *name)
 {
     mf_keys_set(k, "model.attention_bias=%s", mf_keys_bool(k, name) ? "yes" : "no");
@@ -67,7 +67,7 @@ static void minimax_m2(mf_keys *k)
 {
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
-    /* released files have the number of rotated values in rotary_dim */
+    /* released files contain the number of rotated values in rotary_dim */
     mf_keys_partial_rope(k, (double)mf_keys_int_or(k, "rotary_dim", k->head_dim, 2, 65536) /
                                 (double)k->head_dim);
     mf_keys_set(k, "model.qk_norm=all");

@@ -1,5 +1,5 @@
-/* families/family_gpt2.c: GPT-2 (Radford et al. 2019) and DistilGPT2. Their linear layers
- * store weights as [in, out]. A buffer of the causal mask, attn.bias, is in older files. */
+/* families/family_gpt2.c: GPT-2 (Radford et al. 2019) and DistilGPT2. Their linear layers store
+ * weights as [in, out]. Older files contain a buffer of the causal mask, attn.bias. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)

@@ -1,5 +1,6 @@
 /* families/family_hunyuan.c: Hunyuan-A13B (hunyuan_v1_moe): the Llama form with norms of
- * queries and keys behind rope, experts with a linear router, a shared one of their width. */
+ * queries and keys after rope, experts with a linear router, and a shared expert of the
+ * same width. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)

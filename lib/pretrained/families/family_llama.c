@@ -1,7 +1,7 @@
 /* families/family_llama.c: dense decoders of the Llama form (Touvron et al. 2023), with
- * rmsnorm, rope in the form of rotated halves of a head, and SwiGLU in all blocks: Llama
- * itself, Mistral, Qwen2, Qwen3, Seed-OSS, SmolLM3. They differ in biases, windows, norms of
- * queries and keys, and blocks without rope. */
+ * rmsnorm, rope that rotates the halves of a head, and SwiGLU in all blocks: Llama itself,
+ * Mistral, Qwen2, Qwen3, Seed-OSS, SmolLM3. They differ in biases, windows, norms of queries
+ * and keys, and blocks without rope. */
 #include "pretrained/families/family_rules.h"
 
 static void decoder(mf_keys *k)
@@ -25,7 +25,8 @@ static void mistral(mf_keys *k)
                    k->layers);
 }
 
-/* A window in the blocks from max_window_layers on, unless layer_types names them. */
+/* Sets a window in the blocks from max_window_layers on, unless layer_types names
+ * the blocks. */
 static void late_window(mf_keys *k)
 {
     mf_keys_window(k, mf_keys_optional_window(k), true, 1,

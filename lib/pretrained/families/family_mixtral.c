@@ -1,5 +1,5 @@
 /* families/family_mixtral.c: Mixtral (Jiang et al. 2024). Experts w1 (gate), w3 (up) and w2
- * (down) are tensors of their own; newer files may hold all experts of a layer in two. */
+ * (down) are separate tensors. Newer files may store all experts of a layer in two tensors. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)

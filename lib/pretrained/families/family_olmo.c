@@ -1,6 +1,6 @@
 /* families/family_olmo.c: OLMoE (Muennighoff et al. 2024), OLMo 2, FlexOlmo. Queries and keys
- * are normalised over all heads together; in OLMoE queries, keys and values are then clipped,
- * in the others the outputs of half blocks are normalised, not their inputs. */
+ * are normalised over all heads together. In OLMoE queries, keys and values are then clipped.
+ * In the others the outputs of half blocks are normalised, not their inputs. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)
@@ -14,7 +14,7 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.clip_qkv=%.17g", mf_keys_real_or(k, "clip_qkv", 0));
 }
 
-/* The names of the norms are those of the half block's output. */
+/* The norms are applied to the output of the half block. */
 static void outputs(mf_keys *k)
 {
     mf_keys_decoder(k);
@@ -37,7 +37,8 @@ static void flex_olmo(mf_keys *k)
                     mf_keys_bool(k, "norm_topk_prob"));
 }
 
-/* Before those of MF_RULES_DECODER, which give these names other places. */
+/* These rules must precede MF_RULES_DECODER, which assigns tensors with these names to
+ * other parameters. */
 #define OUTPUT_NORMS                                                                           \
     {"model.layers.{l}.post_attention_layernorm.weight", "layers.{l}.norm1.weight",            \
      MF_PART_ALL, 0, NULL},                                                                    \

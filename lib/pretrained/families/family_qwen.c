@@ -1,7 +1,7 @@
 /* families/family_qwen.c: Qwen1.5-MoE and Qwen2-MoE, with biases on queries, keys and values
- * and a shared expert behind a gate; Qwen3-MoE, with norms of queries and keys by head. Both
- * may have dense blocks and windows, which transformers gives the first of them to every other
- * block, the second one to all. */
+ * and a shared expert with a gate; Qwen3-MoE, with norms of queries and keys by head. Both may
+ * have dense blocks and windows. In transformers, the former have a window in every other
+ * block, and Qwen3-MoE has one in all blocks. */
 #include "pretrained/families/family_rules.h"
 
 static void settings2(mf_keys *k)

@@ -1,16 +1,16 @@
-/* families/family_rules.h: rules that families share, for their tables: a decoder of the
- * Llama form, and names of experts. */
+/* families/family_rules.h: rules that families share in their tables: a decoder of the Llama
+ * form, and names of experts. */
 #ifndef MF_PRETRAINED_FAMILY_RULES_H
 #define MF_PRETRAINED_FAMILY_RULES_H
 
 #include "pretrained/family.h"
 
-/* The end of a table of defaults. Of the keys that its family reads, such a table has what
- * they mean where config.json lacks them, as in transformers 5.24.0: the defaults of the fields
- * of its configuration class, the base of rope that it has, and the numbers of rope that a
- * configuration without any gets. tests/golden/pretrained/defaults has the values that
- * transformers gives. Keys whose comment says "older files" are of models' own programs;
- * transformers does not read them, and computes what is listed. */
+/* The end of a table of defaults. The table contains the keys that its family reads, and the
+ * values that these keys have if config.json lacks them, as in transformers 5.24.0. These are
+ * the defaults of the fields of its configuration class, its base of rope, and the numbers of
+ * rope for a configuration without any. tests/golden/pretrained/defaults contains the values of
+ * transformers. Keys with the comment "older files" belong to the models' own programs.
+ * transformers does not read these keys, and computes as the listed values say. */
 #define MF_DEFAULTS_END                                                                        \
     {                                                                                          \
         NULL, NULL                                                                             \
@@ -88,7 +88,7 @@
             MF_PART_ALL, 0, NULL                                                               \
     }
 
-/* Experts as tensors of their own, or all experts of a layer in two tensors. */
+/* Experts as separate tensors, or all experts of a layer in two tensors. */
 #define MF_RULES_EXPERTS                                                                       \
     {"model.layers.{l}.mlp.experts.{e}.gate_proj.weight", "layers.{l}.expert.w13",             \
      MF_PART_GATE, 0, NULL},                                                                   \

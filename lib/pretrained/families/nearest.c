@@ -1,7 +1,7 @@
-/* families/nearest.c: what to say of a model_type that no family has: which one is nearest,
- * and what that one lacks. Some types are known by name; of the others the keys of
- * config.json tell: the nearest family reads most of them, and what it lacks are the keys
- * that it does not read. Its function reports which keys it reads. */
+/* families/nearest.c: the message for a model_type that no family has: the nearest family, and
+ * the properties that this family lacks. Some types are known by name. For the others, the keys
+ * of config.json are compared: the nearest family reads most of them, and it lacks the keys
+ * that it does not read. The family's function reports which keys it reads. */
 #include "pretrained/families/family_rules.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ static bool is_common(const char *key)
     return key[0] == '_';
 }
 
-/* Lets the family read the configuration for nothing but the names of its keys. */
+/* Lets the family read the configuration only to learn the names of its keys. */
 static void ask(const mf_family *f, const mf_json *config, mf_keys_asked *ret)
 {
     mf_keys k = {.json = config, .defaults = f->defaults, .asked = ret, .rc = MF_EINPUT};
@@ -110,7 +110,7 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     mf_keys_asked asked;
     const char *key;
     const mf_json *value;
-    int most = 3, n = 0; /* fewer keys are too few for a comparison */
+    int most = 3, n = 0; /* with fewer keys no comparison is possible */
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);

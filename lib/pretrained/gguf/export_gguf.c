@@ -1,7 +1,8 @@
 /* pretrained/gguf/export_gguf.c: writes the weights of an imported run as a GGUF file.
  *
- * The architecture's rules give the tensors; every value of every parameter must be in exactly
- * one of them, else the model is refused. The file is written beside its name and renamed. */
+ * The architecture's rules define the tensors. Every value of every parameter must be in
+ * exactly one tensor; otherwise the model is refused. The file is written under a temporary
+ * name and renamed. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -12,12 +13,13 @@
 #include "pretrained/gguf/gguf_tokens.h"
 #include "pretrained/weights/values.h"
 
-/* Bytes of 32 weights in the files of Hugging Face, and in GGUF with their scale. */
+/* GROUP_BYTES: 32 weights in the files of Hugging Face; BLOCK_BYTES: the same in GGUF with
+ * their scale. */
 enum { GROUP = 32, GROUP_BYTES = 16, BLOCK_BYTES = 17 };
 
 typedef struct gguf_tensor {
     char name[MF_ST_NAME_MAX];
-    mf_place place; /* param NULL: the rope factors */
+    mf_place place; /* param NULL: the tensor of the rope factors */
     mf_gguf_type type;
     const mf_place *packed; /* MXFP4: the place of its stored tensors */
 } gguf_tensor;
@@ -29,13 +31,13 @@ typedef struct export
     const mf_gguf_arch *arch;
     gguf_tensor *tensors; /* [n] */
     int64_t n, cap;
-    int64_t *covered; /* [parameters] values that are in a tensor */
+    int64_t *covered; /* [parameters] number of values that are in a tensor */
 }
 export;
 
 /* ---- types ---- */
 
-/* Programs compute with some tensors in F32 only. */
+/* Whether programs compute with this tensor only in F32. */
 static bool is_f32(const gguf_tensor *t)
 {
     const char *name = t->name, *end = name + strlen(name);
@@ -56,7 +58,8 @@ static mf_st_dtype dtype_of(mf_gguf_type type)
     return type == MF_GGUF_F16 ? MF_ST_F16 : type == MF_GGUF_BF16 ? MF_ST_BF16 : MF_ST_F32;
 }
 
-/* Sets the type of a tensor: that of its parameter in the files; F32 if it has several. */
+/* Sets the type of a tensor: the type that its parameter has in the files, or F32 if it has
+ * several types. */
 static int choose_type(const export *x, gguf_tensor *t)
 {
     const mf_record *r = x->run.record;
@@ -120,7 +123,7 @@ static int apply(export *x, const mf_family_rule *rule, int64_t layer)
     return rc == MF_OK ? add_tensor(x, &t) : rc;
 }
 
-/* A tied head as a tensor of its own. */
+/* A tied head, written as a separate tensor. */
 static const mf_family_rule head_rule = {"output.weight", "embed.weight", MF_PART_ALL,
                                          MF_RULE_TIED, NULL};
 
@@ -145,7 +148,8 @@ static int list_tensors(export *x)
     return rc;
 }
 
-/* Checks that every parameter that the family's files hold is in the tensors as a whole. */
+/* Checks that the tensors contain the whole of every parameter that is in the
+ * family's files. */
 static int judge_covered(const export *x)
 {
     const mf_record *r = x->run.record;
@@ -168,8 +172,8 @@ static int put(void *arg, const void *data, size_t n)
     return mf_gguf_put(arg, data, n);
 }
 
-/* GGUF has elements i and i + 16 of a group in a byte, the files of Hugging Face 2 i and
- * 2 i + 1; a byte's low half comes first in both. */
+/* A byte contains elements i and i + 16 of a group in GGUF, and 2 i and 2 i + 1 in the files of
+ * Hugging Face. The low half of a byte is the first element in both. */
 static void reorder(const unsigned char *from, unsigned char scale, unsigned char *to)
 {
     unsigned char value[GROUP];
@@ -182,7 +186,7 @@ static void reorder(const unsigned char *from, unsigned char scale, unsigned cha
         to[1 + i] = (unsigned char)(value[i] | value[i + GROUP_BYTES] << 4);
 }
 
-/* The row of the stored tensors that is row r of a part with `rows` rows. */
+/* Returns the row of the stored tensors that is row r of a part with `rows` rows. */
 static int64_t stored_row(const gguf_tensor *t, int64_t rows, int64_t r)
 {
     const bool up = t->place.rule->part == MF_PART_UP;
@@ -197,7 +201,7 @@ static int put_mxfp4(const export *x, const gguf_tensor *t, mf_gguf *w)
     mf_source s;
     int rc = mf_export_packed(&x->run, t->packed, &s);
     if (rc != MF_OK) return rc;
-    const int64_t all = s.tensor[0]->shape[1]; /* rows of an expert as stored */
+    const int64_t all = s.tensor[0]->shape[1]; /* number of stored rows of an expert */
     unsigned char *room = mf_alloc((size_t)groups, GROUP_BYTES + 1 + BLOCK_BYTES);
     if (!room) return MF_ENOMEM;
     unsigned char *scales = room + groups * GROUP_BYTES, *out = scales + groups;
@@ -216,7 +220,7 @@ static int put_mxfp4(const export *x, const gguf_tensor *t, mf_gguf *w)
     return rc;
 }
 
-/* Programs divide frequencies by these numbers. */
+/* Writes the rope factors. Programs divide frequencies by these numbers. */
 static int put_factors(const export *x, int64_t n, mf_gguf *w)
 {
     float *factor = mf_alloc((size_t)n + 1, sizeof *factor);
@@ -240,7 +244,7 @@ static int put_tensor(const export *x, const gguf_tensor *t, mf_gguf *w)
 
 /* ---- the file ---- */
 
-/* The number for the type of most values. */
+/* Returns the number of the file type, which is the type of most values. */
 static uint32_t file_type(const export *x)
 {
     static const struct {
@@ -255,11 +259,11 @@ static uint32_t file_type(const export *x)
                 count[j] += mf_place_count(&x->tensors[i].place);
     for (size_t j = 0; j < sizeof types / sizeof *types; j++)
         if (count[j] > count[most]) most = j;
-    /* The experts decide how a file of four bits is called. */
+    /* if experts have four bits, they determine the file type */
     return count[3] > 0 ? types[3].number : types[most].number;
 }
 
-/* The name of the model: that of the folder it came from. */
+/* Writes the name of the model: the name of the folder from which it was imported. */
 static void put_name(const export *x, mf_gguf *w)
 {
     char name[256];
@@ -298,7 +302,7 @@ static int write_file(const export *x, const char *path)
     return rc;
 }
 
-/* Writes beside the path, and renames. */
+/* Writes the file under a temporary name beside the path, and renames it. */
 static int write_beside(const export *x, const char *path)
 {
     char *beside = mf_strf("%s.tmp", path);
@@ -319,7 +323,8 @@ static int write_beside(const export *x, const char *path)
     return rc;
 }
 
-/* The file that a path means: itself if it ends in .gguf, else one in that folder. */
+/* Determines the path of the file: the path itself if it ends in .gguf, else a file in
+ * this folder. */
 static int find_file(const char *path, char **ret)
 {
     static const char end[] = ".gguf";

@@ -1,5 +1,6 @@
-/* pretrained/gguf/gguf_arch.c: the choice of an architecture, and the keys that all of them
- * share. Values come from the run's configuration, which was compared with config.json. */
+/* pretrained/gguf/gguf_arch.c: the choice of an architecture, and the keys that all
+ * architectures share. Values come from the run's configuration, which was compared
+ * with config.json. */
 #include "pretrained/gguf/gguf_arch.h"
 
 #include <math.h>
@@ -32,7 +33,8 @@ bool mf_gguf_has_factors(const mf_export_run *x)
     return model_of(x)->rope_scaling == MF_ROPE_LLAMA3;
 }
 
-/* Programs for GGUF round the bounds of YaRN's ramp outwards. */
+/* Warns that programs for GGUF round the bounds of YaRN's ramp: the lower down, the
+ * upper up. */
 static void warn_of_ramp(const mf_model_config *m)
 {
     enum { COLUMNS_MAX = 1024 };
@@ -78,7 +80,7 @@ static void put_rope(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
     mf_gguf_arch_u32(w, a, "rope.scaling.original_context_length", (int64_t)m->rope_original);
     mf_gguf_arch_f32(w, a, "rope.scaling.yarn_beta_fast", m->rope_beta_fast);
     mf_gguf_arch_f32(w, a, "rope.scaling.yarn_beta_slow", m->rope_beta_slow);
-    /* Programs multiply by YaRN's own magnitude; this is what is left. */
+    /* Programs multiply by YaRN's own magnitude. This is the remaining factor. */
     const double rest = mf_rope_magnitude(m) / (0.1 * log(m->rope_factor) + 1);
     if (m->latent == 0 && fabs(rest - 1) > 1e-9)
         mf_gguf_arch_f32(w, a, "rope.scaling.attn_factor", rest);
@@ -86,8 +88,8 @@ static void put_rope(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
 
 /* ---- all architectures ---- */
 
-/* Refuses properties that only some families have, and that no architecture, or not this one,
- * can express. */
+/* Refuses properties that only some families have, and that no architecture, or not this
+ * architecture, can express. */
 static int judge_attention(const mf_export_run *x, const mf_gguf_arch *a)
 {
     const mf_model_config *m = model_of(x);

@@ -1,8 +1,8 @@
 /* pretrained/gguf/gguf_deepseek.c: the architecture deepseek2, of DeepSeek-V2 and V3.
  *
- * Programs keep one latent vector a token as keys and values of all heads, so the second halves
- * of the latent weights are two tensors with a dimension of heads, and there is one head
- * of keys. */
+ * Programs keep one latent vector per token as keys and values of all heads. Therefore the
+ * second halves of the latent weights are two tensors with a dimension of heads, and there is
+ * one head of keys. */
 #include "pretrained/gguf/gguf_arch.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static bool is_v3(const mf_export_run *x)
     return strcmp(x->record->family->name, "deepseek_v3") == 0;
 }
 
-/* Groups that restrict the choice; 0: none do. */
+/* Number of groups that restrict the choice of experts; 0: no restriction. */
 static int64_t groups_of(const mf_export_run *x)
 {
     const int64_t n = (int64_t)mf_gguf_setting(x, "router.groups"),
@@ -63,7 +63,8 @@ static int64_t dense_blocks(const mf_export_run *x)
     return n;
 }
 
-/* The factor m(s) on scores is this squared; m(s) = multiplier ln(factor) + 1. */
+/* Returns the multiplier of m(s) = multiplier ln(factor) + 1. The factor on scores is
+ * m(s) squared. */
 static double multiplier_of(const mf_model_config *m)
 {
     if (m->rope_scaling != MF_ROPE_YARN || m->attention_scale <= 0 || m->rope_factor <= 1)
@@ -119,7 +120,7 @@ static void keys(const mf_export_run *x, mf_gguf *w)
         mf_gguf_arch_u32(w, a, "expert_group_used_count",
                          (int64_t)mf_gguf_setting(x, "router.topk_groups"));
     }
-    mf_gguf_arch_u32(w, a, "expert_gating_func", is_v3(x) ? 2 : 1); /* sigmoid, softmax */
+    mf_gguf_arch_u32(w, a, "expert_gating_func", is_v3(x) ? 2 : 1); /* 2: sigmoid, 1: softmax */
     mf_gguf_arch_u32(w, a, "attention.key_length", m->latent + m->rope_dims);
     mf_gguf_arch_u32(w, a, "attention.value_length", m->latent);
     mf_gguf_arch_u32(w, a, "leading_dense_block_count", dense_blocks(x));

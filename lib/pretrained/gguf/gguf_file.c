@@ -1,7 +1,7 @@
 /* pretrained/gguf/gguf_file.c: the bytes of a GGUF file.
  *
  * Keys and declarations are collected in two growing blocks, because the file begins with their
- * numbers. Data follow in the order of declaration, each tensor at its alignment. */
+ * numbers. The data follow in the order of declaration, with each tensor aligned. */
 #include "pretrained/gguf/gguf_file.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ struct mf_gguf {
     block keys, tensors, sizes;       /* sizes: bytes of each tensor, u64 */
     uint64_t n_keys, n_tensors, data; /* data: offset of the next tensor */
     mf_writer file;
-    uint64_t due, written; /* tensors that are complete; bytes of the present one */
+    uint64_t due, written; /* number of complete tensors; bytes written of the present tensor */
 };
 
 mf_gguf *mf_gguf_new(void)

@@ -1,4 +1,4 @@
-/* pretrained/gguf/gguf_rules.h: rules that architectures share, for their tables. */
+/* pretrained/gguf/gguf_rules.h: rules that architectures share in their tables. */
 #ifndef MF_PRETRAINED_GGUF_RULES_H
 #define MF_PRETRAINED_GGUF_RULES_H
 
@@ -12,7 +12,7 @@
         "output.weight", "head.weight", MF_PART_ALL, 0, NULL                                   \
     }
 
-/* The norms of a block; second: the name of the second. */
+/* The norms of a block. second: name of the second norm. */
 #define MF_GGUF_RULES_NORMS(second)                                                            \
     {"blk.{l}.attn_norm.weight", "layers.{l}.norm1.weight", MF_PART_ALL, 0, NULL},             \
     {                                                                                          \
@@ -25,7 +25,7 @@
         "blk.{l}.attn_output.bias", "layers.{l}.attention.out.bias", MF_PART_ALL, 0, NULL      \
     }
 
-/* flags: those of the query and key tensors. */
+/* flags: flags of the query and key tensors. */
 #define MF_GGUF_RULES_ATTENTION(flags)                                                         \
     {"blk.{l}.attn_q.weight", "layers.{l}.attention.qkv.weight", MF_PART_Q, flags, NULL},      \
         {"blk.{l}.attn_k.weight", "layers.{l}.attention.qkv.weight", MF_PART_K, flags, NULL},  \

@@ -33,7 +33,7 @@ static int judge_renormalize(const mf_export_run *x, bool expected)
                                      "their sum");
 }
 
-/* Refuses heads that are not as wide as the model in all. */
+/* Refuses models in which the total width of the heads differs from the width of the model. */
 static int judge_width(const mf_export_run *x)
 {
     const mf_keys *k = &x->record->keys;

@@ -1,11 +1,10 @@
 /* pretrained/gguf/gguf_tokens.c: keys tokenizer.*.
  *
- * Programs know pre-tokenizers by name, so a tokenizer is written only if its pattern has one.
- * Byte-level BPE is the model "gpt2", with merges; BPE of characters with bytes behind it is
- * the model "llama", which has no merges but a score for each token: the pair whose token has
- * the highest score is merged first, so scores fall with the rank of the merge that makes
- * a token.
- * Normal forms are not written: programs take texts as they are. */
+ * Programs know pre-tokenizers by name, so a tokenizer is written only if its pattern has a
+ * name. Byte-level BPE is the model "gpt2", with merges. BPE of characters with bytes for
+ * unknown characters is the model "llama", which has no merges but a score for each token. The
+ * pair whose token has the highest score is merged first, so scores fall with the rank of the
+ * merge that makes a token. Normal forms are not written: programs use texts unchanged. */
 #include "pretrained/gguf/gguf_tokens.h"
 
 #include <stdio.h>
@@ -98,7 +97,7 @@ static int by_rank(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* All merges in the order of their ranks, which the caller frees. */
+/* Lists all merges in the order of their ranks. The caller frees the list. */
 static int list_merges(const mf_pt_model *m, mf_pt_merge **ret, size_t *ret_n)
 {
     size_t n = 0;
@@ -149,7 +148,8 @@ static int put_scores(const tokens *k, const mf_pt_merge *list, size_t n)
 
 /* ---- the two models ---- */
 
-/* The name of a byte-level tokenizer's pre-tokenizer; NULL: programs know none. */
+/* Returns the name of a byte-level tokenizer's pre-tokenizer; NULL: programs have no name
+ * for it. */
 static const char *pre_of(const tokens *k)
 {
     static const struct {
@@ -224,7 +224,8 @@ static int put_characters_model(const tokens *k, const mf_pt_merge *list, size_t
 
 /* ---- special tokens ---- */
 
-/* The id of a role: as tokenizer_config.json says, else config.json, else by usual names. */
+/* Returns the id of a role. The sources are tokenizer_config.json, then config.json, then
+ * usual names. */
 static int64_t role_id(const tokens *k, mf_special role, const char *token, const char *key)
 {
     const mf_json *v = mf_json_get(k->x->record->keys.json, key);

@@ -1,5 +1,6 @@
 /* pretrained/quantize/files.c: writes the folder of a quantized model: the small files of the
- * record, config.json with what loaders read about four bits, and all tensors in one file. */
+ * record, config.json with the settings for four bits that loaders read, and all tensors in
+ * one file. */
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -33,7 +34,7 @@ static char *settings_text(const mf_quantize_work *w, const char *indent)
                    indent, indent, indent);
 }
 
-/* config.json, with the settings as its first key. */
+/* Writes config.json, with the settings of the quantization as its first key. */
 static int write_config(const target *f, const char *from, const char *to)
 {
     char *data = NULL, *text = NULL, *settings = settings_text(f->w, "  ");
@@ -89,7 +90,8 @@ static int write_small(const target *f)
 
 /* ---- tensors ---- */
 
-/* Name of part i of the weight that t was. out: MF_ST_NAME_MAX bytes. */
+/* Writes the name of part i of the weight that tensor t has become. out:
+ * MF_ST_NAME_MAX bytes. */
 static void part_name(const mf_st_tensor *t, int i, char *out)
 {
     snprintf(out, MF_ST_NAME_MAX, "%.*s%s", (int)(strlen(t->name) - strlen(".weight")), t->name,
@@ -136,7 +138,7 @@ static int put_part(mf_st_writer *out, const mf_int4 *w, int part)
     return mf_st_writer_put(out, from[part], (size_t)bytes[part]);
 }
 
-/* Writes the tensor that is due, which is tensor i of the record, or part of its weight. */
+/* Writes the tensor that is due. It is tensor i of the record, or part of its weight. */
 static int put_tensor(const target *f, mf_st_writer *out, int64_t i, const char *due)
 {
     const mf_place *p = &f->w->x.record->ledger.places[i];
@@ -163,7 +165,7 @@ static int write_tensors(const target *f)
     int rc = out && path ? declare(f, out) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_st_writer_begin(out, path);
     while (rc == MF_OK && (due = mf_st_writer_due(out, &index))) {
-        int64_t i = 0; /* tensor of the record that has the declared tensor `index` */
+        int64_t i = 0; /* index in the record of the tensor that was declared with `index` */
         for (size_t before = 0;; i++) {
             before += f->w->weights[i] ? PARTS : 1;
             if (before > index || i + 1 == r->n) break;

@@ -1,7 +1,8 @@
-/* pretrained/quantize/int4.c: rounding of matrices to four bits, alone and by GPTQ.
+/* pretrained/quantize/int4.c: rounds matrices to four bits, value by value or by GPTQ.
  *
- * Rows of a matrix do not depend on each other, so threads share them; results do not depend on
- * the number of threads. A scale is first rounded to f16, and then values by it. */
+ * Rows of a matrix do not depend on each other, so threads share them. Results do not depend on
+ * the number of threads. A scale is first rounded to f16, and values are rounded with
+ * this scale. */
 #include "pretrained/quantize/int4.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ mf_int4 *mf_int4_new(int64_t out, int64_t in, int64_t group)
         return NULL;
     }
     for (int64_t i = 0; i < w->groups * (out / 8); i++)
-        w->zeros[i] = 0x77777777; /* version 1 stores a zero less one */
+        w->zeros[i] = 0x77777777; /* version 1 stores each zero minus one */
     return w;
 }
 
@@ -49,7 +50,7 @@ void mf_int4_free(mf_int4 *w)
 /* Stores the scale of a group whose largest |value| is `largest`, and returns it. */
 static float set_scale(mf_int4 *w, int64_t g, int64_t o, float largest)
 {
-    const float least = 0x1p-14f, most = 65504; /* of normal f16 numbers */
+    const float least = 0x1p-14f, most = 65504; /* bounds of normal f16 numbers */
     float scale = 2 * largest / MOST;
     scale = scale < least ? least : scale > most ? most : scale;
     mf_types_from_f32(MF_ST_F16, &scale, 1, &w->scales[g * w->out + o]);
@@ -57,8 +58,8 @@ static float set_scale(mf_int4 *w, int64_t g, int64_t o, float largest)
     return scale;
 }
 
-/* Stores the value of input i as four bits, and returns the value that they stand for. Only the
- * caller's thread writes words of this output. */
+/* Stores the value of input i as four bits, and returns the value that these bits represent. No
+ * other thread may write the words of this output. */
 static float set_value(mf_int4 *w, int64_t o, int64_t i, float value, float scale)
 {
     float q = nearbyintf(value / scale) + MIDDLE;
@@ -105,7 +106,8 @@ void mf_int4_round(mf_int4 *w, float *values)
 
 /* ---- the inverse of H ---- */
 
-/* a [n,n] = L L^T, in place in the lower half. False: a is not positive. */
+/* Computes a [n,n] = L L^T, in place in the lower half. Returns false if a is not
+ * positive definite. */
 static bool cholesky(int64_t n, double *a)
 {
     for (int64_t i = 0; i < n; i++)
@@ -144,8 +146,8 @@ static int choose_order(int64_t n, const double *h, bool act_order, int32_t *ord
     return MF_OK;
 }
 
-/* With the order reversed H = L L^T, so the inverse is U^T U, U the inverse of L with its rows
- * and columns in reverse. */
+/* Inverts H. In reversed order, H = L L^T. Therefore the inverse is U^T U, where U is the
+ * inverse of L with its rows and columns reversed. */
 static int invert(int64_t n, const double *h, double add, const int32_t *order, float *upper)
 {
     double *a = mf_alloc((size_t)(n * n), sizeof *a), *row = mf_alloc((size_t)n, sizeof *row);
@@ -199,8 +201,8 @@ void mf_int4_inputs_free(mf_int4_inputs *x)
 
 /* ---- GPTQ ---- */
 
-/* Rounds the inputs i .. end - 1 of one row, and balances the errors within them.
- * error [BLOCK]: of each input, divided by the diagonal of U. */
+/* Rounds the inputs i .. end - 1 of one row, and compensates the errors within these inputs.
+ * error [BLOCK]: error of each input, divided by the diagonal of U. */
 static void gptq_block(const rounding *r, int64_t o, int64_t i, int64_t end, float *row,
                        float *scale, float *error)
 {

@@ -1,6 +1,6 @@
-/* pretrained/quantize/measure.c: what quantization has cost: the loss of both models on
- * the same batches, how far their predictions are apart, and which share of the routing
- * choices differ. */
+/* pretrained/quantize/measure.c: measures the effect of quantization: the loss of both models
+ * on the same batches, how much their predictions differ, and which share of the routing
+ * choices differs. */
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
@@ -10,7 +10,7 @@
 
 typedef struct measure {
     mf_quantize_work *w;
-    mf_model_graph *of[2]; /* before, after */
+    mf_model_graph *of[2]; /* graph before and after quantization */
     mf_batch *batch;
     bool *in[2]; /* [T,E] whether an expert is chosen */
     int64_t T, E;

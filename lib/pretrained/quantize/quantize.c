@@ -1,7 +1,7 @@
-/* pretrained/quantize/quantize.c: the order of a quantization: open the model twice, quantize
- * one of both, write its folder, import that folder as the new run, measure.
+/* pretrained/quantize/quantize.c: the order of a quantization: opens the model twice, quantizes
+ * one of the two, writes its folder, imports this folder as the new run, and measures.
  *
- * What was written is removed if a later step fails. */
+ * If a later step fails, the written files are removed. */
 #include "pretrained/quantize/quantize.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static char *name_of(mf_arena *arena, const char *run)
     return slash ? slash + 1 : copy;
 }
 
-/* Chooses paths that are not taken: runs/NAME-int4-N unless the caller named the run. */
+/* Chooses paths that do not exist: runs/NAME-int4-N unless the caller named the run. */
 static int choose_paths(mf_quantize_work *w, const char *run)
 {
     mf_quantize_report *r = w->report;
@@ -44,7 +44,7 @@ static int choose_paths(mf_quantize_work *w, const char *run)
     return given || mf_exists("runs") ? MF_OK : mf_mkdirs("runs");
 }
 
-/* Whether the run has data for the report, and for GPTQ, which cannot do without. */
+/* Checks whether the run has data for the report. GPTQ cannot work without data. */
 static int judge_data(const mf_quantize_work *w, const char *run, bool *ret_none)
 {
     const mf_quantize_options *o = w->options;

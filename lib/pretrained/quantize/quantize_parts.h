@@ -1,4 +1,4 @@
-/* pretrained/quantize/quantize_parts.h: what the files of this folder share. */
+/* pretrained/quantize/quantize_parts.h: declarations that the files of this folder share. */
 #ifndef MF_QUANTIZE_PARTS_H
 #define MF_QUANTIZE_PARTS_H
 
@@ -8,13 +8,14 @@
 
 typedef struct mf_quantize_work {
     const mf_quantize_options *options;
-    mf_export_run x;    /* the model that becomes the quantized one */
-    mf_session *before; /* the model as it was, with data if there are any */
-    mf_int4 **weights;  /* [x.record->n], NULL for tensors that stay */
+    mf_export_run x;    /* the model that will be quantized */
+    mf_session *before; /* the model before quantization, with data if there are any */
+    mf_int4 **weights;  /* [x.record->n] quantized weights; NULL for tensors that are
+                         * not quantized */
     mf_quantize_report *report;
 } mf_quantize_work;
 
-/* Quantizes all weights, block after block, and gives the model their values. */
+/* Quantizes all weights, block after block, and writes the rounded values into the model. */
 int mf_quantize_weights(mf_quantize_work *w);
 /* Measures both models on the validation split; without data the numbers are NaN. */
 int mf_quantize_measure(mf_quantize_work *w);

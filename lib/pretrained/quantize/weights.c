@@ -1,8 +1,8 @@
 /* pretrained/quantize/weights.c: quantizes the weights of a model, block after block.
  *
- * With GPTQ the inputs of a block are those that the blocks before it give after they were
- * quantized. Each weight's H is summed over the batches of the calibration, for experts over
- * the tokens that chose them; weights with the same inputs share one. */
+ * With GPTQ the inputs of a block are the outputs of the blocks before it, after those were
+ * quantized. The H of each weight is summed over the batches of the calibration; for an expert,
+ * over the tokens that chose it. Weights with the same inputs share one H. */
 #include <string.h>
 #include "base/error.h"
 #include "base/log.h"
@@ -17,7 +17,7 @@ typedef struct hessian {
     int64_t group, in, rows;
     double *h; /* [in,in], the lower half; NULL after it was inverted */
     mf_int4_inputs inputs;
-    int state; /* 0: sums; 1: inverted; -1: has no inverse, or no rows */
+    int state; /* 0: sums; 1: inverted; -1: no inverse exists, or there are no rows */
 } hessian;
 
 typedef struct calibration {
@@ -25,7 +25,7 @@ typedef struct calibration {
     mf_model_graph *mg;
     mf_batcher *batcher;
     mf_batch *batch;
-    hessian *hessians; /* of the present block */
+    hessian *hessians; /* sums of the present block */
     int64_t n, room;
 } calibration;
 
@@ -38,7 +38,7 @@ static bool in_block(const mf_place *p, int64_t layer)
     return p->param && strncmp(p->param->name, prefix, (size_t)n) == 0;
 }
 
-/* A matrix in plain form that the new layout can hold. */
+/* Whether the place is a matrix in plain form that the new layout can store. */
 static bool is_candidate(const mf_place *p)
 {
     return p->param && p->form == MF_FORM_PLAIN && p->shape_rank == 2 &&
@@ -52,7 +52,7 @@ static bool is_possible(const mf_place *p, const mf_st_tensor *t)
            strcmp(t->name + n - 7, ".weight") == 0;
 }
 
-/* The expert that a place belongs to; 0 for other weights. */
+/* Returns the expert to which a place belongs; 0 for other weights. */
 static int64_t group_of(const mf_place *p)
 {
     const mf_shape s = p->param->shape;
@@ -174,7 +174,7 @@ static int open_calibration(calibration *c)
 
 /* ---- one weight ---- */
 
-/* The data of a weight's inputs that GPTQ needs; NULL: there are none. */
+/* Computes the data of a weight's inputs that GPTQ needs; NULL: there are none. */
 static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **ret)
 {
     const mf_quantize_options *o = c->w->options;
@@ -197,7 +197,7 @@ static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **r
     return MF_OK;
 }
 
-/* Gives the elements of a place new values, in the order of the tensor. */
+/* Writes new values to the elements of a place, in the order of the tensor. */
 static int scatter(const mf_place *p, const float *values)
 {
     float *to = mf_param_edit(p->param);

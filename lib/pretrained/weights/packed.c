@@ -1,6 +1,6 @@
 /* pretrained/weights/packed.c: names, shapes and values of weights of four bits.
  *
- * Only g_idx is an index that comes from a file; it is checked once, when it is read. */
+ * g_idx is the only index that comes from a file. It is checked once, when it is read. */
 #include "pretrained/weights/packed.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ typedef struct part {
 } part;
 
 typedef struct form {
-    const char *ending; /* of the weight's plain name, which the part's name replaces */
+    const char *ending; /* ending of the weight's plain name, which is replaced by the name of
+                         * the part */
     part parts[MF_FORM_PARTS];
     int n;
 } form;

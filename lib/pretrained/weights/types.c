@@ -1,6 +1,7 @@
 /* pretrained/weights/types.c: conversion between f32 and the 16-bit types of files.
  *
- * To f32 all bits stay, also those of NaN; from f32 it rounds to the nearest, ties to even. */
+ * Conversion to f32 keeps all bits, also those of NaN. Conversion from f32 rounds to the
+ * nearest, ties to even. */
 #include "pretrained/weights/types.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static uint32_t f32_of_f16(uint16_t h)
     if (exponent == 0x1f) return sign | 0x7f800000 | m << 13;
     if (exponent == 0) {
         if (m == 0) return sign;
-        /* A subnormal number is normal in f32. */
+        /* A subnormal number of the 16-bit type is a normal number in f32. */
         exponent = 1;
         while (!(m & 0x400)) {
             m <<= 1;
@@ -39,7 +40,7 @@ static uint32_t f32_of_f16(uint16_t h)
     return sign | (exponent + 112) << 23 | m << 13;
 }
 
-/* Drops the last n bits of a magnitude, to the nearest, ties to even. */
+/* Removes the last n bits of a magnitude and rounds to the nearest, ties to even. */
 static uint32_t drop(uint32_t u, int n)
 {
     const uint32_t half = (uint32_t)1 << (n - 1), rest = u & ((half << 1) - 1);
@@ -52,7 +53,7 @@ static uint16_t f16_of_f32(uint32_t u)
     const uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
     const uint32_t magnitude = u & 0x7fffffff;
     const int exponent = (int)(magnitude >> 23) - 112;
-    if (magnitude > 0x7f800000) { /* NaN: it must not become infinity */
+    if (magnitude > 0x7f800000) { /* NaN must not become infinity */
         const uint32_t payload = magnitude >> 13 & 0x3ff;
         return (uint16_t)(sign | 0x7c00 | (payload ? payload : 1));
     }

@@ -1,4 +1,4 @@
-/* pretrained/weights/types.h: elements of a stored type, from and to f32. */
+/* pretrained/weights/types.h: converts elements of a stored type from and to f32. */
 #ifndef MF_PRETRAINED_TYPES_H
 #define MF_PRETRAINED_TYPES_H
 

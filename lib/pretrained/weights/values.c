@@ -1,7 +1,8 @@
-/* pretrained/weights/values.c: the walk over a tensor's elements, and what is done at each.
+/* pretrained/weights/values.c: visits a tensor's elements, and defines the operation at
+ * each element.
  *
- * A tensor is walked in the order of its file, in pieces of bounded size; the place says where
- * each element is in the parameter. */
+ * A tensor is visited in the order of its file, in pieces of bounded size. The place determines
+ * the position of each element in the parameter. */
 #include "pretrained/weights/values.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static uint32_t bits_of(float x)
 
 /* ---- the walk ---- */
 
-/* The position in a tensor, and that element's index in place->param. */
+/* The position in a tensor, and the index of this element in place->param. */
 typedef struct walk {
     const mf_place *place;
     int64_t at[MF_PLACE_RANK], index;
@@ -42,7 +43,7 @@ static void next(walk *w)
     }
 }
 
-/* The address of the present element. values: of param and of `other`. */
+/* Returns the address of the present element. values: the values of param and of `other`. */
 static float *element(const walk *w, float *const values[2])
 {
     const mf_place *p = w->place;
@@ -76,7 +77,7 @@ static void free_room(room *r)
 
 typedef void visit(void *arg, float *ours, float value);
 
-/* Decodes n elements of a weight of several tensors from the present one on. */
+/* Decodes n elements of a weight of several tensors, from the present element on. */
 static void decode(const mf_packed *p, walk *w, int64_t n, float *const values[2], visit *fn,
                    void *arg)
 {

@@ -1,18 +1,18 @@
-/* pretrained/weights/values.h: values of tensors between files and parameters.
+/* pretrained/weights/values.h: converts values of tensors between files and parameters.
  *
- * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing; writing rounds to
- * the nearest value, ties to even, so a value that came from a file goes back bit for bit.
+ * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing. Writing rounds to
+ * the nearest value, ties to even, so a value that came from a file is written back bit
+ * for bit.
  *
- * values: all values of place->param (mf_values_of; to be changed: mf_param_edit), and of
- * place->other or NULL. Only
- * mf_values_read changes them. */
+ * values: all values of place->param (from mf_values_of; from mf_param_edit if they will be
+ * changed), and all values of place->other, or NULL. Only mf_values_read changes them. */
 #ifndef MF_PRETRAINED_VALUES_H
 #define MF_PRETRAINED_VALUES_H
 
 #include "pretrained/match.h"
 
-/* Values of a parameter for the functions that do not change them. NULL if p is NULL, or if
- * memory for a copy is missing. */
+/* Returns the values of a parameter for the functions that do not change them. NULL if p is
+ * NULL, or if there is not enough memory for a copy. */
 static inline float *mf_values_of(const mf_param *p)
 {
     return p ? (float *)(uintptr_t)mf_param_host(p) : NULL;
@@ -21,14 +21,16 @@ static inline float *mf_values_of(const mf_param *p)
 /* Reads a tensor, or a weight of several tensors, into its part of a parameter. MF_EINPUT,
  * MF_EIO, MF_ENOMEM. */
 int mf_values_read(const mf_source *source, const mf_place *place, float *const values[2]);
-/* Compares a tensor with its part of a parameter, by bits; *ret_same. */
+/* Compares a tensor bit by bit with its part of a parameter. *ret_same: whether they
+ * are equal. */
 int mf_values_compare(const mf_source *source, const mf_place *place, float *const values[2],
                       bool *ret_same);
 /* Converts a part of a parameter to the type of t, in the order of the tensor, and appends it
  * to a file that is being written. */
 int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place *place,
                     float *const values[2]);
-/* As mf_values_write, of a type, in pieces: put gets n bytes each time, and returns a code. */
+/* Functions with this type receive the values in pieces. put gets n bytes each time, and
+ * returns a code. */
 typedef int mf_values_put(void *arg, const void *data, size_t n);
 int mf_values_stream(mf_st_dtype dtype, const mf_place *place, float *const values[2],
                      mf_values_put *put, void *arg);
