@@ -14,11 +14,11 @@
  *    well if there is one: metrics and regularizers skip records without prob.
  * 4. dispatch and combine [T,S] (since 0.2): soft routing, in which no token is assigned
  *    (Puigcerver et al. 2023). Each sequence has S = slots E slots, the same number for each
- *    expert, in the order of the experts. The input of a slot is the sum of the sequence's tokens,
- *    each times its dispatch weight; the output of a token is the sum of the slots' outputs, each
- *    times its combine weight. There is no capacity, and gates are not applied. Core sets
- *    chosen to every expert for every real token. Unless the router has set prob, core sets it to
- *    the sum of an expert's combine weights.
+ *    expert, in the order of the experts. The input of a slot is the sum of the sequence's
+ *    tokens, each times its dispatch weight. The output of a token is the sum of the slots'
+ *    outputs, each times its combine weight. There is no capacity, and gates are not applied.
+ *    Core sets chosen to every expert for every real token. Unless the router has set prob,
+ *    core sets prob to the sum of an expert's combine weights.
  *
  * In ways 1 and 2 core chooses the k experts with the largest score; of equal scores, the lower
  * index. The score is prob unless the router sets score (selection by s + b, gates from s). If

@@ -1,9 +1,9 @@
 /* data/turns.h: prompts, answers and messages as tokens. Only the text of the assistant and the
  * token that ends it count in the loss. A message may be marked as not counted.
  *
- *   plain    a prompt and its answer are joined without changes; a newline follows each message.
- *            An answer ends with <eos> if the tokenizer has this token. Otherwise an answer that
- *            is a message ends with its newline.
+ *   plain    a prompt and its answer are joined without changes. A newline follows each
+ *            message. An answer ends with <eos> if the tokenizer has this token. Otherwise an
+ *            answer that is a message ends with its newline.
  *   ChatML, Mistral   the form of the tokenizer's template (data/tokenizer/chat.h). A prompt is
  *            a message of the user, and its answer is a message of the assistant. */
 #ifndef MF_DATA_TURNS_H

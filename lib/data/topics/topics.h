@@ -77,14 +77,14 @@ const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
  *   MF_FLOOR_PAST   knows all earlier bytes of the text. This is the entropy of the corpus, the
  *                   loss that a language model with unlimited context can reach: "the floor".
  *   MF_FLOOR_TOPIC  also knows the topic of this and all earlier sentences. It is a lower bound
- *                   of MF_FLOOR_PAST, which is higher by H(topic | topic before) per sentence if
- *                   the words reveal the topic.
+ *                   of MF_FLOOR_PAST. If the words reveal the topic, MF_FLOOR_PAST is higher by
+ *                   H(topic | topic before) per sentence.
  *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins at a
  *                   random byte. This is the loss that a model with this context length can
  *                   reach. Windows are those of a sequential mf_batcher over begin .. end-1
  *                   (data/batch.h): each has `window` predictions, and its first byte is given.
- *                   Windows overlap by `context` predictions. These count in the first window
- *                   only. */
+ *                   Windows overlap by `context` predictions, which count in the first
+ *                   window only. */
 typedef enum mf_topics_floor_kind {
     MF_FLOOR_PAST,
     MF_FLOOR_TOPIC,

@@ -1,6 +1,6 @@
 /* data/topics/topics_floor.c: the loss per byte of a predictor that knows the language, by
  * exact filtering. Byte by byte, the generator is a hidden Markov chain with the states
- *     (topic, node, prefix)  the word after `node` is being spelled, `prefix` is already written;
+ *     (topic, node, prefix)  the word after `node` is incomplete, `prefix` of it is written;
  *     (topic, DOT)           the period is written.
  * A period, a blank or a complete word fixes class and node, so few states are possible at any
  * time: one per topic once the node is known. The forward algorithm over the possible states
