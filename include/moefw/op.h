@@ -107,8 +107,8 @@ typedef struct mf_kernel_args {
     uint32_t size;
     int32_t n_in, n_out;
     int32_t reserved;
-    mf_view in[MF_OP_MAX_ARGS]; /* as mf_call.in */
-    mf_view out[MF_OP_MAX_IN];  /* as mf_call.out */
+    mf_view in[MF_OP_MAX_ARGS]; /* with the meaning of mf_call.in */
+    mf_view out[MF_OP_MAX_IN];  /* with the meaning of mf_call.out */
     mf_attr attr;               /* mf_kernel_launch.attr */
     void *work;
     /* Not 0 if an earlier op of this run has failed. Indices may then be wrong, and a kernel
@@ -223,7 +223,8 @@ typedef struct mf_gradient {
 typedef enum mf_op_role {
     MF_ROLE_NONE = 0,
     MF_ROLE_LINEAR = 1,         /* y = x W^T + b: in[0] x, in[1] W */
-    MF_ROLE_GROUPED_LINEAR = 2, /* the same for rows grouped by expert: in[2] offsets */
+    MF_ROLE_GROUPED_LINEAR = 2, /* y = W x + b for rows grouped by expert: in[0] x, in[1] W,
+                                 * in[2] offsets */
     MF_ROLE_GROUPED_ATTENTION = 3,
     /* Roles of ops that the graph itself adds; only ops of core have them. */
     MF_ROLE_ADD = 4,

@@ -217,7 +217,7 @@ static inline mf_tensor *mf_logsumexp(mf_graph *g, mf_tensor *x)
 {
     return mf_op1(g, "logsumexp", x, NULL);
 }
-/* The same elements in row-major order, with another shape. No copy. */
+/* Returns the same elements in row-major order, with another shape, without a copy. */
 static inline mf_tensor *mf_reshape(mf_graph *g, mf_tensor *x, mf_shape to)
 {
     mf_attr t = mf_attr0();
@@ -272,8 +272,8 @@ static inline mf_tensor *mf_cast(mf_graph *g, mf_tensor *x, mf_dtype to)
 
 /* ---------------------------------------------------------------- softmax, norms, attention */
 
-MF_UNARY(mf_softmax, "softmax")         /* of each row */
-MF_UNARY(mf_log_softmax, "log_softmax") /* of each row */
+MF_UNARY(mf_softmax, "softmax")         /* softmax of each row */
+MF_UNARY(mf_log_softmax, "log_softmax") /* ln softmax of each row */
 
 /* w x / sqrt(mean(x^2) + eps); eps_outside: w x / (sqrt(mean(x^2)) + eps). w [n] or NULL.
  * (Zhang, Sennrich 2019, eq. 4) */

@@ -145,7 +145,8 @@ typedef struct mf_router {
     mf_after_step_fn after_step;
 } mf_router;
 
-#define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: a decoder then needs moe.force_causal */
+#define MF_ROUTER_NOT_CAUSAL 1u /* The router reads later tokens. A decoder then
+                                 * needs moe.force_causal. */
 /* after_step reads step->layers. These statistics are then measured in every step. */
 #define MF_ROUTER_STATS 2u
 /* Since 0.2. The router reads earlier tokens of the sequence. When a text is decoded with a

@@ -72,7 +72,7 @@ typedef struct mf_routing {
     int32_t renormalize;
     /* assignments per token if the router chose them (expert set, token NULL) */
     int32_t own_top_k;
-    double gate_scale; /* multiplies gates; 1 by default */
+    double gate_scale; /* factor on the gates; 1 by default */
     int32_t n_losses;  /* number of the router's own losses; core adds them to the total loss */
     int32_t reserved;
     mf_tensor *loss[MF_ROUTING_MAX_LOSSES]; /* the router's own losses, scalars */
@@ -195,8 +195,8 @@ typedef struct mf_step {
 /* ---- counts of scores, since 0.3 (mf_host.count_scores) ---- */
 
 typedef enum mf_score_of {
-    MF_SCORE_LOGIT = 1,  /* logits */
-    MF_SCORE_PROB = 2,   /* prob */
+    MF_SCORE_LOGIT = 1,  /* the router's logits */
+    MF_SCORE_PROB = 2,   /* the router's probability prob */
     MF_SCORE_SELECT = 3, /* the value that selects: score, or prob, plus moe.select_bias */
     /* a - s, where s is the value that selects without moe.select_bias, and a the (k+1)-th
      * largest of s + moe.select_bias. With a larger bias than this, the expert would have been

@@ -266,7 +266,7 @@ typedef struct moefw_open_options {
     /* 1: weights are packed for generation; evaluation and routing are then refused */
     int generate_only;
     int threads;        /* 0: as configured; a new handle uses all cores, or OMP_NUM_THREADS */
-    const char *device; /* where the model is: cpu, cuda, cuda:N; NULL: as configured */
+    const char *device; /* device of the model: cpu, cuda, cuda:N; NULL: as configured */
 } moefw_open_options;
 #define MOEFW_OPEN_OPTIONS_INIT                                                                \
     {                                                                                          \
@@ -288,7 +288,8 @@ typedef struct moefw_info {
     int64_t step, steps;           /* optimizer steps so far, and planned */
     int32_t vocab, seq;            /* token ids are 0 .. vocab-1; longest sequence */
     int32_t layers, moe_layers;    /* number of blocks; number of those with experts */
-    int32_t experts, top_k;        /* in each MoE layer */
+    int32_t experts, top_k;        /* number of experts of each MoE layer; number of experts
+                                    * per token */
     int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
     const char *directory;         /* path of the run directory; NULL: none */
 } moefw_info;

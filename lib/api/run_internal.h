@@ -36,7 +36,7 @@ struct moefw_run {
     void *log_arg;
     moefw_metrics_fn metrics;
     void *metrics_arg;
-    int threads; /* as requested; 0: see mf_parallel_set_threads */
+    int threads; /* number of threads, as requested; 0: see mf_parallel_set_threads */
 
     /* ---- configured ---- */
     mf_arena *texts;            /* owner of the strings below */

@@ -41,7 +41,7 @@ static bool is_low(uint32_t w)
     return w < LOW || w == 0xFFFF;
 }
 
-/* the same with the upper byte first */
+/* is_low for words whose upper byte comes first */
 static bool is_low_turned(uint32_t w)
 {
     return is_low((w & 0xFF) << 8 | w >> 8);

@@ -71,7 +71,7 @@ void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    find(k, name, &at, &n); /* if no spelling is in the file, this is the last one */
+    find(k, name, &at, &n); /* if no spelling is in the file, find returns the last spelling */
     k->rc = mf_fail(MF_EINPUT, "%s: %.*s: %s", k->path, n, name + at, why);
 }
 

@@ -49,7 +49,8 @@ const char *mf_place_plain_name(const mf_place *place, const mf_st_tensor *t, ch
 
 typedef struct mf_ledger {
     int64_t n, used, skipped;
-    mf_place *places; /* [n] in the order of the tensors; the caller frees it with mf_free */
+    mf_place *places; /* [n] places in the order of the tensors; the caller frees them
+                       * with mf_free */
 } mf_ledger;
 
 /* tensors [n]: sorted by name. where: the folder, for messages. MF_EINPUT, with the tensor

@@ -39,9 +39,10 @@ void mf_tokens_free(mf_tokens *t);
  * labels; NaN if there are no labels. */
 int mf_tokens_save(mf_session *s, const mf_tokens *t, const char *path, double *ret_loss);
 /* Writes the gradients of the mean loss of the labels to a new file, without those of
- * regularizers. They are written by the names of our parameters. If the run started from an
- * imported run and still has its model, they are also written by the names of its tensors. The
- * session must have gradients. run: the run directory. MF_EINPUT without labels. */
+ * regularizers. The gradients have the names of our parameters. If the run started from an
+ * imported run and still has its model, they are also written under the names of the
+ * imported tensors. The session must have gradients. run: the run directory. MF_EINPUT
+ * without labels. */
 int mf_tokens_gradients(mf_session *s, const char *run, const mf_tokens *t, const char *path,
                         double *ret_loss);
 

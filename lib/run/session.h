@@ -80,7 +80,7 @@ typedef struct mf_session_options {
     /* class names of the run, in order; NULL: those of the data */
     const char *const *class_names;
     int32_t n_class_names;
-    /* the same for [task.NAME], in order; NULL: those of the data */
+    /* class names of each [task.NAME], in order; NULL: those of the data */
     const struct mf_names *more_names;
     const mf_model_dims *dims; /* vocabulary, labels, classes of the run; NULL: from the data */
     /* index of this process among the processes that share the experts, and their number; 0 or

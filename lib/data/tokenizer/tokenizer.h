@@ -13,8 +13,8 @@
  *         <unk>.
  *   bpe_bytes  merges bytes: ids 0..255, then merges. Accepts any bytes, loses nothing.
  *   wordpiece  tokens of BERT. Blanks are lost. Case and accents are also lost, unless a token
- *         of the vocabulary has capitals. Trained here, or read from a file with one token per
- *         line.
+ *         of the vocabulary has capitals. Trained here, or read from a file with one token on
+ *         each line.
  *
  *   pretrained  a published tokenizer, read from its tokenizer.json or its folder: byte-level
  *          BPE, BPE of characters with bytes for unknown characters, or WordPiece.

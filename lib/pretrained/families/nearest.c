@@ -110,7 +110,7 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     mf_keys_asked asked;
     const char *key;
     const mf_json *value;
-    int most = 3, n = 0; /* with fewer keys no comparison is possible */
+    int most = 3, n = 0; /* a comparison needs more than this number of keys */
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);

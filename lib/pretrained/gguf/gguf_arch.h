@@ -32,7 +32,7 @@ bool mf_gguf_has_factors(const mf_export_run *x);
 
 /* ---- for the tables ---- */
 
-/* MF_EINPUT: "WHAT cannot be said in GGUF: WHY". */
+/* Fails with MF_EINPUT and the message "WHAT cannot be said in GGUF: WHY". */
 int mf_gguf_refuse(const char *what, const char *why);
 /* Writes the key ARCH.NAME. */
 void mf_gguf_arch_u32(mf_gguf *w, const mf_gguf_arch *a, const char *name, int64_t value);

@@ -20,7 +20,8 @@ struct mf_run_changes {
     mf_run_change *list;
     int n, room;
     mf_ini *file;   /* the present config.ini, with all keys */
-    mf_ini *before; /* the same with the values in force; may be the same object as `file` */
+    mf_ini *before; /* the configuration in `file` with the values in force; may be the same
+                     * object as `file` */
     mf_ini *now;    /* the configuration with which the run will continue, with all keys */
 };
 

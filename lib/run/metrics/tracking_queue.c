@@ -82,7 +82,7 @@ static int add_series(mf_tracking_queue *q, const char *key, series **ret)
 }
 
 /* Finds or adds the series of a key. Records name their numbers in the same order, so the
- * wanted series is usually the one after the last series found. */
+ * series is usually the one after the last series found. */
 static int find_series(mf_tracking_queue *q, const char *key, series **ret)
 {
     for (size_t i = 0; i < q->n; i++) {

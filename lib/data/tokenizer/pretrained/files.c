@@ -87,7 +87,7 @@ static bool is_lossless(const mf_pretrained *t)
         if (mf_pt_means_bytes(name, n) && mf_strings_find(&t->model.names, name, n) >= 0)
             same = false;
     }
-    for (int i = 0; i < t->words.n; i++) /* these splitters drop blanks */
+    for (int i = 0; i < t->words.n; i++) /* these splitters remove blanks */
         same = same && t->words.split[i] != mf_pt_split_blanks &&
                t->words.split[i] != mf_pt_split_bert;
     return same;

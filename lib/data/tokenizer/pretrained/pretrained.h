@@ -109,7 +109,7 @@ typedef struct mf_pt_words {
                                             * previous one */
     int n;
     bool bars;         /* blanks are replaced by U+2581 */
-    mf_pt_bar prepend; /* with bars: the texts that get a U+2581 in front */
+    mf_pt_bar prepend; /* with bars: which texts get a U+2581 in front */
     bool blank;        /* a blank is put before a text that does not begin with a blank */
     bool bytes;        /* the vocabulary represents bytes by letters (byte-level) */
 } mf_pt_words;

@@ -23,8 +23,8 @@ static bool is_itself(uint32_t byte)
 static int byte_of(uint32_t letter)
 {
     if (letter < 256) return is_itself(letter) ? (int)letter : -1;
-    if (letter <= 288) return (int)letter - 256;       /* 0 to 32 */
-    if (letter <= 322) return (int)letter - 289 + 127; /* 127 to 160 */
+    if (letter <= 288) return (int)letter - 256;       /* bytes 0 to 32 */
+    if (letter <= 322) return (int)letter - 289 + 127; /* bytes 127 to 160 */
     return letter == 323 ? 173 : -1;
 }
 
