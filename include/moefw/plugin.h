@@ -172,7 +172,8 @@ typedef struct mf_expert {
     mf_after_step_fn after_step;
 } mf_expert;
 
-#define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, all tokens of the batch, and the mask */
+#define MF_EXPERT_SEQUENCE 1u /* The expert reads in->seq_x, all tokens of the batch, and
+                               * the mask. */
 /* If in->gate is set, the expert must multiply y by it. An expert that ends with a gemm does
  * this before the gemm, because W (g h) = g (W h), where h is the input of the gemm. The
  * gradient of the gates is then computed from h, and y need not be kept for it. */

@@ -36,7 +36,8 @@ typedef struct mf_quantize_layer {
 
 typedef struct mf_quantize_report {
     char *run, *folder;
-    int64_t quantized, left; /* number of matrices of two dimensions in blocks */
+    int64_t quantized, left; /* numbers of quantized and of other matrices of two dimensions
+                              * in blocks */
     int64_t rounded;         /* part of `quantized` that was rounded to nearest, because the
                               * calibration produced no inputs, or inputs whose H has
                               * no inverse */

@@ -10,8 +10,8 @@
 typedef struct heads {
     mf_session *session;
     mf_step_result *now; /* result of the present step; NULL before the first step */
-    /* this and the next two: NULL if heads cannot be switched off */
-    mf_head_tally *tally, *one; /* of the step; of one micro-batch */
+    /* The fields tally, one and record are NULL if heads cannot be switched off. */
+    mf_head_tally *tally, *one; /* tally: of the step; one: of one micro-batch */
     mf_head_record *record;
     mf_model_graph *probe; /* graph that can run without single heads; built on request */
     /* [layers, heads] increase of the loss without the head; allocated with probe */
