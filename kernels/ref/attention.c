@@ -101,7 +101,7 @@ static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_
 {
     const int64_t dy = y_at(p, b, h, t);
     const double above = score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h];
-    double w = exp(above > 1 ? 0 : above); /* kernel.h describes this limit */
+    double w = exp(above > 1 ? 0 : above); /* kernels.def describes this limit */
     *dscore = w * (dot(p, p->dy, dy, p->v, v_at(p, b, h, s)) - dot(p, p->dy, dy, p->y, dy) +
                    (p->dlse != NULL ? (double)p->dlse[(b * p->t + t) * p->heads + h] : 0));
     return w;

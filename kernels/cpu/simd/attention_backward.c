@@ -78,7 +78,7 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
         const vf above = v_load(w + at) - shift;
-        /* kernel.h describes this limit. */
+        /* kernels.def describes this limit, at attention. */
         vf e = v_exp_low(v_select(above > v_set(1), (vf){0}, above));
         v_store(w + at, e);
         v_store(dw + at, e * (v_load(dw + at) - delta) * scale);
