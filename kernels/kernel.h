@@ -9,8 +9,8 @@
  * A launch may assume the following (a backend that queues kernels copies the arguments by
  * these rules):
  *   - The launch context and the arguments are host memory, which the launch copies.
- *   - Pointers in the arguments are memory of the device, except pointers to an mf_stored, which
- *     is host memory that does not change.
+ *   - Pointers in the arguments are memory of the device, except pointers to an mf_stored,
+ *     which is host memory that does not change.
  *   - A kernel returns nothing and allocates nothing: the caller provides its work memory. An
  *     error that a kernel finds in its data is recorded in the context's fault.
  *   - A field that the caller does not set is 0 or NULL. An optional pointer may be NULL; the

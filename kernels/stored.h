@@ -31,7 +31,7 @@
  * A device gets the same bytes, once, when the store is sealed (graph/store/stored.c). Each
  * piece begins at a multiple of 64, so kernels may load 16 bytes at a time if the rows of the
  * file allow it. On CUDA (stored/stored.cuh, stored/stored_bf16.cuh) up to 16 rows of x are
- * multiplied in one pass over the weights, by warps that read neighboring bytes in either
+ * multiplied in one pass over the weights, by warps that read neighbouring bytes in either
  * layout of the file. More rows are multiplied in bf16 by matrix instructions. For these a
  * weight is divided into one to three numbers of bf16 whose sum is the weight, because rounding
  * it would change the model. */

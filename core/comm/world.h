@@ -16,7 +16,7 @@ typedef struct mf_world mf_world;
 /* Joins the ranks. comm is one of these:
  * - "auto": the module that fits the launcher; without a launcher there is no world
  * - "self": no world
- * - a module: its name, or its file with '/'; without a launcher it makes a world of one process
+ * - a module: its name, or its file with '/'; without a launcher it makes a world of one
  * MF_EDEP: there is no such module, or it cannot be loaded or opened. MF_EPLUGIN: the module
  * belongs to another version. MF_EUSAGE: the launcher does not fit the module. */
 int mf_world_open(const char *comm, double patience, mf_world **ret);

@@ -4,7 +4,7 @@
  *
  * Between launches the host reads nothing, except for fallbacks. A copy to the device is made
  * from one of two staging blocks, so inputs can be filled again while the copy waits. A block
- * is reused after its event has signaled that its copy is done. On the CPU, host and device
+ * is reused after its event has signalled that its copy is done. On the CPU, host and device
  * share all memory, and nothing is copied, except to slots if there are several. */
 #include "graph/internal.h"
 

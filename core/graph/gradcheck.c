@@ -364,7 +364,7 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
     return code;
 }
 
-/* Whether no two neighboring step sizes find the same slope. In this case there are kinks on
+/* Whether no two neighbouring step sizes find the same slope. In this case there are kinks on
  * both sides of the spot that are closer than the steps, and its slope is unknown. A wrong
  * gradient does not change the numeric slopes. */
 static bool no_slope(const verdict *all, int n)

@@ -294,11 +294,12 @@ int mf_graph_blame(const mf_graph *g, int node, int code, const char *text);
 /* Waits for queued runs. A fault of a kernel is an error, as in mf_graph_run. */
 int mf_graph_wait(mf_graph *g);
 
-/* ---- results of queued runs ---- One block contains all kept values that are small (at most
- * MF_GRAPH_SMALL bytes) or that mf_graph_keep_sent has marked. It follows the caller's payload.
- * mf_graph_fetch queues one copy of this block to the host, into a slot. mf_graph_collect waits
- * until the slot is filled, and fails if a kernel recorded a fault. After that the two
- * functions below read the slot. */
+/* ---- results of queued runs ----
+ *
+ * One block contains all kept values that are small (at most MF_GRAPH_SMALL bytes) or that
+ * mf_graph_keep_sent has marked. It follows the caller's payload. mf_graph_fetch queues one
+ * copy of this block to the host, into a slot. mf_graph_collect waits until the slot is filled,
+ * and fails if a kernel recorded a fault. After that the two functions below read the slot. */
 #define MF_GRAPH_SMALL 4096
 int mf_graph_fetch(mf_graph *g, int slot);
 int mf_graph_collect(mf_graph *g, int slot);

@@ -90,7 +90,7 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = mf_model_head_dim(c), qkv = (c->heads + 2 * c->kv_heads) * hd;
-    /* With Xavier initialization the biases of attention begin at 0, as is usual. */
+    /* With Xavier initialisation the biases of attention begin at 0, as is usual. */
     const bool xavier = c->init == MF_START_XAVIER;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
     if (mf_block_attention_source(d->m, layer) != layer) return;

@@ -10,9 +10,10 @@
  * Names of parameters:
  *   - embed.weight, position.weight, token_type.weight, embed_norm.{weight,bias}
  *   - layers.N.{norm1,norm2}.{weight,bias}
- *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks; latent
- *     attention replaces qkv by the names of model/latent.h
- *   - layers.N.attention.{active,lr_scale}: buffers, if heads can be switched off (model/heads.h)
+ *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks;
+ *     latent attention replaces qkv by the names of model/latent.h
+ *   - layers.N.attention.{active,lr_scale}: buffers, if heads can be switched off
+ *     (model/heads.h)
  *   - layers.N.router.*, layers.N.expert.*, layers.N.shared.*, layers.N.shared_gate.weight
  *   - layers.N.ffn.*, layers.N.moe.select_bias (a buffer)
  *   - layers.N.NAME.* of adapters, adapter.NAME.* of adapters of the output head

@@ -5,7 +5,7 @@
  *   sum_to  y = x, summed over the dimensions that broadcasting from the shape `to` repeats;
  *           dx = dy, repeated
  *
- * Neighboring dimensions that are all kept or all reduced are merged. After that, at most two
+ * Neighbouring dimensions that are all kept or all reduced are merged. After that, at most two
  * of four dimensions are reduced, in two passes of one kernel that begin with the
  * inner dimension. */
 #include "ops/call.h"

@@ -23,7 +23,7 @@ mf_walk mf_walk_over(mf_shape to);
 void mf_walk_add(mf_walk *w, mf_shape from);
 /* Adds an operand with given strides for the last `rank` dimensions of the walk. */
 void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride);
-/* Merges neighboring dimensions over which each operand has a single stride, so that inner
+/* Merges neighbouring dimensions over which each operand has a single stride, so that inner
  * loops are long. */
 void mf_walk_merge(mf_walk *w);
 

@@ -47,7 +47,7 @@ static int new_exchange(mf_trainer *t)
 }
 
 /* If ranks share the experts, they take turns with the micro-batches. So micro-batches that run
- * at the same time are neighbors in the tree, and a group adds its gradients of experts
+ * at the same time are neighbours in the tree, and a group adds its gradients of experts
  * at once. */
 static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
 {

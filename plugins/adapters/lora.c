@@ -1,4 +1,4 @@
-/* lora: low-rank changes of linear layers (Hu et al. 2021, LoRA, eq. 3; rank-stabilized:
+/* lora: low-rank changes of linear layers (Hu et al. 2021, LoRA, eq. 3; rank-stabilised:
  * Kalajdzievski 2023).
  *
  *     y' = y + s B A dropout(x)     A [r,in], B [out,r]; s = alpha / r, rslora: alpha / sqrt(r)

@@ -4,7 +4,7 @@
  *     y = sum_e rho_e E_e(x) + scale sum_g (sum of rho_e, e in group g) A_g(x)
  *     E and A: W2 (silu(W1 x) * W3 x), A of width adjugate_hidden
  *
- * rho are the router's gates. A group has `group` neighboring experts and one adjugate expert
+ * rho are the router's gates. A group has `group` neighbouring experts and one adjugate expert
  * A. So an expert returns E_e(x) + scale A_g(x), and the gates of one group add up. A is
  * computed for each assignment, as in the mlx-lm code, and not once for a token and a group;
  * the result is the same. The published model chooses experts by sigmoid(z) and computes gates

@@ -2,7 +2,7 @@
  *
  *     importance_e = sum over tokens of the gate of e;   loss = Var(importance) / mean^2
  *
- * of = gate sums the renormalized gates of the k most probable experts; of = prob sums all
+ * of = gate sums the renormalised gates of the k most probable experts; of = prob sums all
  * probabilities. scope = sequence sums within each sequence and computes the variance over all
  * these sums (LaMoE's code); scope = batch sums over the whole batch (LaMoE's text). variance =
  * sample divides by n - 1, population by n. Sequences that consist of padding, which occur in
@@ -40,7 +40,7 @@ static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_
     return mf->status(g);
 }
 
-/* [T,E]: renormalized gates of the k most probable experts, 0 elsewhere */
+/* [T,E]: renormalised gates of the k most probable experts, 0 elsewhere */
 static mf_tensor *gates(mf_graph *g, const mf_routing *r)
 {
     mf_tensor *top = mf_topk(g, r->prob, r->top_k < r->experts ? r->top_k : r->experts);

@@ -3,7 +3,7 @@
  *     H_t = -sum p ln p,   loss = mean over real tokens of H_t
  *
  * A positive weight concentrates the probabilities of a token, a negative weight makes them
- * equal. over = chosen uses the k largest probabilities, renormalized (TAGAT; at most ln k);
+ * equal. over = chosen uses the k largest probabilities, renormalised (TAGAT; at most ln k);
  * over = all uses all probabilities (at most ln E). layers = sum adds the losses of layers, as
  * in TAGAT; layers = mean averages them. pad = count includes padding. detach = yes keeps the
  * value and removes the gradient. */

@@ -4,7 +4,7 @@
  *     u_e = mean over real tokens of the gate of e,   loss = sum_e (u_e - 1/E)^2
  *
  * With several layers, layers = joint averages u over the layers before the square, as printed;
- * layers = each computes one sum per layer and averages the sums. of = gate uses renormalized
+ * layers = each computes one sum per layer and averages the sums. of = gate uses renormalised
  * gates of the k most probable experts, 0 for the others; of = prob uses all probabilities.
  * detach = yes keeps the value and removes the gradient: the released code computes the term
  * from plain numbers, so it has no effect on training there. pad = count includes padding, as

@@ -10,7 +10,7 @@
  * if a router assigns different numbers of experts to tokens. `count` = admitted counts
  * assignments after capacity, chosen before it. `layers` = each computes one sum per layer and
  * averages the sums; pooled first averages f and P over layers. With groups = n the experts
- * form n groups of neighbors, whose f and P are summed, as DeepSeek-V2 balances devices.
+ * form n groups of neighbours, whose f and P are summed, as DeepSeek-V2 balances devices.
  *
  * `scope` is the range in which loads should be even. micro: in each micro-batch; the loss then
  * depends on how a step is divided. sequence: in each sequence, averaged over sequences with

@@ -4,7 +4,7 @@
  *
  * W [E,d]; b [E] only if bias = yes. u is 1; in training with jitter e > 0 each element of u is
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
- * experts of each token. With groups > 1 the experts form that many groups of neighbors; a
+ * experts of each token. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is its largest P, and experts are chosen only from the topk_groups best groups
  * (DeepSeek-V2 2024, section 2.2.2). This is the simplest router and the baseline.
  *

@@ -3,7 +3,7 @@
  *
  *     h = act(W1 n(x) + b1)                                h [hidden]
  *     mode = product   u = h * (Wp n(x))                   eq. 7
- *     mode = pooled    u = h * pool(n(x))  pool: means of d/hidden neighboring features
+ *     mode = pooled    u = h * pool(n(x))  pool: means of d/hidden neighbouring features
  *     mode = walsh     u = s H h           H: Sylvester's matrix of +1 and -1, not learned
  *     logits = W2 u + b2,   P = softmax(logits / temperature)
  *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which

@@ -2,7 +2,7 @@
  *
  *     logits = Wg x + bg + noise N(0,1) softplus(Wn x + bn), gates = softmax over the k largest
  *
- * Core's softmax over all experts, renormalized over the k chosen, equals the softmax over the
+ * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
  * chosen logits. So with k > 1 a token's gates always sum to 1, and moe.renormalize has no
  * effect. With k = 1 that softmax would always be 1, so the gate is the expert's share of the
  * softmax over all experts, unless moe.renormalize = yes. Noise is drawn in training only,

@@ -2,11 +2,11 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * In a comparison it is the upper bound of specialization: NMI(expert, label) is 1 if E is at
+ * In a comparison it is the upper bound of specialisation: NMI(expert, label) is 1 if E is at
  * least the number of labels. Each token has one expert, regardless of top_k. With wrong = w a
  * share w of the tokens, drawn again in each step, goes to a random expert instead. This known
  * amount of wrong routing shows what a comparison can detect. Tokens without a label (generated
- * tokens) go to expert 0. It requires a labeled corpus, such as builtin:topics. There are
+ * tokens) go to expert 0. It requires a labelled corpus, such as builtin:topics. There are
  * no parameters. */
 #include <moefw/moefw.h>
 

@@ -5,7 +5,7 @@
  *     gates = softmax over the logits of the k chosen experts
  *
  * q1 and q2 are the halves of a query: q = Wq x of width 2 key_dim, or x itself if key_dim = 0.
- * norm = layernorm normalizes q (He 2024 and Lample et al. use a batch norm, which would depend
+ * norm = layernorm normalises q (He 2024 and Lample et al. use a batch norm, which would depend
  * on the batch). E = rows x columns; rows = 0 uses the largest divisor of E up to its root. The
  * k best pairs are among the pairs of the k best i and the k best j, which saves work for very
  * many experts. With up to 4096 experts all sums are computed, with the same result. With k = 1

@@ -5,7 +5,7 @@
  * In a comparison it is the lower bound: the quality that experts reach without routing.
  * Nothing is learned; loads are even on average. draw = step draws in each step, so no expert
  * can learn anything that the other experts do not. draw = position chooses experts by the
- * token's position in its sequence, the weakest fixed rule: experts can specialize in
+ * token's position in its sequence, the weakest fixed rule: experts can specialise in
  * positions, and in nothing else. A token's gates always sum to 1, so moe.renormalize has no
  * effect. No parameters. */
 #include <moefw/moefw.h>

@@ -61,7 +61,7 @@ static mf_tensor *shifted(mf_graph *g, const mf_router_in *in, mf_tensor *v, boo
 }
 
 /* Returns for each token the features of the next token of its sequence; for the last token,
- * those of the token before it. *ret_has: [T,1], 1 for real tokens that have such a neighbor,
+ * those of the token before it. *ret_has: [T,1], 1 for real tokens that have such a neighbour,
  * else 0; NULL without padding. */
 static mf_tensor *neighbour(mf_graph *g, const mf_router_in *in, mf_tensor *z,
                             mf_tensor **ret_has)

@@ -9,7 +9,7 @@
  * s would always be 1).
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
- * loads without a gradient. With groups > 1 the experts form that many groups of neighbors. A
+ * loads without a gradient. With groups > 1 the experts form that many groups of neighbours. A
  * group's score is the sum of its two largest s + b, and experts are chosen only from the
  * topk_groups best groups. moe.renormalize has no effect. seq_aux_weight adds the small loss
  * within each sequence, averaged over the sequences with tokens (eq. 17-20; the paper uses
@@ -110,7 +110,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
                        ? mf_sigmoid(g, out->logits)
                        : mf_sqrt(g, mf_clamp(g, mf_softplus(g, out->logits), 1e-30, 1e30));
     /* Divided by its sum over all experts, s is a distribution. The gates of the chosen experts
-     * do not change, because they are renormalized. */
+     * do not change, because they are renormalised. */
     mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
     const bool sums_to_1 = c->renormalize == AUTO ? self->top_k > 1 : c->renormalize == YES;
     out->prob = sums_to_1 ? share : s;

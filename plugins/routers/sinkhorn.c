@@ -4,7 +4,7 @@
  *     A = e^(logits - the token's largest logit); `iterations` times the columns are scaled so
  *     that each expert has mass 1 / E, then the rows so that each token has 1 / T; the k
  *     largest of a scaled row are chosen. gate = softmax or sigmoid of the chosen logits: the
- *     scaling has no gradient. Gates by sigmoid are not renormalized.
+ *     scaling has no gradient. Gates by sigmoid are not renormalised.
  *
  * Columns are scaled first, so the subtraction has an effect: every token begins with the same
  * largest element. Padding has no mass. The scaling is over all tokens of a micro-batch,

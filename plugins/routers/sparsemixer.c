@@ -4,7 +4,7 @@
  *     mask: expert e is skipped if (max z - z_e) / max(|z_e|, max z) > 2 jitter,  z = W x
  *     p = softmax of z over the others
  *     training:    an expert m is drawn from p; gate = p_m, times .3333 if m is not the most
- *                  probable expert and a uniform number is at most .75 (Heun's third-order method)
+ *                  probable one and a uniform number is at most .75 (Heun's third-order method)
  *     evaluation:  m = argmax z; gate = p_m
  *     gradient:    dz_e = dgate p_m (1[e = m] - p_e), without the factor .3333
  *

@@ -3,7 +3,7 @@
  *
  *     P(e) = softmax(V x)_group(e)  softmax over the group of (W x)_e
  *
- * Groups consist of neighboring experts and have the same size; groups = 0 uses the largest
+ * Groups consist of neighbouring experts and have the same size; groups = 0 uses the largest
  * divisor of E up to its root as the number of groups. With open = n > 0 experts are chosen
  * only from the n most probable groups, as in Shazeer et al., whose two levels are sparse; P
  * does not change. Shazeer et al. add noise to the logits; this router does not. Parameters: (E

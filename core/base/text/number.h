@@ -6,10 +6,11 @@
 
 /* These functions read numbers strictly: the whole text must be one value, without blanks
  * around it. Otherwise they return false and leave *out unchanged.
- * - i64: decimal digits with an optional sign, then optionally k, M or G (x 1000, 1000^2, 1000^3).
- * - f64: decimal with optional sign, fraction and exponent. A result past the range of double is
- *   refused, and so are inf and nan, since nan would pass a check of bounds. A value too small
- *   for double becomes 0.
+ * - i64: decimal digits with an optional sign, then optionally k, M or G (x 1000, 1000^2,
+ *   1000^3).
+ * - f64: decimal with optional sign, fraction and exponent. A result past the range of double
+ *   is refused, and so are inf and nan, because nan would pass a check of bounds. A value too
+ *   small for double becomes 0.
  * - bool: yes|no|true|false|on|off|1|0, in any case. */
 bool mf_parse_i64(const char *text, long long *out);
 bool mf_parse_f64(const char *text, double *out);

@@ -98,10 +98,11 @@ typedef struct mf_device_ops {
 
     /* Kernels of plugins (mf_device_code). All four functions are NULL if the device
      * supports none.
-     * - code_load returns MF_EDEP if the image has nothing for this device, and MF_EPLUGIN if the
-     *   image is broken.
-     * - code_kernel loads a kernel of the image in advance, because a launch in a recording must not
-     *   load it. It returns the same codes, and MF_EPLUGIN if the image has no kernel of this name.
+     * - code_load returns MF_EDEP if the image has nothing for this device,
+     *   and MF_EPLUGIN if the image is broken.
+     * - code_kernel loads a kernel of the image in advance, because a launch in a recording
+     *   must not load it. It returns the same codes, and MF_EPLUGIN if the image has no kernel
+     *   of this name.
      * - code_launch queues one launch with a copy of args.
      * - code_free requires that no launch is queued. */
     int (*code_load)(mf_device *d, const void *image, void **ret);

@@ -123,11 +123,12 @@ mf_param *mf_store_match(const mf_store *s, const char *pattern, int i);
 int64_t mf_store_trained(const mf_store *s); /* number of elements of parameters,
                                               * without buffers */
 
-/* ---- values as the host sees them ---- The values may be in memory of a device, so only these
- * functions, the optimizer and the kernels read or write them. Offsets and sizes are in bytes.
- * MF_EINVAL: the range is outside of the parameter or block, or the store has no such block.
- * Other errors come from the device. After writing values of parameters,
- * call mf_store_refresh_bf16. */
+/* ---- values as the host sees them ----
+ *
+ * The values may be in memory of a device, so only these functions, the optimizer and the
+ * kernels read or write them. Offsets and sizes are in bytes. MF_EINVAL: the range is outside
+ * of the parameter or block, or the store has no such block. Other errors come from the device.
+ * After writing values of parameters, call mf_store_refresh_bf16. */
 int mf_param_read(const mf_param *p, void *to, size_t offset, size_t bytes);
 int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
 /* Returns a view of all values for reading, valid until the next run, optimizer step or write.
@@ -162,10 +163,12 @@ const void *mf_store_host(const mf_store *s, mf_block block);
 /* Returns the offset of a parameter in a block, in bytes (for buffers: in MF_BLOCK_BUFFERS). */
 size_t mf_param_offset(const mf_param *p, mf_block block);
 
-/* ---- moments that several processes share ---- A process that keeps only some moments stores
- * them in shards. A shard is the elements first .. end-1 of the block of values, together with
- * the elements of the blocks of moments that belong to them. Offsets in the blocks of moments
- * (mf_param.moment_at) are those of a store that keeps all moments. */
+/* ---- moments that several processes share ----
+ *
+ * A process that keeps only some moments stores them in shards. A shard is the elements first
+ * .. end-1 of the block of values, together with the elements of the blocks of moments that
+ * belong to them. Offsets in the blocks of moments (mf_param.moment_at) are those of a store
+ * that keeps all moments. */
 typedef struct mf_shard {
     int64_t first, end;
     int64_t moment_first[2], moment_end[2];

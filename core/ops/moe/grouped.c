@@ -139,8 +139,10 @@ const mf_opdef mf_op_grouped_linear = {
     .role = MF_ROLE_GROUPED_LINEAR,
 };
 
-/* ---- grouped_swiglu ---- In graphs on a device it replaces two ops (graph/plan/fuse.c), after
- * gradients are built. i1: no node reads h, so h need not be written. */
+/* ---- grouped_swiglu ----
+ *
+ * In graphs on a device it replaces two ops (graph/plan/fuse.c), after gradients are built. i1:
+ * no node reads h, so h need not be written. */
 
 enum { GATE = 4 };
 

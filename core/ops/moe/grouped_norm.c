@@ -1,4 +1,4 @@
-/* ops/moe/grouped_norm.c: layer normalization of rows grouped by expert. Each expert has its
+/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert. Each expert has its
  * own weights.
  *
  *   y[r] = w[e] (x[r] - mean) / sqrt(var + eps) + b[e]

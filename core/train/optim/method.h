@@ -15,7 +15,7 @@
 #include "kernels/kernel.h"
 #include "train/train_config.h"
 
-/* Neighboring elements of parameters with equal settings. */
+/* Neighbouring elements of parameters with equal settings. */
 typedef struct mf_optim_range {
     int64_t first, count; /* position in the blocks of values and gradients */
     int64_t at[2];        /* first element in the blocks of moments */

@@ -1,6 +1,6 @@
 /* train/optim/optim.h: the optimizer step over all parameters, for each train.optimizer.
  *
- * Neighboring parameters with equal settings are merged into ranges when the optimizer is
+ * Neighbouring parameters with equal settings are merged into ranges when the optimizer is
  * created or refreshed. A step is one sum of squares, followed by one kernel for each range
  * that is not frozen, or a few kernels for each parameter that the optimizer updates as a whole
  * (method.h). The kernels also write the bf16 copies of the values. */

@@ -165,7 +165,7 @@ static void sum_tiles(const mf_optim_range *r, const float *grads, int first, in
                .sum = part);
 }
 
-/* Sums this rank's tiles. Neighboring tiles are summed in one call, so that threads can
+/* Sums this rank's tiles. Neighbouring tiles are summed in one call, so that threads can
  * share them. */
 static void sum_own(mf_gradient_norm *x)
 {

@@ -46,7 +46,7 @@ typedef struct mf_sum_plan {
 mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c);
 /* Writes the two plans of a rank: one for the parameters that all ranks have, one for its
  * experts. If ranks share the experts, they take turns with the micro-batches: rank r runs
- * leaves r, r + ranks, .. The `sharing` neighboring leaves that run at the same time have one
+ * leaves r, r + ranks, .. The `sharing` neighbouring leaves that run at the same time have one
  * common gradient of their experts. These gradients are the leaves of the tree of experts: leaf
  * j of the whole tree is part of leaf j / sharing. */
 void mf_turns(int64_t leaves, int rank, int ranks, int sharing, mf_sum_rounds rounds,

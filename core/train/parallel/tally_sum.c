@@ -28,7 +28,7 @@ static mf_piece share_of(const mf_tally_plan *p, int rank)
 }
 
 /* Returns the number of sums that are complete with a leaf of the rank; 0 if its leaves are
- * not neighbors. */
+ * not neighbours. */
 static int sums_of(const mf_tally_plan *p, int rank, int64_t leaf)
 {
     if (p->turns) return 0;

@@ -12,7 +12,8 @@
 typedef struct scratch {
     int64_t chunk;
     float *logits;            /* [chunk,V] */
-    void *x, *dx;             /* [chunk,d] for rows that are not neighbors: copy and gradient */
+    void *x, *dx;             /* [chunk,d] for rows that are not neighbours: copy
+                               * and gradient */
     float *db;                /* [V] bias gradient of one chunk */
     float *row, *lse, *share; /* [chunk] loss of a row, lse of the row, weight / sum
                                * of weights */

@@ -169,8 +169,10 @@ void MF_SIMD(topk)(const mf_kctx *x, const mf_topk_args *a)
     x->parallel(rows_tiles(a->n, 2 * a->width), lanes ? best_lanes : best_tile, &p);
 }
 
-/* ---- routing_stats ---- A tile has MF_STATS_TOKENS tokens and their assignments. With a token
- * list it has that many tokens and as many assignments. Tiles are added in order. */
+/* ---- routing_stats ----
+ *
+ * A tile has MF_STATS_TOKENS tokens and their assignments. With a token list it has that many
+ * tokens and as many assignments. Tiles are added in order. */
 
 typedef struct stats {
     int64_t tokens, rows, experts, k, width; /* width: number of doubles per tile */

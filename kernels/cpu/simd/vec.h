@@ -114,8 +114,10 @@ V_INLINE void v_store_to(float *p, vf v, int64_t n)
         v_store_n(p, v, n);
 }
 
-/* ---- bf16 in memory, f32 in vectors ---- Rounding is to nearest even, a NaN stays a NaN, and
- * the bits are the same on every processor. */
+/* ---- bf16 in memory, f32 in vectors ----
+ *
+ * Rounding is to nearest even, a NaN stays a NaN, and the bits are the same on
+ * every processor. */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
 #if defined(__AVX512F__)

@@ -2,7 +2,7 @@
  * these registers hold; a part of amx.c and of stored/amx.c. amx_pack.h defines the panels.
  *
  * Each register that is loaded is multiplied twice. Registers are loaded from the second cache
- * at three quarters of the rate of the instructions, if their lines are neighbors. Lines whose
+ * at three quarters of the rate of the instructions, if their lines are neighbours. Lines whose
  * distance is a power of two remove each other from the first cache. So rows are copied unless
  * they are multiplied with only few lanes.
  *

@@ -1,7 +1,7 @@
 /* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
  * ENGINE_BF16 0 (f32), and once with ENGINE_BF16 1 for processors that multiply pairs of bf16.
  *
- * The engine processes words of 32 bits. A word is one f32, or two bf16 that are neighbors
+ * The engine processes words of 32 bits. A word is one f32, or two bf16 that are neighbours
  * along the inner index and are multiplied and added by one instruction. One operand is on the
  * rows side: words of MR rows at a time are broadcast to vectors, from the operand itself if
  * possible (rows_lie), otherwise from a copy. The other operand is on the lanes side: LANES of

@@ -60,7 +60,7 @@ V_INLINE vf round_to_bf16(vf x)
     return (vf)(v_to_bf16(x) << 16);
 }
 
-/* Reads n neighboring numbers, at most VL, as f32; all other lanes are 0. */
+/* Reads n neighbouring numbers, at most VL, as f32; all other lanes are 0. */
 V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32) return n >= VL ? v_load(from) : v_load_n(from, n);
@@ -224,7 +224,7 @@ V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t
     }
 }
 
-/* The words of mr rows. Either the words of a row are neighbors, and row r begins r rs bytes
+/* The words of mr rows. Either the words of a row are neighbours, and row r begins r rs bytes
  * after row 0; or they are packed as [words][VL], of which the first mr are used. */
 typedef struct row_panel {
     const char *at;

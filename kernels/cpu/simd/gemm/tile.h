@@ -40,8 +40,8 @@ typedef struct gemm_tile {
     int64_t rows, cols;
     bool rounded; /* f32 operands are first rounded to bf16 */
     /* The inner indices are rows of a group (gradients of its weights). The engine then
-     * computes the sums even if these rows are neighbors in memory, as on ranks that receive
-     * them. Gathered rows are always computed by the engine, so both cases have the
+     * computes the sums even if these rows are neighbours in memory, as on ranks that
+     * receive them. Gathered rows are always computed by the engine, so both cases have the
      * same bits. */
     bool by_inner;
     /* the tile that this thread computes next, for prefetch; NULL: unknown */

@@ -80,7 +80,7 @@ V_INLINE bool in_groups(const slice *s)
 }
 
 /* Unpacks a slice of one panel, or of a set of panels if in_groups is true. Outputs are
- * neighbors in the file, so a group of inputs is unpacked for all panels of a set before the
+ * neighbours in the file, so a group of inputs is unpacked for all panels of a set before the
  * next group. */
 static void unpack(const block *b, const slice *s)
 {

@@ -31,7 +31,7 @@ typedef struct __attribute__((aligned(64))) span {
      * of number 2 i or 2 i + 1 is at digits_at(i). */
     int8_t digit[DIGITS][2][SPAN / 2];
     int32_t offset[VL];                 /* -MX_OFFSET times the sums of X, see digits_sum */
-    float digit_sum[DIGITS][SPAN / 32]; /* sums of the digits of 32 neighboring numbers */
+    float digit_sum[DIGITS][SPAN / 32]; /* sums of the digits of 32 neighbouring numbers */
     float scale;                        /* scale; NaN if a number of the span is not finite */
 } span;
 

@@ -122,7 +122,7 @@ V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
     return v_loadi((const void *)p);
 }
 
-/* Returns 2^(e - 127), or NaN for e = 255, of VL neighboring blocks, of which n exist; other
+/* Returns 2^(e - 127), or NaN for e = 255, of VL neighbouring blocks, of which n exist; other
  * lanes get any finite number. */
 V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
 {

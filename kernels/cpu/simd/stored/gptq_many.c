@@ -164,7 +164,7 @@ static void words_of(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
             memcpy(padded + w * COLUMNS, from + w * p->rows, (size_t)n * sizeof *padded);
         spread_words(padded, COLUMNS, words, to);
     }
-    /* Neighboring outputs, which fit into the first cache, are prefetched next, and then the
+    /* Neighbouring outputs, which fit into the first cache, are prefetched next, and then the
      * next span. */
     for (int64_t w = 0; w < words; w++)
         for (int64_t v = 0; v < COLUMNS; v += VL) {

@@ -2,9 +2,9 @@
  *
  * Files align tensors to 8 bytes, and a load of 64 bytes that crosses two cache lines costs as
  * much as two loads. So whole lines are loaded, each once, and a permutation makes 64 bytes of
- * the row from two neighboring lines. With one stream per thread and a prefetch far ahead, this
- * reads memory as fast as a loop that does nothing else. The order of sums does not depend on
- * the alignment, so bits do not depend on it either. */
+ * the row from two neighbouring lines. With one stream per thread and a prefetch far ahead,
+ * this reads memory as fast as a loop that does nothing else. The order of sums does not depend
+ * on the alignment, so bits do not depend on it either. */
 #ifndef MF_SIMD_LINES_H
 #define MF_SIMD_LINES_H
 

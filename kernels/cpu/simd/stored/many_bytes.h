@@ -19,7 +19,7 @@
 #define WORD_BYTES 4 /* bytes of p for the inputs of a word */
 #define WORD_ROWS  1 /* number of rows of weights for the inputs of a word */
 
-/* SPAN numbers of a row, two neighboring numbers in each byte. */
+/* SPAN numbers of a row, two neighbouring numbers in each byte. */
 typedef struct __attribute__((aligned(64))) terms {
     int8_t p[SPAN / 2], u[SPAN / 2], v[SPAN / 2];
 } terms;

@@ -1,5 +1,5 @@
 /* mx_dots.h: dot products of a few rows with weights of MXFP4, read directly from memory. A
- * byte contains two inputs of one output, and neighboring bytes contain neighboring inputs.
+ * byte contains two inputs of one output, and neighbouring bytes contain neighbouring inputs.
  * Sums over parts of a block are exact integers, which are then scaled and added in f32. The
  * file is included once for each way to multiply bytes, like packed_dots.h, whose functions
  * it uses. */
@@ -40,7 +40,7 @@ V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, 
             const vi each = whole_sum(!DOTS_VNNI && d == 0 ? offset : (vi){0}, &part);
             all = d == nd - 1 ? each : (all << 8) + each;
         }
-        /* The scales are applied one after the other, because their product may be too small
+        /* The scales are applied one after the other, because both at once may be too small
          * for f32. */
         sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
     }
@@ -77,7 +77,7 @@ V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 
 #define MX_PIECE (SPAN / 2)
 
-/* Returns 2^(e - 127) of four neighboring blocks, but Inf for e = 255. Lanes 0 and 1 have
+/* Returns 2^(e - 127) of four neighbouring blocks, but Inf for e = 255. Lanes 0 and 1 have
  * the scale of the first block, 4 and 5 of the second, 2 and 3 of the third, 6 and 7 of
  * the last. */
 V_INLINE vf mx_scales(const uint8_t *e)
@@ -123,7 +123,7 @@ V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const 
         vu all = mx_sum(&part[nd - 1], 256) + mx_sum(&part[nd - 2], 1);
         if (nd == 3) all = (all << 8) + mx_sum(&part[0], 1);
         const vi exact = (vi)(all + (vu)v_loadi(row->offset));
-        /* The scales are applied one after the other, because their product may be too small
+        /* The scales are applied one after the other, because both at once may be too small
          * for f32. */
         sum[r] = v_fma(__builtin_convertvector(exact, vf) * row->scale, scale, sum[r]);
     }

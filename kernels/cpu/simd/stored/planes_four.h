@@ -1,6 +1,6 @@
 /* planes_four.h: weights of four bits as bf16, for y = x W^T; a part of stored/amx.c.
  *
- * A word of the file has eight neighboring inputs of one output. Shifts of its halves extract
+ * A word of the file has eight neighbouring inputs of one output. Shifts of its halves extract
  * pairs of them, and a table of 32 bf16 replaces both numbers of a pair. For GPTQ4 the table
  * has integers, q - zero - 1. For MXFP4 it has values times 2^125; a subtraction changes their
  * exponents to those of the block. */
@@ -24,7 +24,7 @@ V_INLINE __m512i pair_of(__m512i word, int p)
 
 #define LONG_GROUP 64 /* minimum number of inputs of a long group */
 
-/* Whether groups have at least that many inputs, which are neighbors. */
+/* Whether groups have at least that many inputs, which are neighbours. */
 static bool has_long_groups(const mf_stored_part *p)
 {
     return p->type == MF_STORED_GPTQ4 && !p->group_of &&

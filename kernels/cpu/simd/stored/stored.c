@@ -14,7 +14,7 @@
 #define FEW    12   /* up to this number of rows of x in a group, weights are not packed */
 #define BLOCK  64   /* minimum rows of a part per tile with more rows of x */
 #define MOST   256  /* maximum rows of a part per tile with more rows of x */
-#define WIDE   1024 /* maximum with few rows, for parts whose outputs are neighbors */
+#define WIDE   1024 /* maximum with few rows, for parts whose outputs are neighbours */
 #define INPUTS 512  /* number of inputs that are unpacked at a time */
 #define ROWS   128  /* number of rows of a part that are unpacked at a time */
 _Static_assert(ROWS *INPUTS <= MF_ROOM_STORED_SIZE, "room for unpacked weights");
@@ -80,7 +80,7 @@ static block block_of(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o
     return b;
 }
 
-/* Returns the rows of a block whose outputs are neighbors: all rows, or with pairs the even or
+/* Returns the rows of a block whose outputs are neighbours: all rows, or with pairs the even or
  * the odd rows. *ret_output: the output of the first row in its group; *ret_count: the number
  * of rows. */
 static gemm_side side_of(const mf_stored_part *p, const block *b, int half, bool along,
@@ -297,10 +297,10 @@ static void forward(void *arg, int64_t t)
 #define STRIPE      64          /* number of rows of a part per tile */
 #define DIGITS_ROOM (256 << 10) /* bytes of memory for digits */
 
-/* Tiles are cut group by group, in the order of parts in memory. A thread processes neighboring
- * tiles, so it reads few long ranges of memory and prefetches what it reads next. In GPTQ
- * weights, neighboring outputs are neighbors in memory. So their tiles are as wide as possible,
- * as long as there are enough tiles for the threads. */
+/* Tiles are cut group by group, in the order of parts in memory. A thread processes
+ * neighbouring tiles, so it reads few long ranges of memory and prefetches what it reads next.
+ * In GPTQ weights, neighbouring outputs are neighbours in memory. So their tiles are as wide as
+ * possible, as long as there are enough tiles for the threads. */
 typedef struct few_cut {
     cut all;
     int64_t each; /* number of tiles of a group */
