@@ -351,7 +351,7 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
 /* Values that change from step to step. They are in memory of the device. */
 typedef struct mf_update_now {
     double lr, weight_decay, clip;   /* clip <= 0: no clipping */
-    double grad_scale;               /* first factor on gradients */
+    double grad_scale;               /* gradients are first multiplied by it */
     double correction1, correction2; /* 1 - beta^step */
     double step;                     /* number of this step, from 1 */
 } mf_update_now;

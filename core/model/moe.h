@@ -41,7 +41,7 @@ typedef struct mf_moe_settings {
     /* live option; NULL or configured 0: all experts have the same capacity */
     const double *adaptive_capacity;
     int32_t labels;               /* number of distinct labels; 0: no labels */
-    mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
+    mf_adapt_env *env;            /* adapter environment of the graph; NULL without adapters */
     const mf_expert_ranks *ranks; /* the ranks that share the experts */
     /* The plugins that may request counts of scores; NULL: none. */
     mf_plughost *plugins;

@@ -113,7 +113,7 @@ typedef struct mf_observer {
      * evaluations and checkpoints. */
     int (*between)(void *self, mf_trainer *t);
     /* Called after each validation. If it ends training (mf_trainer_end_here), the validation
-     * of the last step replaces this validation, and after_eval gets only that one. */
+     * of the last step replaces this validation, and after_eval gets only the last one. */
     int (*judge_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);
     /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
     int (*after_eval)(void *self, mf_trainer *t, const struct mf_metrics_record *r);

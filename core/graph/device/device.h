@@ -123,7 +123,7 @@ typedef struct mf_device_ops {
 struct mf_device {
     const mf_device_ops *ops;
     void *self;                /* data of the backend */
-    const mf_kernels *kernels; /* NULL: the host's kernel set */
+    const mf_kernels *kernels; /* kernels of the device; NULL: the host's kernel set */
     /* main stream, in which graphs, stores and optimizers queue work; NULL on the host */
     void *stream;
     mf_fault *fault;   /* memory on the device, shared by all graphs of this device; NULL on

@@ -17,7 +17,7 @@ typedef struct mf_optim_step {
     int64_t step;                  /* number of steps before this one, including
                                     * skipped steps */
     double lr, weight_decay, clip; /* clip 0: gradients are not clipped */
-    double grad_scale;             /* first factor on gradients: 1 / micro-batches */
+    double grad_scale;             /* gradients are first multiplied by it: 1 / micro-batches */
     /* the step's loss on the store's device; NULL: only the norm must be finite */
     const float *loss;
 } mf_optim_step;

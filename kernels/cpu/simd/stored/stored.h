@@ -24,7 +24,7 @@ typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t
 typedef void stored_few_packed(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                int64_t rows, bool bf16, const float *x, int64_t ldx,
                                const void *digits, float *y, int64_t ldy);
-/* mf_stored_digits_size returns the bytes of a row of x as digits; 0: this instruction set does
+/* stored_digits_size returns the bytes of a row of x as digits; 0: this instruction set does
  * not use digits. The next function writes one row to `to`, which must be 64-byte aligned. */
 int64_t MF_SIMD(stored_digits_size)(int64_t in);
 void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to);
