@@ -21,7 +21,7 @@ static const char *anywhere(const char *path, char buf[PATH_MAX])
 {
     if (path[0] == '/' || path[0] == '\0' || strchr(path, '\n') != NULL) return path;
     if (realpath(path, buf) == NULL) {
-        mf_fault_errno(path); /* if the error is no fault of the machine, the file does not exist */
+        mf_fault_errno(path); /* if this is no fault, the file does not exist */
         return path;
     }
     if (strlen(buf) > LINE_MAX_BYTES - 20) return path;

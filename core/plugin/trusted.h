@@ -2,7 +2,7 @@
  * SHA-256 of their bytes. A run's configuration may then name them, too.
  *
  * The list is in $XDG_STATE_HOME/moefw/trusted, or ~/.local/state/moefw/trusted. It is a text
- * with a line "HASH PATH" for each file, in the format of sha256sum. The folder and the file
+ * with a line "HASH  PATH" for each file, in the format of sha256sum. The folder and the file
  * must belong to the user, must not be links, and must not be writable by others; otherwise
  * they are not used. Lines of another form are ignored, and dropped at the next change. A
  * change replaces the file while a lock is held. Any thread may call these functions. */

@@ -141,8 +141,8 @@ const mf_opdef mf_op_grouped_linear = {
 
 /* ---- grouped_swiglu ----
  *
- * In graphs on a device this op replaces two ops (graph/plan/fuse.c), after gradients are built. i1:
- * no node reads h, so h need not be written. */
+ * In graphs on a device this op replaces two ops (graph/plan/fuse.c), after gradients are
+ * built. i1: no node reads h, so h need not be written. */
 
 enum { GATE = 4 };
 

@@ -2,8 +2,8 @@
  *
  *   find the file -> open it, check its bytes and symbols, hash them -> try a third-party
  *   plugin in a child process (plugin/load/probe.h) -> map it by its path -> check that it is
- *   still the file that was checked -> check the descriptor -> set its pointer to the host
- *   table
+ *   still the file that was checked -> check the descriptor -> set its
+ *   pointer to the host table
  *
  * A file is mapped once, whatever the number of names under which it is requested, and never
  * unmapped. Its file descriptor stays open until the process ends, so no other file can get

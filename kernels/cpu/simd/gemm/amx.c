@@ -135,8 +135,8 @@ static void pack_side(const work *w, bool rows, int64_t from, int64_t to, float 
         pack_lanes(w->lane, from, to, w->k0, w->k1, out);
 }
 
-/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels are
- * multiplied. */
+/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels
+ * are multiplied. */
 static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t calls)
 {
     const gemm_side *s = rows ? w->row : w->lane;

@@ -2,9 +2,9 @@
  *
  * A word is a pair of bf16 that are neighbours along the inner index. A register has 16 lines
  * of 16 words. Rows of c need lines along the inner index: row panels of 32 rows,
- * [words / 16][2][16 rows][16 words]. Columns need words of neighbouring columns side by side:
- * lane panels of 32 columns, [words][32]. Both are padded with zeros to a multiple of 16 words, and
- * so are the lines of a register that has less than 16 rows or columns.
+ * [words / 16][2][16 rows][16 words]. Columns need words of neighbouring columns side by
+ * side: lane panels of 32 columns, [words][32]. Both are padded with zeros to a multiple of
+ * 16 words, and so are the lines of a register that has less than 16 rows or columns.
  *
  * Transposing takes most of the time of packing. Its first half costs little: a vector is put
  * together from four pieces of 16 bytes, which come from four lines. The instructions for this
