@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define TILE 8192 /* elements per tile */
+#define TILE 8192 /* number of elements per tile */
 
 static int64_t tile_rows(int64_t n)
 {
@@ -38,7 +38,7 @@ static int32_t expert_of(const gates *p, int64_t r)
     return p->admitted && p->admitted[r] >= 0 ? p->admitted[r] : p->chosen[r];
 }
 
-/* The number by which the gates of token t are divided. */
+/* Returns the number by which the gates of token t are divided. */
 static double divisor(const gates *p, int64_t t, const float *prob)
 {
     double sum = 0;
