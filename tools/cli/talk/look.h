@@ -6,8 +6,8 @@
 #include "io/json.h"
 #include "cli/talk/talker.h"
 
-/* mf_look_needs_gates fails with MF_EUSAGE if the heads have no gates; mf_look_needs_skips if no
- * adapter has a switch. */
+/* mf_look_needs_gates fails with MF_EUSAGE if the heads have no gates; mf_look_needs_skips if
+ * no adapter has a switch. */
 int mf_look_needs_gates(const mf_model *m);
 int mf_look_needs_skips(const mf_model *m);
 bool mf_look_has_skips(const mf_model *m);
