@@ -37,7 +37,7 @@ static const char *required(const mf_option *o, char *out, size_t size)
         break;
     default:
         snprintf(out, size, "train.lr");
-        break; /* the choices are names of live options */
+        break; /* the option is the name of a live option */
     }
     return out;
 }
@@ -374,8 +374,7 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
 
 static void shake(mf_harness *harness)
 {
-    enum { RUN = 256 }; /* each number alone would need four times as many calls of
-                         * the generator */
+    enum { RUN = 256 }; /* a call generates 4 numbers even if only one is needed */
     int64_t n;
     float *values = mf_store_values(harness->store, &n), moved[RUN];
     for (int64_t i = 0; i < n; i++) {

@@ -112,7 +112,7 @@ void mf_harness_heads_turn(const mf_harness *harness, mf_harness_heads *out);
 int mf_harness_heads_importance(void *harness, int32_t n, float *out, int32_t *ret_n);
 
 /* In harness_losses.c. mf_harness_reads_losses: whether the plugin reads losses of tokens.
- * mf_harness_losses adds all losses to `total`. y: the output. It returns NULL if the graph
+ * mf_harness_add_losses adds all losses to `total`. y: the output. It returns NULL if the graph
  * has failed. */
 bool mf_harness_reads_losses(const mf_loaded *plugin);
 mf_tensor *mf_harness_add_losses(mf_harness *harness, mf_tensor *y, mf_tensor *total);

@@ -10,7 +10,7 @@
 #include "lab/check/checks.h"
 #include "plugin/tallies.h"
 
-enum { HALVES = 2, NEAR = 100000 /* 1 / the tolerance of sums that are not whole */ };
+enum { HALVES = 2, NEAR = 100000 /* 1 / tolerance of real sums */ };
 
 /* A harness with the whole batch, and a harness with half of it. */
 typedef struct pair {

@@ -27,8 +27,8 @@ extern char **environ;
 
 /* ---- the claim ---- */
 
-/* Makes sure that the file has no other name. Files of a comparison may have other names if
- * somebody copied it by hard links. */
+/* Makes sure that the file has no other name, by copying it if necessary. Files of a comparison
+ * have other names if somebody copied it by hard links. */
 static int own(const char *path)
 {
     bool copied;
