@@ -368,7 +368,7 @@ static ncclResult_t add(void *data, size_t count, int peer, ncclComm_t c, cudaSt
                                .peer = peer,
                                .sends = sends,
                                .number = sends ? c->sent[peer]++ : c->received[peer]++};
-    /* both sides have confirmed that it was received */
+    /* in both cases the message now belongs to the group */
     return draw(4) == 0 ? ncclInProgress : ncclSuccess;
 }
 
