@@ -16,7 +16,7 @@ typedef struct mf_join {
     int32_t local;       /* 0 .. node_ranks-1: index of this rank on its node */
     int *socket;         /* [ranks] rank 0 uses all but [0], other ranks only [0]; -1: none */
     bool *left;          /* [ranks] whether this rank has reported that it is done */
-    mf_comm_place place; /* of this rank */
+    mf_comm_place place; /* the place of this rank */
 } mf_join;
 
 /* Reads rank and number of ranks from the environment, from the variables of an MPI launcher,

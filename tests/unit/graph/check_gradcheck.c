@@ -225,7 +225,7 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
     return p;
 }
 
-/* Checks the product of x with `groups` matrices. Each has two parts; the second has the type
+/* Checks gemms of x with `groups` matrices. Each has two parts; the second has the type
  * after `type`. */
 static void check_stored(mf_stored_type type, int groups, const mf_kernels *kernels)
 {

@@ -437,7 +437,7 @@ START_TEST(a_chain_works_in_place)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert_ptr_eq(y->data, begin->data);
-    ck_assert_ptr_null(mf_tensor_data(begin)); /* its memory was reused */
+    ck_assert_ptr_null(mf_tensor_data(begin)); /* the memory was reused */
     mf_graph_get_info(g, &info);
     ck_assert_uint_eq(info.arena_bytes, 4032);
     ck_assert_uint_eq(info.naive_bytes, 21 * 4032);

@@ -161,7 +161,7 @@ void mf_test_stored_special(const mf_kernels *k, const char *name)
                                .scales = four ? scales : NULL,
                                .group_size = four ? 32 : 0};
         const mf_stored all = {1, OUT, IN, 1, &part, NULL};
-        if (type == MF_STORED_GPTQ4) continue; /* its weights are finite */
+        if (type == MF_STORED_GPTQ4) continue; /* all weights of this type are finite */
         for (int layout = 0; layout < (four ? 2 : 4); layout++) {
             part.pairs = layout % 2;
             part.transposed = layout >= 2;

@@ -42,7 +42,7 @@ START_TEST(turns)
     static const char *const wrong[] = {"x\n", "0\n", "-1\n", "100001\n", "2 3\n", "1\nx\n"};
     mf_timing t;
     ck_assert_int_eq(take_turns("2\n1\n", "/dev/null", &t), MF_OK);
-    ck_assert_int_eq(runs, 4); /* and one warm-up run */
+    ck_assert_int_eq(runs, 4); /* 3 runs and a warm-up run */
     ck_assert_double_eq(t.ms, 3);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_int_eq(take_turns(wrong[i], "/dev/null", &t), MF_EINPUT);

@@ -41,7 +41,8 @@ static mf_harness *harness_of(const char *router, const char *option, const char
     for (int e = 0; e < E; e++) {
         router_w[e * DIM + e] = 1;
         for (int j = 0; j < E; j++)
-            expert_w[e * DIM * DIM + j] = dw[e] * z[j] / 6; /* |z|^2 = 6 */
+            expert_w[e * DIM * DIM + j] = dw[e] * z[j] / 6; /* 6 is |z|^2, the squared length
+                                                             * of z */
     }
     mf_param_write(mf_store_find(h->store, "layers.0.router.weight"), router_w, 0,
                    sizeof router_w);

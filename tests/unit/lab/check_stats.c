@@ -349,7 +349,7 @@ START_TEST(sign_flip)
     near(mf_sign_flip(heights, zero, 15), 1726 / 32768.0, 1e-12);
     for (int i = 0; i < 64; i++)
         x[i] = 1 + i % 3;
-    near(mf_sign_flip(x, zero, 40), 2 / pow(2, 40), 1e-20); /* all of one sign */
+    near(mf_sign_flip(x, zero, 40), 2 / pow(2, 40), 1e-20); /* all have one sign */
     ck_assert(isnan(mf_sign_flip(x, zero, 41)) && isnan(mf_sign_flip(x, zero, 5)));
     ck_assert(mf_sign_flip(zero, zero, 8) == 1);
     x[2] = (double)NAN; /* a run that failed is not part of a pair */

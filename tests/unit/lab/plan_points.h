@@ -34,7 +34,7 @@ typedef struct point {
     int ranks, fp8, batch, micro, seq;
     layout l;
     double tokens; /* tokens per second and GPU */
-    double mfu;    /* or the share of the bf16 peak in percent */
+    double mfu;    /* MFU, or the share of the bf16 peak, in percent */
     bool overlap, once;
     double recompute;
     bool fitted;

@@ -128,7 +128,7 @@ START_TEST(a_linear_skip_begins_as_the_identity)
 }
 END_TEST
 
-/* Scores of 0 give row t uniform weights over t + 1 keys. */
+/* With scores of 0, row t has uniform weights over t + 1 keys. */
 START_TEST(entropy_of_even_weights)
 {
     made x;

@@ -227,7 +227,7 @@ static void decodes(const options_case *c)
     mf_session_close(s);
 }
 
-/* A pruned head gives the same result as a head whose output weights are 0. */
+/* A pruned head must have the same result as a head whose output weights are 0. */
 START_TEST(a_pruned_head_adds_nothing)
 {
     const options_case *c = cases, *end = cases + sizeof cases / sizeof *cases;

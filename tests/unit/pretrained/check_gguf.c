@@ -189,7 +189,7 @@ START_TEST(stored)
 END_TEST
 
 /* Copies a committed model to another folder, and replaces a text in one of its files. old
- * NULL: this file is left out. */
+ * NULL: the copy does not contain this file. */
 static void variant_of(const char *model, const char *file, const char *old, const char *new,
                        char out[PATH])
 {

@@ -91,7 +91,7 @@ static double largest(const char *a, const char *b, const char *name)
     return most;
 }
 
-/* The largest difference of all tensors of `expected` from those with their names. */
+/* The largest difference between tensors of the same names in `expected` and `found`. */
 static double largest_of_all(const char *expected, const char *found)
 {
     mf_st_file *f = NULL;
@@ -137,7 +137,7 @@ static void compare_stores(const mf_session *a, const mf_session *b)
     }
 }
 
-/* Both packings of the same adapter give the same model, and an export has the present form. */
+/* Both packings of an adapter result in the same model. An export has the present form. */
 START_TEST(packings)
 {
     const char *base = scratch_path("base"), *one = scratch_path("one"),
@@ -273,7 +273,7 @@ START_TEST(squares)
     must(mf_peft_read(folder, NULL, NULL, &module, 1, arena, &p));
     ck_assert_int_eq(p.changes[0].change.rank, 2);
     ck_assert(p.changes[0].change.a[1] == 2 && p.changes[0].change.a[4] == 5);
-    /* B [4, 2 E]: row 0 is 10 20 | 30 40, by column i of expert e = 0, 1 */
+    /* B [4, 2 E]: row 0 is 10 20 | 30 40, with column i of each expert e = 0, 1 */
     ck_assert(p.changes[0].change.b[0] == 10 && p.changes[0].change.b[1] == 30);
     ck_assert(p.changes[0].change.b[8] == 20 && p.changes[0].change.b[9] == 40);
     write_adapter(folder, "0.18.0");
@@ -391,7 +391,7 @@ END_TEST
 
 /* ---- joining ---- */
 
-/* Two layers of a file are one of the model: with different A, ranks are added. */
+/* Two layers of a file are one of the model. If their A differ, the ranks are added. */
 START_TEST(joining)
 {
     static const float a1[] = {1, 2}, a2[] = {3, 4}, b1[] = {5, 6}, b2[] = {7, 8, 9};
@@ -457,7 +457,7 @@ static void check_frozen(const mf_session *s)
     }
 }
 
-/* Ten steps of AdamW on the tokens of a file; losses before each step, and after the last. */
+/* Makes ten AdamW steps on the tokens of a file. loss: before each step, and at the end. */
 static void train(mf_session *s, const char *tokens, double loss[STEPS + 1])
 {
     mf_train_config *c = &s->config->train;
@@ -514,7 +514,7 @@ START_TEST(frozen)
 }
 END_TEST
 
-/* Writes the adapters of a session in the form of PEFT, by saving it as a run. */
+/* Writes the adapters of a session in PEFT's form. For this it saves the session as a run. */
 static void export_trained(const mf_session *s, const char *run, const char *folder)
 {
     char path[PATH];

@@ -230,7 +230,7 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
 
 /* ---- backward ---- */
 
-/* The norm of a tensor without the elements begin .. end. These are left out because torch
+/* The norm of a tensor without the elements begin .. end. These are skipped because torch
  * computes no gradient for the embedding of the padding token, even if it occurs as a
  * real token. */
 static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uint64_t end)

@@ -325,7 +325,7 @@ static int show(const mf_cli *cli, mf_compare *c)
     mf_compare_table *t;
     int rc = mf_compare_judge(c, &t);
     if (rc != MF_OK) return rc;
-    if (t->complete) rc = mf_compare_looked(c); /* before any result is shown */
+    if (t->complete) rc = mf_compare_looked(c); /* recorded before any result is shown */
     if (rc == MF_OK) rc = mf_compare_write(t);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();

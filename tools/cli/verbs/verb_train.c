@@ -282,7 +282,7 @@ static const char *tokenizer_of(const mf_session *s, char *out, size_t size)
 }
 
 /* Adds the last and the best validation of the run, from its metrics. Values that cannot be
- * read are left out of the summary. */
+ * read are missing in the summary. */
 static void add_validations(const mf_rundir *dir, mf_summary *s)
 {
     mf_metrics_history *h = NULL;

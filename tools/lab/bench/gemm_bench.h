@@ -11,7 +11,7 @@ struct mf_device;
 
 typedef struct mf_gemm_bench {
     const char *what;  /* "x w", "x w^T", "x^T y" */
-    const char *types; /* of operands and result: "f32", "bf16" */
+    const char *types; /* types of operands and result */
     int64_t groups;    /* number of groups, 1: not grouped; m (k for x^T y) is the sum over
                         * the groups */
     int64_t m, n, k;

@@ -218,7 +218,7 @@ static void mend(int draw, drawn_model *m)
 }
 
 /* Draws sizes, lengths of sequences, options, and the plugins beside the checked one. largest:
- * the most tokens. */
+ * maximum number of tokens. */
 static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn_model *ret)
 {
     *ret = (drawn_model){.spec = mf_check_spec(plugin)};

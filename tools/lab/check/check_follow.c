@@ -37,9 +37,9 @@ static bool listed(const char *cause, const char *effect)
     return false;
 }
 
-/* Writes the part of a message that says what is wrong, without the numbers. Two parts are left
- * out: the text before ": ", which says when the error happened (except for a crash), and the
- * text in parentheses at the end, which names the draw. */
+/* Writes the part of a message that says what is wrong, without the numbers. Two parts are
+ * omitted: the text before ": ", which says when the error happened (except for a crash), and
+ * the text in parentheses at the end, which names the draw. */
 static void core_of(const char *detail, char *out, size_t size)
 {
     const bool death = strncmp(detail, "killed", 6) == 0 || strncmp(detail, "ended", 5) == 0;

@@ -135,7 +135,7 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
  * of collect. */
 typedef struct judged {
     int n;             /* number of inputs; 0: not known yet */
-    int turn;          /* which parameters are checked if not all are */
+    int turn;          /* selects the checked parameters, unless all are checked */
     int passed[32];    /* number of draws in which an input passed */
     bool wrong[32];    /* an input disagreed in a draw, and not only at kinks */
     bool left_out[32]; /* parameters that are checked in other turns */

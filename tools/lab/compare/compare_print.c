@@ -114,8 +114,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
             mf_shown(base->name), t->compared);
 }
 
-/* Groups of columns. If the terminal is too narrow for all of them, each group gets a table of
- * its own. */
+/* Groups of columns. If the terminal has too few columns for all of them, each group gets a
+ * table of its own. */
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
 /* Widths of texts that are aligned left. At the end of a line they are not padded. */
 enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };

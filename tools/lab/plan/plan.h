@@ -84,7 +84,7 @@ typedef struct mf_plan_step {
 } mf_plan_step;
 
 typedef struct mf_plan_time {
-    double step_s, tokens_per_s; /* of all ranks together */
+    double step_s, tokens_per_s; /* all ranks together */
     /* seconds of the step. compute: gemms and memory; host: the additional time where the host
      * is slower; exchange: exchanges that are not hidden; bubble: waiting ranks of a pipeline;
      * update: gradients and optimizer */

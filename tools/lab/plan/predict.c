@@ -1,5 +1,5 @@
-/* lab/plan/predict.c: computes the time of a step from the sizes of a model, of a cluster and
- * a layout.
+/* lab/plan/predict.c: computes the time of a step from the sizes of a model, cluster
+ * and layout.
  *
  *     step   = turns x slowest stage + (PP - 1) / stages x mean stage + update
  *     stage  = sqrt(compute^2 + host^2) + exchanges that nothing hides + head on the last stage
@@ -11,8 +11,8 @@
  * sent to each expert. A dispatcher that sends once per node sends one copy to each node, and
  * the experts of the node receive theirs from there. If the schedule hides these exchanges
  * behind another micro-batch, the longer of both times counts, and gemms reach a smaller rate.
- * The constants are those of [fit]. moefw-parallel(7) says which of them are fitted, and lists
- * the sources of the others. */
+ * [fit] contains the constants. moefw-parallel(7) says which of them are fitted, and lists the
+ * sources of the others. */
 #include "lab/plan/plan.h"
 #include <math.h>
 
@@ -27,7 +27,7 @@ typedef struct parts {
 
 /* The rates that a rank reaches, in flops and bytes per second. */
 typedef struct rates {
-    double gemm, plain /* of the head, in bf16 */, attention, memory, node, network;
+    double gemm, plain /* for the head, in bf16 */, attention, memory, node, network;
     double quantize; /* number of additional elements that blocks move if gemms are in FP8 */
 } rates;
 

@@ -1,6 +1,6 @@
 /* Compares two models batch by batch: choices, probabilities and gates of each layer on the
- * inputs of the old router; predictions and losses of the whole models. Equal values give
- * exactly 0, because each term of a sum is then exactly 0. */
+ * inputs of the old router, then predictions and losses of the whole models. If all values are
+ * equal, the result is exactly 0, because each term of a sum is then exactly 0. */
 #include "lab/swap/swap_parts.h"
 
 #include <math.h>

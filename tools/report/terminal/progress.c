@@ -32,8 +32,8 @@ struct mf_progress {
 
 static mf_progress *live_now; /* the progress whose line a log message must erase */
 
-/* Erases the live line. If the terminal was made narrower, the line has wrapped, and the cursor
- * is on the last of its lines. */
+/* Erases the live line. If the terminal now has fewer columns, the line has wrapped, and the
+ * cursor is on the last of its lines. */
 static void erase(mf_progress *p)
 {
     if (!p->drawn) return;
