@@ -1,5 +1,4 @@
-/* lab/plan/predict.c: computes the time of a step from the sizes of a model, cluster
- * and layout.
+/* lab/plan/predict.c: the time of a step from the sizes of a model, cluster and layout.
  *
  *     step   = turns x slowest stage + (PP - 1) / stages x mean stage + update
  *     stage  = sqrt(compute^2 + host^2) + exchanges that nothing hides + head on the last stage
