@@ -287,7 +287,8 @@ static void run_route_gates_grad(mf_kt *t)
 static void run_routing_stats(mf_kt *t)
 {
     SIZE(t);
-    int how = t->variant / SIZES; /* bits: no prob and no gate; a mask; a token list */
+    int how = t->variant / SIZES; /* its bits select: no prob and no gate; a mask; a
+                                   * token list */
     int32_t *chosen = choices(t, tokens, k, experts), *admitted = kt_i32(t, rows, 0, 0);
     int32_t *token = how & 4 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
     float *prob = how & 1 ? NULL : kt_positive(t, tokens * experts);

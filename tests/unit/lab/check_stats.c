@@ -297,7 +297,7 @@ static double found_in_nothing(law of, int n, int trials)
 START_TEST(self_comparisons)
 {
     static const int seeds[] = {2, 3, 5, 10};
-    for (int i = 0; i < 4; i++) /* within 4 standard deviations */
+    for (int i = 0; i < 4; i++) /* the tolerance is 4 standard deviations */
         near(found_in_nothing(NORMAL, seeds[i], 40000), 0.05, 0.0044);
     near(found_in_nothing(ROUNDED, 5, 40000), 0.05, 0.0044);
     near(found_in_nothing(UNIFORM, 5, 40000), 0.05, 0.01);
