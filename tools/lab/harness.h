@@ -45,8 +45,8 @@ typedef struct mf_harness_spec {
      * NULL: none */
     const char *const *given;
     const char *const *drawn; /* the same for options that the user has not chosen */
-    const char *at;           /* adapters: the key of the section that selects the points; NULL:
-                               * the default */
+    const char *at;           /* adapters: value of the section's key `at`, which selects the
+                               * points; NULL: the default */
     bool one_head;            /* adapters: head 0 of the block is inactive */
     bool beside;              /* also declares parameters of a whole model, which no op reads */
     bool unadapted;           /* adapters: the instance exists, but it is not applied */

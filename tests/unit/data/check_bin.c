@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If ids are read with a wrong width, their distribution differs from that of ids of texts, and
- * they are refused. */
+/* Ids that are read with a wrong width have a pattern that ids of texts do not have, such as
+ * few distinct upper halves. They are refused. */
 static void check_widths(mf_corpus_spec *s)
 {
     enum { N = 400 };

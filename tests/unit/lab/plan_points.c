@@ -3,8 +3,8 @@
  *
  *   Megatron-Bridge   the performance summaries in docs/ of its repository, releases 25.09 to
  *                     26.02: speeds, layouts, batches. The dispatcher, overlap and
- *                     recomputation of each run are in scripts/performance/configs of these
- *                     releases.
+ *                     recomputation of each run are in scripts/performance/configs of
+ *                     these releases.
  *   DeepSeek-V3       H800: arXiv 2505.09343, table 4. The exchange of assignments
  *                     (all-to-all) overlaps with the computation of another micro-batch.
  *   Folding           arXiv 2504.14960, tables 3 and 4: bf16, no overlap. Table 4 is assumed to

@@ -30,7 +30,7 @@
     "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,\"n_routed_experts\":4,"  \
     "\"num_experts_per_tok\":2,\"intermediate_size\":32," DECODER
 
-/* Reads a config.json that is one object. The returned keys point into the parsed text. */
+/* Reads the keys of a config.json that consists of the members in `text`. */
 static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_keys *ret)
 {
     char whole[65536];

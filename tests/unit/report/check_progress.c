@@ -407,7 +407,7 @@ START_TEST(the_closing_lines)
 }
 END_TEST
 
-/* The closing lines of a run with this router. The text is static. */
+/* The closing lines of a run with this router. The caller does not free them. */
 static const char *closing(const char *router, const char *predictions)
 {
     const mf_summary s = {.run = "r",

@@ -371,7 +371,7 @@ START_TEST(files_that_cannot_be_written)
     ck_assert_int_eq(mf_events_open("/proc/self/fdinfo", -1, &e), MF_EIO);
     ck_assert_ptr_null(e);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot create"));
-    /* the file /dev/full behaves like a full disk */
+    /* the limit of the file size below acts like a full disk */
     ck_assert_int_eq(mf_events_open(folder_of("full"), -1, &e), MF_OK);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
