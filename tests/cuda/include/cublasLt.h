@@ -1,5 +1,5 @@
-/* cublasLt.h: the parts of cuBLASLt that the CUDA backend and its tests use, declared for
- * machines without the CUDA Toolkit, with the names and values of the toolkit's header of
+/* cublasLt.h: the parts of cuBLASLt that the CUDA backend and its tests use, for machines
+ * without the CUDA Toolkit. Names and values are those of the toolkit's header with
  * this name. */
 #ifndef TESTS_CUDA_CUBLASLT_H
 #define TESTS_CUDA_CUBLASLT_H
