@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
-#define TILE_DATA          18     /* number of AMX tile data in the state that the
-                                   * system saves */
+/* number of AMX tile data in the state that the system saves */
+#define TILE_DATA          18
 #define AMX_BF16           (1u << 22)
 #define AMX_TILE           (1u << 24)
 

@@ -23,8 +23,8 @@
 #define MF_UC_CONNECTOR   (UINT32_C(1) << 12)  /* Pc */
 #define MF_UC_PUNCTUATION UINT32_C(0x7f000)    /* P: Pc Pd Ps Pe Pi Pf Po */
 #define MF_UC_SYMBOL      UINT32_C(0x780000)   /* S: Sm Sc Sk So */
-#define MF_UC_OTHER       UINT32_C(0x3c000000) /* Cc Cf Cs Co, but not Cn (unassigned
-                                                * code points) */
+/* Cc Cf Cs Co, but not Cn (unassigned code points) */
+#define MF_UC_OTHER       UINT32_C(0x3c000000)
 
 /* Returns the category of the code point as a set with one element. */
 uint32_t mf_unicode_category(uint32_t c);

@@ -8,8 +8,8 @@
 #include "io/json.h"
 #include "run/folder/changes_parts.h"
 
-enum { CONFIG_MAX = 1 << 20 }; /* greatest size in bytes; the reader of INI files has the
-                                * same limit */
+/* greatest size in bytes; the reader of INI files has the same limit */
+enum { CONFIG_MAX = 1 << 20 };
 
 /* Returns the text of config.ini in the manifest, which the caller frees. NULL: there is no
  * manifest, or an earlier version without this text wrote it. */

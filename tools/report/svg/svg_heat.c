@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS     17  /* number of colours of the scale; odd, so that one colour is
-                        * the middle */
+/* number of colours of the scale; odd, so that one colour is the middle */
+#define LEVELS     17
 #define RATIO      4.0 /* ratio of the ends of a scale of shares to the even share */
 #define BAR_WIDTH  12.0
 #define MAX_GROUPS 16
