@@ -79,8 +79,8 @@ static int find_tokenizer(import *im, bool wanted)
     const unsigned long faults = mf_faults();
     if (!wanted) return without_tokenizer(im);
     int rc = mf_tokenizer_load(im->folder->path, &t);
-    if (rc == MF_EINPUT && mf_faults() != faults) { /* the folder's files could not
-                                                     * be examined */
+    /* the folder's files could not be examined */
+    if (rc == MF_EINPUT && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         return mf_fail(rc, "%s", why);
     }

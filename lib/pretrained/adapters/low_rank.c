@@ -70,8 +70,8 @@ static int join(const mf_low_rank *const *c, int n, mf_arena *arena, mf_low_rank
 {
     const bool same = alike(c, n, &ret->rows);
     double scale = mf_low_rank_scale(c[0]);
-    if (!same && scale == 0) scale = 1; /* the factors of the other changes are relative to
-                                         * this scale */
+    /* the factors of the other changes are relative to this scale */
+    if (!same && scale == 0) scale = 1;
     ret->experts = c[0]->experts;
     ret->inputs = c[0]->inputs;
     ret->rank = 0;

@@ -367,8 +367,8 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
     int code = open_file(path, MF_CKPT_MODEL, &f);
     *ret_read = *ret_missing = 0;
     if (code != MF_OK) return code;
-    for (int pass = 0; pass < 2; pass++) /* all tensors are checked before the first tensor
-                                          * is read */
+    /* all tensors are checked before the first tensor is read */
+    for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
             mf_param *x = mf_store_at(store, i);
             const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);

@@ -56,8 +56,8 @@ static const char *before(const mf_ini_entry *e, mf_ini *record, mf_ini *file)
 {
     const char *then = mf_run_value(record, e->section, e->key),
                *now = mf_run_value(file, e->section, e->key);
-    if (!then) return now ? NULL : e->value; /* the version that wrote the record did not have
-                                              * this key */
+    /* the version that wrote the record did not have this key */
+    if (!then) return now ? NULL : e->value;
     return equal(then, now) || equal(then, e->value) ? e->value : then;
 }
 

@@ -149,8 +149,8 @@ int mf_activations_read(const char *text, bool padding, mf_activations *ret)
     const mf_trace_layer *l = NULL;
     mf_activations a = {0};
     if (!path) return MF_ENOMEM;
-    if (colon && !mf_exists(text)) { /* only if the whole text names no file: a file name may
-                                      * contain a colon */
+    /* only if the whole text names no file: a file name may contain a colon */
+    if (colon && !mf_exists(text)) {
         *colon = 0;
         const bool number = mf_parse_i64(colon + 1, &layer) && layer >= 0;
         if (!number && mf_exists(path)) {

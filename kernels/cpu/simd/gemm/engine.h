@@ -288,8 +288,8 @@ V_INLINE void fetch_pieces(work *w, const char **pieces)
 {
     const int64_t most = w->words / PIECE_WORDS;
     int64_t n = 0;
-    if (w->copy < w->row_panels && !w->row->along) { /* the last call has prefetched
-                                                      * these rows */
+    /* the last call has prefetched these rows */
+    if (w->copy < w->row_panels && !w->row->along) {
         copy_row_panels(w, w->asked);
         w->asked = w->soon.row;
     }
