@@ -119,7 +119,7 @@ static int read_tensor(const char *path, const char *name, bool padding, mf_acti
                      "file, found '%s'",
                      path, name);
     } else if (t->dtype != MF_ST_F32 || t->rank < 2 || t->count == 0 ||
-        t->shape[t->rank - 1] > 65536) {
+               t->shape[t->rank - 1] > 65536) {
         rc = mf_fail(MF_EINPUT, "%s: expected an F32 tensor '%s' of activations, [...,width]",
                      path, name);
     } else {

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/simd/gemm/pack.h"
 
-#define PIECE       512 /* bytes of a piece: 8 lines */
+#define PIECE 512 /* bytes of a piece: 8 lines */
 /* number of words of the inner index during which a piece is prefetched */
 #define PIECE_WORDS 32
 

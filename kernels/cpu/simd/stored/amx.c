@@ -20,7 +20,7 @@
 #define DEEPEST   2048                  /* maximum number of inner indices at a time */
 #define PANEL     (DEEPEST / 2 * LANES) /* number of words of a panel */
 /* number of panels of GPTQ4 that are unpacked at a time */
-#define SET       4
+#define SET 4
 _Static_assert(ROWS_ROOM + SET * PANEL + DEEPEST / LONG_GROUP * SET * LANES <=
                    MF_ROOM_TILE_SIZE,
                "room for rows, lanes and scales");
