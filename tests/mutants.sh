@@ -38,7 +38,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM HUP
 seconds=${MUTANTS_SECONDS:-200}
 most=${MUTANTS_UNITS:-12}
-files=${MUTANTS_BATS:-train/train.bats=. train/infer.bats=. train/long.bats=. faults/faults.bats=train_and_resume ranks.bats=ranks}
+files=${MUTANTS_BATS:-train/train.bats=. infer.bats=. train/long.bats=. faults/faults.bats=train_and_resume ranks.bats=ranks}
 
 # ---- what is drawn ----
 
@@ -163,6 +163,10 @@ judge() {
     for b in $(bats_of "$1") $files; do
         bats=$src/tests/cli/${b%%=*}
         [ -f "$bats" ] || bats=$src/tests/${b%%=*}
+        [ -f "$bats" ] || {
+            echo "mutants.sh: no file $bats" >&2
+            exit 2
+        }
         builddir=$scratch/b passes 10 "${BATS:-bats}" --tap -f "$(echo "${b#*=}" | tr _ ' ')" "$bats" && continue
         found="${b%%=*}: $why"
         return
