@@ -28,7 +28,6 @@
 #include "model/adapters.h"
 #include "comm/expert_ranks.h"
 #include "model/model_config.h"
-#include "model/module.h"
 #include "model/moe.h"
 #include "plugin/instance.h"
 
@@ -149,16 +148,6 @@ const char *mf_model_task_name(const mf_model *m, int i); /* "main" for task 0, 
                                                            * of [task.NAME] */
 /* Returns the number of elements of the head of task i, weights and bias. */
 int64_t mf_model_task_params(const mf_model *m, int i);
-/* Counts the elements of all parameters, and of the parameters that one token uses. The second
- * number excludes the experts over top_k and pruned heads. Buffers are not counted. */
-void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
-/* Counts like mf_model_count, for one module. mf_model_modules writes one struct for each
- * module that has parameters, in the order of mf_module, and returns their number. */
-typedef struct mf_model_module {
-    const char *name;
-    int64_t params, active;
-} mf_model_module;
-int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
 /* Whether regularizer i adds a term to the loss. Without MoE layers only regularizers with the
  * flag MF_REGULARIZER_ANY_MODEL add one. */

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "run/load.h"
+#include "run/modules.h"
 
 #define READY (MF_RUN_IS(MF_RUN_TRAINING) | MF_RUN_IS(MF_RUN_READING))
 

@@ -11,6 +11,7 @@
 #include "model/heads.h"
 #include "run/metrics/predictions.h"
 #include "run/head_measure.h"
+#include "run/modules.h"
 #include "train/length_buckets.h"
 #include "train/parallel/shares.h"
 

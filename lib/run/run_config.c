@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/shown.h"
+#include "run/config_write.h"
 #include "run/metrics/tracking.h"
 #include "run/sample/sample_steps.h"
 

@@ -19,6 +19,7 @@
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
 #include "plugin/load/backend.h"
+#include "run/modules.h"
 #include "train/length_buckets.h"
 #include "train/optim/optim.h"
 

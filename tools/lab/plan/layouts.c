@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "lab/plan/plan.h"
-#include "model/module.h"
+#include "run/modules.h"
 #include "train/parallel/gradient_bf16.h"
 
 #define GIB 1073741824.0

@@ -1,5 +1,7 @@
-/* model/count.c: counts the elements of a model's parameters: of all parameters, and of those
+/* run/modules.c: counts the elements of a model's parameters: of all parameters, and of those
  * that one token uses. The name of a parameter determines its module. */
+#include "run/modules.h"
+
 #include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
