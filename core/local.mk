@@ -134,6 +134,7 @@ CORE += core/model/history.c
 CORE += core/model/history.h
 CORE += core/model/latent.c
 CORE += core/model/latent.h
+CORE += core/model/layer_config.c
 CORE += core/model/model.c
 CORE += core/model/model.h
 CORE += core/model/model_config.c

@@ -82,6 +82,7 @@ typedef struct mf_model {
     mf_plughost *plugins;
     int32_t n_moe;                         /* number of MoE layers */
     mf_moe_layer *moe;                     /* [n_moe] */
+    int32_t *layer_experts; /* [layers] list for a caller (lib/api); NULL until requested */
     int32_t *moe_of_layer;                 /* [layers] index into moe; -1: the block is dense */
     mf_ctx **regularizers;                 /* [config->n_regularizers] */
     double *regularizer_weights;           /* weights of the regularizers; live options */
@@ -95,6 +96,8 @@ typedef struct mf_model {
     double capacity_factor;   /* the live option moe.capacity_factor */
     double adaptive_capacity; /* the live option moe.adaptive_capacity */
     double top_k;             /* the live option moe.top_k; a change rebuilds graphs */
+    /* [config->n_blocks] the live options block.NAME.top_k and block.NAME.capacity_factor */
+    double *block_top_k, *block_capacity;
     /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
@@ -134,6 +137,8 @@ int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
 /* Whether a parameter belongs to the experts of a layer. */
 bool mf_model_of_experts(const mf_param *p);
+/* Returns the number of experts of the layer to which the parameter belongs. */
+int64_t mf_model_experts_of(const mf_model *m, const mf_param *p);
 /* Makes this process rank `rank` of the ranks that share the experts. mf_model_new calls
  * this. It may also be called for a bare model, whose graphs can then be planned to learn
  * their sizes. ranks 1: the model has all experts again. MF_ECONFIG if the experts cannot
@@ -264,5 +269,7 @@ typedef struct mf_model_graph {
  * has used a linear layer that an adapter chose; MF_ENOMEM; or an error of the graph. */
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);
 void mf_model_graph_free(mf_model_graph *mg);
+/* Whether a layer of the graph has a capacity. */
+bool mf_model_limited(const mf_model *m, const mf_model_graph *mg);
 
 #endif

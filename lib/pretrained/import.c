@@ -180,7 +180,8 @@ static int open_session(import *im, bool bare, mf_session **ret)
 static int match(import *im)
 {
     mf_session *s = NULL;
-    int rc = open_session(im, true, &s);
+    int rc = mf_match_layers(im->family, &im->keys, im->tensors, im->folder->n);
+    if (rc == MF_OK) rc = open_session(im, true, &s);
     if (rc == MF_OK)
         rc = mf_match_tensors(im->family, &im->keys, s->model->store, im->folder->path,
                               im->tensors, im->folder->n, &im->ledger);
