@@ -401,8 +401,6 @@ bool mf_tensor_is_stored(const mf_tensor *t);
  * mf_graph_profile_print prints the times as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);
-/* Writes Graphviz text of the graph, with gradient nodes only if `all`. */
-int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 
 /* The kernel set of the process. It is chosen once from MOEFW_KERNELS, MOEFW_ISA and
  * MOEFW_GEMM, when it is first needed and the number of threads is known. There is no set if

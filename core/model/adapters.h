@@ -29,7 +29,7 @@ typedef struct mf_adapters {
 typedef struct mf_adapt_env {
     mf_graph *g;
     int32_t layer; /* index of the block that is being built; -1: the output head */
-    int32_t batch, seq, experts;
+    int32_t batch, seq;
     const mf_adapters *adapters; /* adapters of the block `layer` */
     mf_tensor *mask, *positions, *sequence_ids;
     mf_tensor *token; /* token of each assignment while experts are built; otherwise NULL */

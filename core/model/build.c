@@ -26,8 +26,8 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
     const mf_router_in rin = {.size = sizeof rin,
                               .batch = mg->shape.batch,
                               .seq = mg->shape.seq,
-                              .experts = (int32_t)m->config->moe.experts,
-                              .top_k = (int32_t)m->top_k,
+                              .experts = (int32_t)m->moe[at].config.experts,
+                              .top_k = (int32_t)*m->moe[at].top_k,
                               .x = in,
                               .mask = mg->mask,
                               .token_ids = mg->tokens,
@@ -36,6 +36,8 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
                               .labels = mg->labels,
                               .previous = at > 0 ? routed(&mg->moe[at - 1]) : NULL};
     mf_moe_settings own = *settings;
+    own.config = &m->moe[at].config;
+    own.capacity_factor = m->moe[at].capacity_factor;
     if (mg->shape.forced) own.forced = &mg->shape.forced[at];
     mf_moe_build(&m->moe[at], &own, mg->g, &rin, &mg->moe[at]);
     return mg->moe[at].y;
@@ -98,11 +100,9 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                 .len = mg->kv_len,
                                 .places = cache ? cache->max_seq : 0,
                                 .start = (int32_t)c->cache_start};
-    const mf_moe_settings settings = {.config = &m->config->moe,
-                                      .env = m->env,
+    const mf_moe_settings settings = {.env = m->env,
                                       .ranks = &m->expert_ranks,
                                       .plugins = m->plugins,
-                                      .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->dims.labels,
                                       .history = cache ? &history : NULL,
@@ -289,7 +289,6 @@ static void build_adapted(mf_model *m, mf_model_graph *mg)
                         .layer = -1,
                         .batch = mg->shape.batch,
                         .seq = mg->shape.seq,
-                        .experts = (int32_t)m->config->moe.experts,
                         .values = mf_alloc(places, sizeof(mf_tensor *))};
     if (!env.values) {
         mf_graph_fail(mg->g, MF_ENOMEM, "no memory for the values of %lld blocks",
@@ -395,4 +394,11 @@ void mf_model_graph_free(mf_model_graph *mg)
         mf_free(mg->heads[l].plan);
     mf_free(mg->heads);
     mf_free(mg);
+}
+
+bool mf_model_limited(const mf_model *m, const mf_model_graph *mg)
+{
+    for (int32_t i = 0; i < m->n_moe; i++)
+        if (mg->moe[i].limited) return true;
+    return false;
 }

@@ -22,12 +22,13 @@ static const char *const controller_keys[] = {"plugin", "every", NULL};
 mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
+    const mf_moe_config moe = mf_model_moe(m->config, layer);
     return (mf_dims){.size = sizeof(mf_dims),
                      .layer = layer,
                      .n_layers = (int32_t)c->layers,
                      .dim = (int32_t)c->dim,
-                     .experts = (int32_t)m->config->moe.experts,
-                     .top_k = (int32_t)m->config->moe.top_k,
+                     .experts = (int32_t)moe.experts,
+                     .top_k = (int32_t)moe.top_k,
                      .heads = (int32_t)c->heads,
                      .kv_heads = (int32_t)c->kv_heads,
                      .vocab = m->dims.vocab,
@@ -42,42 +43,54 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
                      .head_dim = (int32_t)mf_model_head_dim(c)};
 }
 
+/* mf_host.layer_dims */
+static int layer_dims(const void *arg, int32_t layer, mf_dims *ret)
+{
+    const mf_model *m = arg;
+    if (layer < 0 || layer >= m->config->model.layers || m->moe_of_layer[layer] < 0)
+        return MF_ENOTFOUND;
+    *ret = mf_model_dims_of(m, layer);
+    return MF_OK;
+}
+
 static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
 {
     return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
 }
 
-/* Selects the blocks with experts: every moe_every-th block, beginning with block moe_every -
- * 1, except the blocks in dense_layers. */
 static int place_moe_layers(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
     m->moe_of_layer = mf_arena_alloc(m->arena, (size_t)c->layers * sizeof *m->moe_of_layer);
     if (!m->moe_of_layer) return MF_ENOMEM;
     for (int32_t l = 0; l < c->layers; l++) {
-        bool bad, dense = c->moe_every == 0 || (l + 1) % c->moe_every != 0;
-        if (c->dense_layers && c->dense_layers[0] != '\0')
-            dense = dense || mf_model_in_layers(c->dense_layers, l, &bad);
-        m->moe_of_layer[l] = dense ? -1 : m->n_moe++;
+        m->moe_of_layer[l] = mf_model_has_experts(c, l) ? m->n_moe++ : -1;
     }
     m->moe = mf_arena_alloc(m->arena, (size_t)(m->n_moe + 1) * sizeof *m->moe);
     return m->moe ? MF_OK : MF_ENOMEM;
 }
 
+/* Returns the keys of the section that do not belong to its plugin. */
+static const char *const *keys_of(const mf_plugin_section *s)
+{
+    return s->label[0] != '\0' ? own_router_keys : router_keys;
+}
+
 /* Creates the shared experts of a layer, and the weights of their gates. */
-static int new_shared_experts(mf_model *m, mf_moe_layer *ml, int from, const mf_loaded *expert,
-                              mf_dims dims)
+static int new_shared_experts(mf_model *m, mf_moe_layer *ml, int from,
+                              const mf_plugin_section *own, mf_dims dims)
 {
     const mf_model_settings *c = m->config;
+    const int64_t hidden_width = ml->config.shared_hidden;
     char path[64], width[32];
-    dims.experts = (int32_t)c->moe.shared_experts;
+    dims.experts = (int32_t)ml->config.shared_experts;
     snprintf(path, sizeof path, "layers.%d.shared", from);
-    snprintf(width, sizeof width, "%lld", (long long)c->moe.shared_hidden);
+    snprintf(width, sizeof width, "%lld", (long long)hidden_width);
     const mf_option_value hidden = {"hidden", width, "moe.shared_hidden"};
-    int rc =
-        mf_instance_new_with(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
-                             c->moe.shared_hidden > 0 ? &hidden : NULL, &dims, &ml->shared);
-    if (rc != MF_OK || !c->moe.shared_gate) return rc;
+    int rc = mf_instance_new_with(m->plugins, mf_instance_plugin(ml->expert), path, c->ini,
+                                  own->section, keys_of(own), "shared",
+                                  hidden_width > 0 ? &hidden : NULL, &dims, &ml->shared);
+    if (rc != MF_OK || !ml->config.shared_gate) return rc;
     const mf_init init = c->model.init == MF_START_NORMAL
                              ? (mf_init){MF_INIT_NORMAL, 0, c->model.init_std}
                              : (mf_init){MF_INIT_KAIMING, 0, 1};
@@ -112,59 +125,49 @@ static int judge_causal(const mf_model *m, const mf_plugin_section *s, const mf_
                    router ? "router" : "expert");
 }
 
-/* Checks the blocks that [router.NAME] sections name. */
-static int judge_routers(const mf_model_settings *c)
+/* Connects the layer with the live options of its [block.NAME], or with those of [moe]. */
+static void take_config(mf_model *m, mf_moe_layer *ml)
 {
-    bool bad;
-    for (int i = 0; i < c->n_routers; i++) {
-        const mf_plugin_section *s = &c->routers[i];
-        mf_model_in_layers(s->layers, 0, &bad);
-        if (bad) {
-            const mf_ini_entry *at = mf_ini_get(c->ini, s->section, "layers");
-            mf_fail(MF_ECONFIG,
-                    "%s.layers: expected all, or numbers of blocks from 0 as 2-5 or 0,3, "
-                    "found '%s'",
-                    s->section, s->layers);
-            return mf_ini_context(MF_ECONFIG, at ? at->file : NULL, at ? at->line : 0);
-        }
-        if (c->model.share_layers)
-            return mf_fail(MF_ECONFIG, "%s: expected one router with model.share_layers = yes",
-                           s->section);
-    }
-    return MF_OK;
+    const int at = mf_model_block(m->config, ml->layer);
+    const mf_block_section *b = at < 0 ? NULL : &m->config->blocks[at];
+    ml->config = mf_model_moe(m->config, ml->layer);
+    ml->top_k = b && b->top_k >= 0 ? &m->block_top_k[at] : &m->top_k;
+    ml->capacity_factor =
+        b && b->capacity_factor >= 0 ? &m->block_capacity[at] : &m->capacity_factor;
 }
 
-static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *expert, bool select_bias)
+static int new_moe_layer(mf_model *m, int32_t layer, bool select_bias)
 {
     const mf_model_settings *c = m->config;
-    const mf_plugin_section *own = mf_model_router(c, layer);
-    const mf_loaded *router = NULL;
+    const mf_plugin_section *own = mf_model_router(c, layer), *of = mf_model_expert(c, layer);
+    const mf_loaded *router = NULL, *expert = NULL;
     mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
     mf_dims dims = mf_model_dims_of(m, layer);
     /* parameters have the name of the block that owns them */
     const int from = (int)mf_block_source(m, layer);
     char path[64];
     ml->layer = layer;
+    take_config(m, ml);
     snprintf(path, sizeof path, "layers.%d.router", from);
-    int rc = load(own, MF_ROUTER, &router);
+    int rc = load(of, MF_EXPERT, &expert);
+    if (rc == MF_OK) rc = judge_causal(m, of, expert);
+    if (rc == MF_OK) rc = load(own, MF_ROUTER, &router);
     if (rc == MF_OK) rc = judge_causal(m, own, router);
     if (rc == MF_OK)
-        rc = mf_instance_new(m->plugins, router, path, c->ini, own->section,
-                             own == &c->router ? router_keys : own_router_keys, own->section,
-                             &dims, &ml->router);
+        rc = mf_instance_new(m->plugins, router, path, c->ini, own->section, keys_of(own),
+                             own->section, &dims, &ml->router);
     snprintf(path, sizeof path, "layers.%d.expert", from);
     if (rc == MF_OK)
-        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "expert",
-                             &dims, &ml->expert);
-    if (rc == MF_OK && c->moe.shared_experts > 0) {
-        rc = new_shared_experts(m, ml, from, expert, dims);
-    }
+        rc = mf_instance_new(m->plugins, expert, path, c->ini, of->section, keys_of(of),
+                             of->section, &dims, &ml->expert);
+    if (rc == MF_OK && ml->config.shared_experts > 0)
+        rc = new_shared_experts(m, ml, from, of, dims);
     ml->adapters = &m->adapters[layer];
     if (rc == MF_OK) rc = mf_adapters_make(m, layer, MF_ADAPT_EXPERTS);
     if (rc == MF_OK && select_bias) {
         /* The bias follows the load of its own layer, even if the weights are shared. */
         snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
-        rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
+        rc = mf_store_declare(m->store, path, mf_shape1(ml->config.experts), (mf_init){0}, true,
                               &ml->select_bias);
     }
     return rc;
@@ -172,14 +175,27 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *expert, bo
 
 static int new_moe_layers(mf_model *m, bool select_bias)
 {
-    const mf_loaded *expert = NULL;
     if (m->n_moe == 0) return MF_OK;
-    int rc = judge_routers(m->config);
-    if (rc == MF_OK) rc = load(&m->config->expert, MF_EXPERT, &expert);
-    if (rc == MF_OK) rc = judge_causal(m, &m->config->expert, expert);
+    int rc = mf_model_judge_layers(m->config);
     for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
-        if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, expert, select_bias);
+        if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, select_bias);
     return rc;
+}
+
+/* Refuses an instance of the whole model that expects equal layers, if layers differ. flag: the
+ * flag of plugins that take their sizes from each record or from mf_host.layer_dims. */
+static int judge_unequal(const mf_model *m, const mf_plugin_section *s, bool flag,
+                         const char *name)
+{
+    int64_t a, b;
+    if (flag || !mf_model_unequal(m->config, &a, &b)) return MF_OK;
+    const mf_moe_config x = mf_model_moe(m->config, a), y = mf_model_moe(m->config, b);
+    return mf_fail(MF_ECONFIG,
+                   "[%s]: plugin %s expects layers with equally many experts and equal top_k, "
+                   "found %lld and %lld in block %lld, %lld and %lld in block %lld; a plugin "
+                   "for such models declares %s",
+                   s->section, s->plugin, (long long)x.experts, (long long)x.top_k,
+                   (long long)a, (long long)y.experts, (long long)y.top_k, (long long)b, name);
 }
 
 static int new_regularizers(mf_model *m)
@@ -195,6 +211,9 @@ static int new_regularizers(mf_model *m)
         const mf_loaded *plugin = NULL;
         char live[192];
         int rc = load(s, MF_REGULARIZER, &plugin);
+        if (rc == MF_OK)
+            rc = judge_unequal(m, s, plugin->table.regularizer.flags & MF_REGULARIZER_UNEQUAL,
+                               "MF_REGULARIZER_UNEQUAL");
         if (rc == MF_OK)
             rc = mf_instance_new(m->plugins, plugin, s->section, c->ini, s->section,
                                  regularizer_keys, s->section, &dims, &m->regularizers[i]);
@@ -215,6 +234,9 @@ static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_sel
         int rc = load(&m->config->controllers[i], MF_CONTROLLER, &loaded[i]);
         if (rc != MF_OK) return rc;
         const mf_controller *table = mf_loaded_vtable(loaded[i]);
+        rc = judge_unequal(m, &m->config->controllers[i], table->flags & MF_CONTROLLER_UNEQUAL,
+                           "MF_CONTROLLER_UNEQUAL");
+        if (rc != MF_OK) return rc;
         if (table->flags & MF_CONTROLLER_SELECT_BIAS) *ret_select_bias = true;
         if (table->flags & MF_CONTROLLER_TOKEN_LOSS) m->token_tallies = true;
     }
@@ -234,14 +256,59 @@ static int new_controllers(mf_model *m, const mf_loaded *const *loaded)
     return MF_OK;
 }
 
+static int register_top_k(mf_model *m, const char *name, double *value)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < m->n_moe; i++)
+        if (m->moe[i].top_k == value && (most == 0 || m->moe[i].config.experts < most))
+            most = m->moe[i].config.experts;
+    if (most == 0) return MF_OK; /* no layer reads this value */
+    return mf_live_register_count(m->plugins, name, value, 1, (double)most);
+}
+
+static int register_capacity(mf_model *m, const char *name, double *value)
+{
+    bool used = false;
+    for (int32_t i = 0; i < m->n_moe; i++)
+        used = used || (m->moe[i].capacity_factor == value && *value > 0);
+    return used ? mf_live_register_real(m->plugins, name, value, 1e-6, 1e6) : MF_OK;
+}
+
+/* Registers the live options of [moe] and of the sections [block.NAME], if a layer
+ * reads them. */
+static int register_live(mf_model *m)
+{
+    const mf_model_settings *c = m->config;
+    char name[192];
+    int rc = register_capacity(m, "moe.capacity_factor", &m->capacity_factor);
+    if (rc == MF_OK && c->moe.adaptive_capacity > 0)
+        rc = mf_live_register_real(m->plugins, "moe.adaptive_capacity", &m->adaptive_capacity,
+                                   0, 1e3);
+    if (rc == MF_OK) rc = register_top_k(m, "moe.top_k", &m->top_k);
+    for (int i = 0; rc == MF_OK && i < c->n_blocks; i++) {
+        snprintf(name, sizeof name, "%s.capacity_factor", c->blocks[i].section);
+        rc = register_capacity(m, name, &m->block_capacity[i]);
+        snprintf(name, sizeof name, "%s.top_k", c->blocks[i].section);
+        if (rc == MF_OK) rc = register_top_k(m, name, &m->block_top_k[i]);
+    }
+    return rc;
+}
+
 static int assemble(mf_model *m)
 {
     const mf_model_settings *c = m->config;
     bool select_bias = false;
-    const size_t n = (size_t)c->n_controllers + 1;
+    const size_t n = (size_t)c->n_controllers + 1, blocks = (size_t)c->n_blocks + 1;
     const mf_loaded **loaded = mf_arena_alloc(m->arena, n * sizeof *loaded);
     m->controllers = mf_arena_alloc(m->arena, n * sizeof *m->controllers);
-    if (!loaded || !m->controllers) return MF_ENOMEM;
+    m->block_top_k = mf_arena_alloc(m->arena, blocks * sizeof *m->block_top_k);
+    m->block_capacity = mf_arena_alloc(m->arena, blocks * sizeof *m->block_capacity);
+    if (!loaded || !m->controllers || !m->block_top_k || !m->block_capacity) return MF_ENOMEM;
+    for (int i = 0; i < c->n_blocks; i++) {
+        m->block_top_k[i] = (double)c->blocks[i].top_k;
+        m->block_capacity[i] = c->blocks[i].capacity_factor;
+    }
+    mf_plughost_set_dims(m->plugins, layer_dims, m);
     int rc = load_controllers(m, loaded, &select_bias);
     if (rc == MF_OK) rc = mf_adapters_load(m);
     if (rc == MF_OK) rc = place_moe_layers(m);
@@ -251,22 +318,14 @@ static int assemble(mf_model *m)
         rc = mf_adapters_make(m, l, MF_ADAPT_LINEARS);
     if (rc == MF_OK) rc = mf_adapters_settle(m);
     if (rc == MF_OK) rc = new_regularizers(m);
-    if (rc == MF_OK && c->moe.capacity_factor > 0)
-        rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6,
-                                   1e6);
-    if (rc == MF_OK && c->moe.adaptive_capacity > 0)
-        rc = mf_live_register_real(m->plugins, "moe.adaptive_capacity", &m->adaptive_capacity,
-                                   0, 1e3);
-    if (rc == MF_OK && m->n_moe > 0)
-        rc = mf_live_register_count(m->plugins, "moe.top_k", &m->top_k, 1,
-                                    (double)c->moe.experts);
+    if (rc == MF_OK) rc = register_live(m);
     if (rc == MF_OK) rc = mf_config_alias_live(m->plugins);
     if (rc == MF_OK) rc = mf_tasks_register(m);
     if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++)
-        rc = mf_moe_tallies_declare(m->plugins, m->moe[i].layer, (int32_t)c->moe.experts,
-                                    m->token_tallies);
+        rc = mf_moe_tallies_declare(m->plugins, m->moe[i].layer,
+                                    (int32_t)m->moe[i].config.experts, m->token_tallies);
     return rc;
 }
 
@@ -276,17 +335,26 @@ bool mf_model_of_experts(const mf_param *p)
     return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
 }
 
+int64_t mf_model_experts_of(const mf_model *m, const mf_param *p)
+{
+    int layer = -1;
+    if (sscanf(p->name, "layers.%d.", &layer) != 1) layer = -1;
+    return mf_model_moe(m->config, layer).experts;
+}
+
 /* Returns the setting that prevents n ranks from sharing the experts; NULL: no setting
  * prevents it. */
 static const char *unshared(const mf_model *m, int n)
 {
     const mf_model_settings *c = m->config;
-    const mf_expert *table =
-        m->n_moe > 0 ? mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert)) : NULL;
-    if (!table) return "a model with experts";
+    if (m->n_moe == 0) return "a model with experts";
     if (n & (n - 1)) return "1, 2, 4 or 8 ranks";
-    if (c->moe.experts % n != 0) return "a number of experts that the ranks can share evenly";
-    if (table->flags & MF_EXPERT_SEQUENCE) return "experts that look at single tokens";
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(m->moe[i].expert));
+        if (m->moe[i].config.experts % n != 0)
+            return "in each block a number of experts that the ranks can share evenly";
+        if (table->flags & MF_EXPERT_SEQUENCE) return "experts that look at single tokens";
+    }
     if (c->n_adapters > 0) return "no adapters";
     if (c->model.share_layers) return "model.share_layers = no";
     return c->model.layers_alike ? "model.layers_alike = no" : NULL;
@@ -304,7 +372,7 @@ int mf_model_share_experts(mf_model *m, int rank, int ranks)
         mf_param *p = mf_store_at(m->store, i);
         if (!mf_model_of_experts(p)) continue;
         if (ranks > 1 && (p->buffer || !(p->init.flags & MF_PARAM_BY_EXPERT) ||
-                          p->shape.rank < 1 || p->shape.dim[0] != m->config->moe.experts))
+                          p->shape.rank < 1 || p->shape.dim[0] != mf_model_experts_of(m, p)))
             return mf_fail(MF_ECONFIG,
                            "parallel.expert with %d ranks: %s does not say that each expert "
                            "has its own part (MF_PARAM_BY_EXPERT)",
@@ -487,9 +555,11 @@ bool mf_model_sees_sequences(const mf_model *m)
 {
     if (m->sees_sequences) return true;
     if (m->n_moe == 0) return false;
-    const mf_loaded *expert = mf_instance_plugin(m->moe[0].expert);
-    return any_router(m, looks_ahead) || looks_ahead(expert) ||
-           (expert->table.expert.flags & MF_EXPERT_SEQUENCE) != 0;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        const mf_loaded *expert = mf_instance_plugin(m->moe[i].expert);
+        if (looks_ahead(expert) || expert->table.expert.flags & MF_EXPERT_SEQUENCE) return true;
+    }
+    return any_router(m, looks_ahead);
 }
 
 static bool reads_sequence(const mf_loaded *router)

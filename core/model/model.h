@@ -28,7 +28,6 @@
 #include "model/adapters.h"
 #include "comm/expert_ranks.h"
 #include "model/model_config.h"
-#include "model/module.h"
 #include "model/moe.h"
 #include "plugin/instance.h"
 
@@ -81,10 +80,11 @@ typedef struct mf_model {
     mf_model_options options;
     mf_store *store;
     mf_plughost *plugins;
-    int32_t n_moe;               /* number of MoE layers */
-    mf_moe_layer *moe;           /* [n_moe] */
-    int32_t *moe_of_layer;       /* [layers] index into moe; -1: the block is dense */
-    mf_ctx **regularizers;       /* [config->n_regularizers] */
+    int32_t n_moe;          /* number of MoE layers */
+    mf_moe_layer *moe;      /* [n_moe] */
+    int32_t *layer_experts; /* [layers] list for a caller (lib/api); NULL until requested */
+    int32_t *moe_of_layer;  /* [layers] index into moe; -1: the block is dense */
+    mf_ctx **regularizers;  /* [config->n_regularizers] */
     double *regularizer_weights; /* weights of the regularizers; live options */
     /* Weights of model.task and of the [task.NAME] sections; live options. */
     double task_weights[1 + MF_TASKS_MAX];
@@ -96,6 +96,8 @@ typedef struct mf_model {
     double capacity_factor;   /* the live option moe.capacity_factor */
     double adaptive_capacity; /* the live option moe.adaptive_capacity */
     double top_k;             /* the live option moe.top_k; a change rebuilds graphs */
+    /* [config->n_blocks] the live options block.NAME.top_k and block.NAME.capacity_factor */
+    double *block_top_k, *block_capacity;
     /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
@@ -135,6 +137,8 @@ int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
 /* Whether a parameter belongs to the experts of a layer. */
 bool mf_model_of_experts(const mf_param *p);
+/* Returns the number of experts of the layer to which the parameter belongs. */
+int64_t mf_model_experts_of(const mf_model *m, const mf_param *p);
 /* Makes this process rank `rank` of the ranks that share the experts. mf_model_new calls
  * this. It may also be called for a bare model, whose graphs can then be planned to learn
  * their sizes. ranks 1: the model has all experts again. MF_ECONFIG if the experts cannot
@@ -149,16 +153,6 @@ const char *mf_model_task_name(const mf_model *m, int i); /* "main" for task 0, 
                                                            * of [task.NAME] */
 /* Returns the number of elements of the head of task i, weights and bias. */
 int64_t mf_model_task_params(const mf_model *m, int i);
-/* Counts the elements of all parameters, and of the parameters that one token uses. The second
- * number excludes the experts over top_k and pruned heads. Buffers are not counted. */
-void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
-/* Counts like mf_model_count, for one module. mf_model_modules writes one struct for each
- * module that has parameters, in the order of mf_module, and returns their number. */
-typedef struct mf_model_module {
-    const char *name;
-    int64_t params, active;
-} mf_model_module;
-int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
 /* Whether regularizer i adds a term to the loss. Without MoE layers only regularizers with the
  * flag MF_REGULARIZER_ANY_MODEL add one. */
@@ -275,5 +269,7 @@ typedef struct mf_model_graph {
  * has used a linear layer that an adapter chose; MF_ENOMEM; or an error of the graph. */
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);
 void mf_model_graph_free(mf_model_graph *mg);
+/* Whether a layer of the graph has a capacity. */
+bool mf_model_limited(const mf_model *m, const mf_model_graph *mg);
 
 #endif

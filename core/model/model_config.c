@@ -325,6 +325,9 @@ const mf_section mf_router_sections =
                    "another router for some blocks; the last one that names a block counts");
 const mf_section mf_expert_section = PLUGIN_SECTION(
     "expert", MF_EXPERT, router_options, mf_section_all_keys, "what an expert computes");
+const mf_section mf_expert_sections =
+    PLUGIN_SECTION("expert.", MF_EXPERT, own_router_options, mf_section_all_keys,
+                   "another expert for some blocks; the last one that names a block counts");
 const mf_section mf_adapter_sections =
     PLUGIN_SECTION("adapter.", MF_ADAPTER, adapter_options, mf_section_all_keys,
                    "changes values inside blocks; up to 256 sections, in their order");
@@ -336,37 +339,6 @@ const mf_section mf_controller_sections =
                    "looks after each step and turns live options; up to 256 sections");
 
 /* ---- rules ---- */
-
-bool mf_model_in_layers(const char *layers, int64_t layer, bool *ret_bad)
-{
-    const char *p = layers;
-    bool found = false;
-    *ret_bad = false;
-    if (strcmp(layers, "all") == 0) return true;
-    do {
-        int first, last, n = 0;
-        if (sscanf(p, " %d - %d %n", &first, &last, &n) < 2 || n == 0) {
-            n = 0;
-            if (sscanf(p, " %d %n", &first, &n) < 1) break;
-            last = first;
-        }
-        if (n == 0 || first < 0 || last < first) break;
-        found = found || (layer >= first && layer <= last);
-        p += n;
-        if (*p == '\0') return found;
-    } while (*p++ == ',');
-    *ret_bad = true;
-    return false;
-}
-
-const mf_plugin_section *mf_model_router(const mf_model_settings *c, int64_t layer)
-{
-    const mf_plugin_section *found = &c->router;
-    bool bad;
-    for (int i = 0; i < c->n_routers; i++)
-        if (mf_model_in_layers(c->routers[i].layers, layer, &bad)) found = &c->routers[i];
-    return found;
-}
 
 void mf_model_config_settle(mf_model_config *m)
 {
@@ -526,4 +498,5 @@ void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s)
     judge_model(j, &s->model);
     judge_tasks(j, s);
     judge_moe(j, &s->moe);
+    mf_block_config_judge(j, s);
 }

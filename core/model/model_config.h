@@ -1,5 +1,5 @@
 /* model/model_config.h: the sections of the INI file that describe a model: [model],
- * [task.NAME], [moe], and the sections of its plugins. */
+ * [task.NAME], [moe], [block.NAME], and the sections of its plugins. */
 #ifndef MF_MODEL_MODEL_CONFIG_H
 #define MF_MODEL_MODEL_CONFIG_H
 
@@ -140,6 +140,17 @@ typedef struct mf_moe_config {
     int64_t force_causal;
 } mf_moe_config;
 
+/* [block.NAME]: keys of [moe] for the blocks that `layers` lists (model/layer_config.c). -1, or
+ * for renormalize MF_RENORMALIZE_AUTO: the value of [moe]. */
+typedef struct mf_block_section {
+    const char *section, *name; /* for example "block.2" and "2" */
+    const char *layers;         /* list of blocks; the name if that is a number */
+    int64_t experts, top_k;
+    double capacity_factor;
+    int64_t shared_experts, shared_hidden;
+    int64_t renormalize; /* after loading MF_RENORMALIZE_NO or _YES */
+} mf_block_section;
+
 /* [task.NAME]: one more prediction for each example, in addition to model.task. It has its own
  * head on the same encoder. */
 typedef struct mf_task_section {
@@ -167,14 +178,18 @@ typedef struct mf_model_settings {
     mf_plugin_section router, expert;
     const mf_plugin_section *routers; /* [router.NAME], in order of appearance */
     int n_routers;
+    const mf_plugin_section *layer_experts; /* [expert.NAME] */
+    int n_layer_experts;
+    const mf_block_section *blocks; /* [block.NAME] */
+    int n_blocks;
     const mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
     int n_regularizers, n_controllers, n_adapters;
     mf_ini *ini; /* the plugins read their own keys from these entries */
 } mf_model_settings;
 
-extern const mf_section mf_model_section, mf_task_sections, mf_moe_section, mf_router_section,
-    mf_router_sections, mf_expert_section, mf_adapter_sections, mf_regularizer_sections,
-    mf_controller_sections;
+extern const mf_section mf_model_section, mf_task_sections, mf_moe_section, mf_block_sections,
+    mf_router_section, mf_router_sections, mf_expert_section, mf_expert_sections,
+    mf_adapter_sections, mf_regularizer_sections, mf_controller_sections;
 
 /* Returns the width of a head. The value auto (0) means dim / heads. */
 static inline int64_t mf_model_head_dim(const mf_model_config *m)
@@ -186,6 +201,17 @@ static inline int64_t mf_model_value_dim(const mf_model_config *m)
 {
     return m->value_dim > 0 ? m->value_dim : mf_model_head_dim(m);
 }
+/* Replaces auto (0) of kv_heads and ffn_hidden by numbers. Call this after loading. */
+void mf_model_config_settle(mf_model_config *m);
+/* Replaces the automatic values of [moe]. */
+void mf_moe_config_settle(mf_moe_config *m);
+/* Checks the rules between keys of these sections, such as top_k <= experts. */
+void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
+
+/* ---- blocks that differ: [block.NAME], [router.NAME], [expert.NAME] (model/layer_config.c)
+ *
+ * Code that needs the [moe] of a block calls mf_model_moe. */
+
 /* Whether a list of blocks like "all", "3" or "0-2, 5" contains block `layer`. Sets *ret_bad to
  * true if the text is not a valid list; the result is then false. */
 bool mf_model_in_layers(const char *layers, int64_t layer, bool *ret_bad);
@@ -195,14 +221,26 @@ static inline bool mf_model_has_rope(const mf_model_config *c, int64_t layer)
     bool bad;
     return c->position == MF_POS_ROPE && mf_model_in_layers(c->rope_layers, layer, &bad);
 }
-/* Returns the section of a block's router. This is the last [router.NAME] whose layers contain
- * the block, otherwise [router]. */
+/* Whether the block has experts. */
+bool mf_model_has_experts(const mf_model_config *m, int64_t layer);
+/* Returns the section of a block's router or expert. This is the last [router.NAME] or
+ * [expert.NAME] whose layers contain the block, otherwise [router] or [expert]. */
 const mf_plugin_section *mf_model_router(const mf_model_settings *c, int64_t layer);
-/* Replaces auto (0) of kv_heads and ffn_hidden by numbers. Call this after loading. */
-void mf_model_config_settle(mf_model_config *m);
-/* Replaces the automatic values of [moe]. */
-void mf_moe_config_settle(mf_moe_config *m);
-/* Checks the rules between keys of these sections, such as top_k <= experts. */
-void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
+const mf_plugin_section *mf_model_expert(const mf_model_settings *c, int64_t layer);
+/* Returns the index of the last [block.NAME] that names the block; -1: no section names it. */
+int mf_model_block(const mf_model_settings *c, int64_t layer);
+/* Returns the [moe] of a block: the keys that its [block.NAME] sets, and those of [moe]. layer
+ * -1: that of the first block with experts, or [moe] if no block has experts. */
+mf_moe_config mf_model_moe(const mf_model_settings *c, int64_t layer);
+/* Returns the largest number of experts of a block, 0 if no block has experts. */
+int32_t mf_model_most_experts(const mf_model_settings *c);
+/* Finds two blocks with experts that differ in experts or top_k. false: there are none. */
+bool mf_model_unequal(const mf_model_settings *c, int64_t *ret_a, int64_t *ret_b);
+/* Replaces the automatic values of the sections; before mf_moe_config_settle. */
+void mf_block_config_settle(mf_block_section *blocks, int n, const mf_moe_config *moe);
+/* Checks the rules of the sections [block.NAME]. */
+void mf_block_config_judge(mf_config_faults *j, const mf_model_settings *s);
+/* Checks the lists of blocks of [router.NAME] and [expert.NAME]. MF_ECONFIG. */
+int mf_model_judge_layers(const mf_model_settings *c);
 
 #endif

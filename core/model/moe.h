@@ -26,7 +26,10 @@
 #include "plugin/instance.h"
 
 typedef struct mf_moe_layer {
-    int32_t layer; /* index of the block */
+    int32_t layer;        /* index of the block */
+    mf_moe_config config; /* [moe] of the block (mf_model_moe) */
+    /* live options of the block, which several layers may share */
+    const double *top_k, *capacity_factor;
     mf_ctx *router, *expert;
     mf_ctx *shared;              /* shared experts; NULL: the layer has none */
     mf_param *shared_gate;       /* [shared_experts, d]; NULL: gates are 1 */

@@ -452,6 +452,22 @@ static int host_head_gates(mf_ctx *ctx, const char *param, int32_t form)
     return MF_OK;
 }
 
+static int host_layer_dims(mf_ctx *ctx, int32_t layer, mf_dims *ret)
+{
+    mf_plughost *h = ctx->host;
+    mf_dims dims;
+    int rc = mf_rule_phase(ctx, MF_PHASE_DECLARE, "layer_dims");
+    if (rc != MF_OK) return rc;
+    if (!ret || !MF_HAS(ret, mf_dims, top_k))
+        return mf_rule_broken(ctx, "layer_dims: expected an mf_dims with its size");
+    rc = h->dims ? h->dims(h->dims_arg, layer, &dims) : MF_ENOTFOUND;
+    if (rc != MF_OK) return rc;
+    const uint32_t size = ret->size < sizeof dims ? ret->size : (uint32_t)sizeof dims;
+    memcpy(ret, &dims, size);
+    ret->size = size;
+    return MF_OK;
+}
+
 /* ---- source lines, printing ---- */
 
 static void host_at(mf_graph *g, const char *file, int32_t line)
@@ -507,6 +523,7 @@ static const mf_host table = {
     .count = mf_host_count,
     .sum = mf_host_sum,
     .count_scores = mf_host_count_scores,
+    .layer_dims = host_layer_dims,
 };
 
 /* The table that plugins get, followed by functions that report that they are missing. */

@@ -50,6 +50,14 @@ void mf_plughost_set_step(mf_plughost *h, int64_t step)
     h->step = step;
 }
 
+void mf_plughost_set_dims(mf_plughost *h,
+                          int (*dims)(const void *arg, int32_t layer, mf_dims *ret),
+                          const void *arg)
+{
+    h->dims = dims;
+    h->dims_arg = arg;
+}
+
 void mf_plughost_share_experts(mf_plughost *h)
 {
     h->experts_shared = true;

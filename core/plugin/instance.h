@@ -32,6 +32,10 @@ void mf_plughost_set_importance(mf_plughost *h, void *arg,
 /* Tells the host that several ranks share the experts, so an expert computes rows of other
  * ranks' micro-batches. */
 void mf_plughost_share_experts(mf_plughost *h);
+/* Sets the function behind mf_host.layer_dims. It returns MF_OK or MF_ENOTFOUND. */
+void mf_plughost_set_dims(mf_plughost *h,
+                          int (*dims)(const void *arg, int32_t layer, mf_dims *ret),
+                          const void *arg);
 /* Returns the reason for a rebuild of graphs, else NULL. The reason is that since the last call
  * a controller requested a rebuild or froze parameters, or a live option changed in a way that
  * changes graphs. */

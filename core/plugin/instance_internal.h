@@ -70,6 +70,8 @@ struct mf_plughost {
     mf_kept_metric *metrics;
     int n_metrics, room_metrics;
     int64_t step;
+    const void *dims_arg;
+    int (*dims)(const void *arg, int32_t layer, mf_dims *ret); /* NULL: no layers are known */
     void *history_arg;
     int32_t (*history)(void *arg, const char *metric, int32_t n, double *out);
     void *importance_arg;

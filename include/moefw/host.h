@@ -153,6 +153,12 @@ typedef struct mf_host {
     /* Requests a tally of core in each MoE layer [init]: /layers.N.moe.NAME, [E,bins]
      * (mf_score_count). Controllers may also request it, although they build no graph. */
     int (*count_scores)(mf_ctx *ctx, const char *name, const mf_score_count *what);
+
+    /* ---- since 0.3: layers that differ [init] ---- */
+    /* Fills in *ret with the dimensions of block `layer`, for instances of the whole model,
+     * whose own dimensions are those of the first block with experts. The caller sets
+     * ret->size. MF_ENOTFOUND: there is no such block, or the block has no experts. */
+    int (*layer_dims)(mf_ctx *ctx, int32_t layer, mf_dims *ret);
 } mf_host;
 
 /* All parts of the tally are integers of magnitude below 2^24. Then the sum is exact, in any
@@ -166,7 +172,7 @@ typedef struct mf_host {
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \
     "head_importance want tap site head_gates at print want_live tally count sum "             \
-    "count_scores"
+    "count_scores layer_dims"
 
 #ifdef __cplusplus
 }

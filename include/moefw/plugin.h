@@ -202,6 +202,9 @@ typedef struct mf_regularizer {
 #define MF_REGULARIZER_ANY_MODEL 1u
 /* Since 0.3: loss_of reads token_loss. */
 #define MF_REGULARIZER_TOKEN_LOSS 4u
+/* Since 0.3: the regularizer takes experts and top_k from each record, or from
+ * mf_host.layer_dims. Without this flag a model whose layers differ in them is refused. */
+#define MF_REGULARIZER_UNEQUAL 8u
 
 typedef struct mf_controller {
     uint32_t size;
@@ -221,6 +224,8 @@ typedef struct mf_controller {
  * assignments of tokens whose prediction counts: the sum of the tokens' losses, and the number
  * of assignments. */
 #define MF_CONTROLLER_TOKEN_LOSS 4u
+/* Since 0.3: as MF_REGULARIZER_UNEQUAL. */
+#define MF_CONTROLLER_UNEQUAL 8u
 
 /* One instance per section [adapter.NAME] and block; moefw/adapter.h describes the points. */
 typedef struct mf_adapter {

@@ -288,10 +288,14 @@ typedef struct moefw_info {
     int64_t step, steps;           /* optimizer steps so far, and planned */
     int32_t vocab, seq;            /* token ids are 0 .. vocab-1; longest sequence */
     int32_t layers, moe_layers;    /* number of blocks; number of those with experts */
-    int32_t experts, top_k;        /* number of experts of each MoE layer; number of experts
-                                    * per token */
+    /* the largest number of experts of a layer; number of experts per token, of the first
+     * layer with experts */
+    int32_t experts, top_k;
     int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
     const char *directory;         /* path of the run directory; NULL: none */
+    /* Since 0.3: [layers] number of experts of each block, 0 for a block without; valid while
+     * the handle trains or reads. */
+    const int32_t *layer_experts;
 } moefw_info;
 /* Fills in *ret while the handle trains or reads. The caller sets ret->size. */
 MOEFW_API int moefw_run_info(moefw_run *run, moefw_info *ret);

@@ -25,6 +25,7 @@ typedef struct mf_graph mf_graph;   /* a graph under construction */
 typedef struct mf_tensor mf_tensor; /* a value in a graph; NULL: an earlier call failed */
 /* one instance of a plugin: its options, parameters and layer */
 typedef struct mf_ctx mf_ctx;
+typedef struct mf_dims mf_dims;               /* defined in moefw/plugin.h */
 typedef struct mf_score_count mf_score_count; /* defined in moefw/routing.h */
 
 typedef enum mf_dtype { MF_F32 = 0, MF_BF16 = 1, MF_I32 = 2, MF_U8 = 3 } mf_dtype;

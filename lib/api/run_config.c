@@ -222,6 +222,8 @@ static const mf_option *option_of(const mf_config *c, const mf_ini_entry *e)
                                                                      : NULL;
     for (int i = 0; !p && i < c->n_routers; i++)
         if (strcmp(c->routers[i].section, e->section) == 0) p = &c->routers[i];
+    for (int i = 0; !p && i < c->n_layer_experts; i++)
+        if (strcmp(c->layer_experts[i].section, e->section) == 0) p = &c->layer_experts[i];
     for (int i = 0; !p && i < c->n_regularizers; i++)
         if (strcmp(c->regularizers[i].section, e->section) == 0) p = &c->regularizers[i];
     for (int i = 0; !p && i < c->n_controllers; i++)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "run/load.h"
+#include "run/modules.h"
 
 #define READY (MF_RUN_IS(MF_RUN_TRAINING) | MF_RUN_IS(MF_RUN_READING))
 
@@ -64,12 +65,26 @@ int moefw_run_open(moefw_run *run, const char *dir, const moefw_open_options *op
     return mf_run_leave(run, &scope, open_reading(run, dir, options));
 }
 
+/* Returns the numbers of experts of all blocks, which the model owns. */
+static const int32_t *layer_experts(moefw_run *run)
+{
+    mf_model *m = run->session->model;
+    const int32_t n = (int32_t)m->config->model.layers;
+    if (m->layer_experts) return m->layer_experts;
+    int32_t *all = mf_arena_alloc(m->arena, (size_t)n * sizeof *all);
+    for (int32_t l = 0; all && l < n; l++)
+        all[l] = m->moe_of_layer[l] < 0 ? 0 : (int32_t)mf_model_moe(m->config, l).experts;
+    return m->layer_experts = all;
+}
+
 static int info(moefw_run *run, moefw_info *ret)
 {
     int rc = mf_run_expect(run, "info", READY);
     if (rc != MF_OK) return rc;
     const mf_model *m = run->session->model;
     const mf_config *c = run->session->config;
+    const int32_t *experts = layer_experts(run);
+    if (!experts) return MF_ENOMEM;
     moefw_info known = {.size = sizeof known,
                         .step = run->trainer ? mf_trainer_steps(run->trainer) : run->step,
                         .steps = run->session->steps,
@@ -77,11 +92,12 @@ static int info(moefw_run *run, moefw_info *ret)
                         .seq = (int32_t)c->model.seq,
                         .layers = (int32_t)c->model.layers,
                         .moe_layers = m->n_moe,
-                        .experts = (int32_t)c->moe.experts,
-                        .top_k = (int32_t)c->moe.top_k,
+                        .experts = mf_model_most_experts(m->config),
+                        .top_k = (int32_t)mf_model_moe(m->config, -1).top_k,
                         .batch = (int32_t)c->train.batch,
                         .accumulate = (int32_t)c->train.accumulate,
-                        .directory = run->directory};
+                        .directory = run->directory,
+                        .layer_experts = experts};
     mf_model_count(m, &known.params, &known.params_active);
     return mf_run_fill(ret, &known, sizeof known);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/mem.h"
 
 enum { DIGITS = 32, FILE_MAX = 1 << 20 };

@@ -68,7 +68,8 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
         if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
         mf_option_text(o, conf, found, sizeof found);
         if (strcmp(o->name, "renormalize") == 0) {
-            const char *by_itself = x->session->config->moe.top_k > 1 ? "yes" : "no";
+            const mf_model_settings all = mf_config_model(x->session->config);
+            const char *by_itself = mf_model_moe(&all, -1).top_k > 1 ? "yes" : "no";
             if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
             if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
         }
@@ -109,13 +110,19 @@ static int judge_settings(const mf_export_run *x)
                        x->record->family->name);
     if (x->record->keys.experts == 0) return MF_OK; /* no block has a router or experts */
     const mf_model_settings m = mf_config_model(c);
-    const mf_plugin_section *router = NULL;
+    const mf_plugin_section *router = NULL, *expert = NULL;
     for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
-        if (mf_model_router(&m, l) == router) continue;
-        router = mf_model_router(&m, l);
-        rc = judge_plugin(x, router, "router");
+        const int at = mf_model_block(&m, l);
+        const mf_moe_config own = mf_model_moe(&m, l);
+        if (!mf_model_has_experts(&c->model, l)) continue;
+        if (at >= 0)
+            rc = judge_section(x, mf_moe_section.options, &own, c->blocks[at].section, "moe");
+        if (rc == MF_OK && mf_model_router(&m, l) != router)
+            rc = judge_plugin(x, router = mf_model_router(&m, l), "router");
+        if (rc == MF_OK && mf_model_expert(&m, l) != expert)
+            rc = judge_plugin(x, expert = mf_model_expert(&m, l), "expert");
     }
-    return rc == MF_OK ? judge_plugin(x, &c->expert, "expert") : rc;
+    return rc;
 }
 
 /* ---- the family's router ---- */

@@ -22,6 +22,7 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/observers/observers.h"
 #include "run/load.h"
+#include "run/modules.h"
 #include "run/folder/provenance.h"
 #include "run/folder/rundir.h"
 
@@ -179,7 +180,8 @@ static int open_session(import *im, bool bare, mf_session **ret)
 static int match(import *im)
 {
     mf_session *s = NULL;
-    int rc = open_session(im, true, &s);
+    int rc = mf_match_layers(im->family, &im->keys, im->tensors, im->folder->n);
+    if (rc == MF_OK) rc = open_session(im, true, &s);
     if (rc == MF_OK)
         rc = mf_match_tensors(im->family, &im->keys, s->model->store, im->folder->path,
                               im->tensors, im->folder->n, &im->ledger);

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "io/json.h"
 
-enum { MF_KEYS_SET_MAX = 96 };
+enum { MF_KEYS_SET_MAX = 256 };
 
 /* The value of a key that config.json does not contain, as text: "32000", "silu", "null". */
 typedef struct mf_key_default {
@@ -39,6 +39,9 @@ typedef struct mf_keys {
     /* Numbers that are used to expand names of tensors and to compute their parts. */
     int64_t vocab, seq, dim, layers, heads, kv_heads, head_dim;
     int64_t experts; /* number of experts; 0: a dense model */
+    /* [layers] number of experts of each block, if blocks differ (match.h); NULL: they
+     * do not */
+    const int64_t *layer_experts;
     int64_t classes; /* number of classes of a classifier; else 0 */
     bool tied;       /* the output head shares the embedding's weights */
 } mf_keys;

@@ -373,14 +373,20 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
     return MF_OK;
 }
 
+/* Returns the number of tensors to which a rule expands in a block. */
+static int64_t times(const matcher *m, const mf_family_rule *r, int64_t layer)
+{
+    if (!has_expert(r)) return 1;
+    return has_layer(r) && m->k->layer_experts ? m->k->layer_experts[layer] : m->k->experts;
+}
+
 static int apply_all(matcher *m)
 {
     int rc = MF_OK;
     for (const mf_family_rule *r = m->family->rules; rc == MF_OK && r->theirs; r++) {
-        const int64_t layers = has_layer(r) ? m->k->layers : 1,
-                      experts = has_expert(r) ? m->k->experts : 1;
+        const int64_t layers = has_layer(r) ? m->k->layers : 1;
         for (int64_t l = 0; rc == MF_OK && l < layers; l++)
-            for (int64_t e = 0; rc == MF_OK && e < experts; e++)
+            for (int64_t e = 0; rc == MF_OK && e < times(m, r, l); e++)
                 rc = apply(m, r, l, e);
     }
     return rc;
@@ -423,13 +429,12 @@ static bool missing_name(const matcher *m, const mf_param *p, char out[MF_ST_NAM
 {
     snprintf(out, MF_ST_NAME_MAX, "?");
     for (const mf_family_rule *r = m->family->rules; r->theirs; r++) {
-        const int64_t layers = has_layer(r) ? m->k->layers : 1,
-                      experts = has_expert(r) ? m->k->experts : 1;
+        const int64_t layers = has_layer(r) ? m->k->layers : 1;
         if (!r->ours || r->flags & MF_RULE_TIED) continue;
         for (int64_t l = 0; l < layers; l++) {
             const char *second = r->part == MF_PART_HEADS ? r->more : r->ours;
             if (param_of(m, r->ours, l) != p && param_of(m, second, l) != p) continue;
-            for (int64_t e = 0; e < experts; e++) {
+            for (int64_t e = 0; e < times(m, r, l); e++) {
                 int64_t parts[MF_FORM_PARTS];
                 mf_form form = MF_FORM_PLAIN;
                 if (find(m, r, l, e) >= 0) continue;
@@ -489,4 +494,64 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
         ret->skipped += !used;
     }
     return MF_OK;
+}
+
+/* ---- layers that differ ---- */
+
+/* Returns the number of rows of the block's router weight; 0: the block has none. */
+static int64_t router_rows(const matcher *m, int64_t layer)
+{
+    for (const mf_family_rule *r = m->family->rules; r->theirs; r++) {
+        if (!r->ours || strcmp(r->ours, "layers.{l}.router.weight") != 0) continue;
+        const int64_t at = find(m, r, layer, 0);
+        const mf_st_tensor *t = at < 0 ? NULL : m->tensors[at];
+        if (t && t->rank == 2) return t->shape[r->flags & MF_RULE_TRANSPOSED ? 1 : 0];
+    }
+    return 0;
+}
+
+/* Adds the section of all blocks with `experts` experts. */
+static void set_block(mf_keys *k, int64_t experts)
+{
+    char list[16384];
+    size_t at = 0;
+    for (int64_t l = 0; l < k->layers && at < sizeof list - 64; l++) {
+        const int64_t first = l;
+        if (k->layer_experts[l] != experts) continue;
+        while (l + 1 < k->layers && k->layer_experts[l + 1] == experts)
+            l++;
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", at ? "," : "",
+                               (long long)first);
+        if (l > first)
+            at += (size_t)snprintf(list + at, sizeof list - at, "-%lld", (long long)l);
+    }
+    mf_keys_set(k, "block.experts%lld.layers=%s", (long long)experts, list);
+    mf_keys_set(k, "block.experts%lld.experts=%lld", (long long)experts, (long long)experts);
+}
+
+int mf_match_layers(const mf_family *family, mf_keys *k, const mf_st_tensor *const *tensors,
+                    int64_t n)
+{
+    const matcher m = {.family = family, .k = k, .tensors = tensors, .n = n};
+    bool usual = false, other = false;
+    if (k->experts == 0) return MF_OK;
+    int64_t *rows = mf_arena_alloc(k->arena, (size_t)k->layers * sizeof *rows);
+    if (!rows) return MF_ENOMEM;
+    for (int64_t l = 0; l < k->layers; l++) {
+        rows[l] = router_rows(&m, l);
+        usual = usual || rows[l] == k->experts;
+        other = other || (rows[l] > 0 && rows[l] != k->experts);
+    }
+    if (!usual || !other) return MF_OK; /* if no block fits, config.json is wrong */
+    k->layer_experts = rows;
+    /* loads of layers with different numbers of experts cannot be averaged */
+    if (mf_keys_setting(k, "regularizer.balance", "scope"))
+        mf_keys_set(k, "regularizer.balance.scope=layer");
+    for (int64_t l = 0; l < k->layers; l++) {
+        bool first = rows[l] > 0 && rows[l] != k->experts;
+        for (int64_t i = 0; i < l; i++)
+            first = first && rows[i] != rows[l];
+        if (first) set_block(k, rows[l]);
+    }
+    return k->rc;
 }

@@ -53,6 +53,14 @@ typedef struct mf_ledger {
                        * with mf_free */
 } mf_ledger;
 
+/* Finds the blocks whose router has another number of rows than config.json says, as in models
+ * from which experts were removed. Their sections [block.NAME] are added to the settings of k,
+ * and k->layer_experts is set. At least one block must have the number of config.json; if none
+ * has, nothing is changed, and mf_match_tensors names the tensor that does not fit. tensors
+ * [n]: sorted by name. MF_ENOMEM, MF_EINPUT. */
+int mf_match_layers(const mf_family *family, mf_keys *k, const mf_st_tensor *const *tensors,
+                    int64_t n);
+
 /* tensors [n]: sorted by name. where: the folder, for messages. MF_EINPUT, with the tensor
  * named, if a tensor has no place, has another shape or a type that cannot be read, or
  * is missing. */

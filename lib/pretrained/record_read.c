@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "pretrained/import.h"
 #include "run/folder/rundir.h"
 #include "run/run_config.h"

@@ -3,6 +3,7 @@
 #define MF_RUN_COST_H
 
 #include "run/session.h"
+#include "run/modules.h"
 
 typedef struct mf_cost {
     int64_t params, params_active;

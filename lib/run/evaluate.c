@@ -11,6 +11,7 @@
 #include "model/heads.h"
 #include "run/metrics/predictions.h"
 #include "run/head_measure.h"
+#include "run/modules.h"
 #include "train/length_buckets.h"
 #include "train/parallel/shares.h"
 
@@ -23,13 +24,13 @@ struct mf_evaluator {
     mf_model_graph *graph;
     const mf_graph *arena_of; /* graph whose arena is reused; may be NULL */
     mf_moe_tally **tallies;   /* [n_moe] */
-    mf_moe_tally *one;        /* tally of one layer in one batch; NULL without MoE layers */
+    mf_moe_tally **one;       /* [n_moe] tally of each layer in one batch */
     mf_world *world;          /* NULL: this process runs all batches */
     double *numbers;          /* [window] numbers of consecutive batches */
     int64_t window;
     mf_comm_piece *pieces;        /* [2 window ranks] pieces for exchanges between ranks */
     mf_layer_stats *stats;        /* [n_moe] */
-    float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
+    float *shares;                /* [n_moe][MF_MOE_SHARES][experts], the most of a layer */
     mf_named_value *regularizers; /* [n] */
     /* these three are NULL if heads cannot be switched off */
     mf_head_tally *head_tally, *head_one;
@@ -86,35 +87,37 @@ static int64_t rows_of(const mf_evaluator *e)
 static int64_t numbers_of(const mf_evaluator *e)
 {
     const mf_model *m = e->session->model;
-    return FIRST + 2 * mf_model_tasks(m) + m->config->n_regularizers +
-           mf_predictions_numbers(e->predictions, rows_of(e)) +
-           mf_head_tally_numbers(e->head_tally) +
-           (e->one ? m->n_moe * mf_moe_tally_numbers(e->one) : 0);
+    int64_t n = FIRST + 2 * mf_model_tasks(m) + m->config->n_regularizers +
+                mf_predictions_numbers(e->predictions, rows_of(e)) +
+                mf_head_tally_numbers(e->head_tally);
+    for (int32_t i = 0; i < m->n_moe; i++)
+        n += mf_moe_tally_numbers(e->one[i]);
+    return n;
 }
 
 static int allocate(mf_evaluator *e)
 {
     const mf_model *m = e->session->model;
-    const size_t n = (size_t)m->n_moe + 1, experts = (size_t)m->config->moe.experts;
+    const size_t n = (size_t)m->n_moe + 1, experts = (size_t)mf_model_most_experts(m->config);
     e->tallies = mf_alloc(n, sizeof *e->tallies);
+    e->one = mf_alloc(n, sizeof *e->one);
     e->stats = mf_alloc(n, sizeof *e->stats);
     e->shares = mf_alloc(n * MF_MOE_SHARES * experts, sizeof *e->shares);
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
-    if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
+    if (!e->tallies || !e->one || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
     const mf_split_range *range = &e->session->corpus->split[e->split];
     int rc = mf_predictions_new(m, range->end - range->begin, &e->predictions);
     if (rc != MF_OK) return rc;
     for (int32_t i = 0; i < m->n_moe; i++) {
-        rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
-                              m->dims.labels, &e->tallies[i]);
+        const mf_moe_layer *l = &m->moe[i];
+        const int32_t own = (int32_t)l->config.experts, k = (int32_t)l->config.top_k;
+        rc = mf_moe_tally_new(l->layer, own, k, m->dims.labels, &e->tallies[i]);
+        if (rc == MF_OK) rc = mf_moe_tally_new(0, own, k, m->dims.labels, &e->one[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         if (mf_model_has_regularizer(m, i))
             e->regularizers[i].name = m->config->regularizers[i].label;
-    if (m->n_moe > 0)
-        rc = mf_moe_tally_new(0, (int32_t)experts, (int32_t)m->config->moe.top_k,
-                              m->dims.labels, &e->one);
     if (rc == MF_OK) rc = mf_head_tally_new(m, &e->head_tally);
     if (rc == MF_OK) rc = mf_head_tally_new(m, &e->head_one);
     if (rc == MF_OK) rc = mf_head_record_new(m, &e->head_record);
@@ -149,14 +152,16 @@ void mf_evaluator_free(mf_evaluator *e)
     if (!e) return;
     for (int32_t i = 0; e->tallies && i < e->session->model->n_moe; i++)
         mf_moe_tally_free(e->tallies[i]);
+    for (int32_t i = 0; e->one && i < e->session->model->n_moe; i++)
+        mf_moe_tally_free(e->one[i]);
     mf_free(e->tallies);
+    mf_free(e->one);
     mf_free(e->stats);
     mf_free(e->shares);
     mf_free(e->regularizers);
     mf_predictions_free(e->predictions);
     mf_head_tally_free(e->head_tally);
     mf_head_tally_free(e->head_one);
-    mf_moe_tally_free(e->one);
     mf_free(e->numbers);
     mf_free(e->pieces);
     mf_head_record_free(e->head_record);
@@ -198,7 +203,7 @@ static void finish_losses(const mf_evaluator *e, mf_metrics_record *r, const sum
 static void finish(mf_evaluator *e, mf_metrics_record *r, const sums *s)
 {
     const mf_model *m = e->session->model;
-    const int32_t experts = (int32_t)m->config->moe.experts;
+    const int32_t experts = mf_model_most_experts(m->config);
     const double targets = s->targets, bytes = s->bytes;
     r->split = mf_split_name(e->split);
     finish_losses(e, r, s);
@@ -306,15 +311,16 @@ static int measure(mf_evaluator *e, const mf_run *run, int64_t b, double *out)
     mf_head_tally_add(e->head_one, e->graph);
     mf_head_tally_put(e->head_one, at);
     at += mf_head_tally_numbers(e->head_one);
-    for (int32_t i = 0; i < m->n_moe; i++, at += mf_moe_tally_numbers(e->one)) {
+    for (int32_t i = 0; i < m->n_moe; i++) {
         double dropped, moved;
-        mf_moe_tally_reset(e->one);
-        mf_moe_tally_add(e->one, &e->graph->moe[i]);
-        mf_moe_tally_put(e->one, at);
-        e->tallies[i]->top_k = e->one->top_k;
+        mf_moe_tally_reset(e->one[i]);
+        mf_moe_tally_add(e->one[i], &e->graph->moe[i]);
+        mf_moe_tally_put(e->one[i], at);
+        e->tallies[i]->top_k = e->one[i]->top_k;
         mf_moe_overflow(&e->graph->moe[i], &dropped, &moved);
         out[DROPPED] += dropped;
         out[MOVED] += moved;
+        at += mf_moe_tally_numbers(e->one[i]);
     }
     if (e->recorder && b % e->record_every == 0)
         rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
@@ -357,8 +363,10 @@ static void fold(mf_evaluator *e, const double *in, sums *s)
     in += mf_predictions_numbers(e->predictions, rows_of(e));
     mf_head_tally_take(e->head_tally, in);
     in += mf_head_tally_numbers(e->head_tally);
-    for (int32_t i = 0; i < m->n_moe; i++, in += mf_moe_tally_numbers(e->one))
-        mf_moe_tally_take(e->tallies[i], e->one->labels, in);
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        mf_moe_tally_take(e->tallies[i], e->one[i]->labels, in);
+        in += mf_moe_tally_numbers(e->one[i]);
+    }
 }
 
 /* ---- a run ---- */
@@ -471,7 +479,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     finish(e, ret, &s);
     if (m->config->model.task == MF_TASK_LM && s.measured > 0)
         ret->ppl_batch_mean = s.ppl / s.measured;
-    if (m->n_moe > 0 && e->graph->moe[0].limited) {
+    if (mf_model_limited(m, e->graph)) {
         ret->dropped_per_token = s.tokens > 0 ? s.dropped / s.tokens : 0;
         ret->reassigned = s.moved;
     }

@@ -15,13 +15,18 @@ static const mf_ini_entry *place_of(mf_ini *ini, const char *section, const char
     return mf_ini_section_begin(ini, section);
 }
 
-/* Returns the key and value because of which an option is not live: the option is live only if
- * the value is above 0. NULL: there is no such key. */
-static const char *switched_off(const mf_config *c, const char *option)
+/* Returns why an option is not live: no layer reads it, or it is live only above 0. NULL: there
+ * is no such reason. */
+static const char *switched_off(const mf_model *m, const char *option)
 {
-    if (strcmp(option, "moe.capacity_factor") == 0 && c->moe.capacity_factor == 0)
+    static const char own[] = "each block with experts has its own, in its [block.NAME]";
+    if (strcmp(option, "moe.top_k") == 0 && m->n_moe > 0) return own;
+    if (strcmp(option, "moe.capacity_factor") == 0) {
+        for (int32_t i = 0; i < m->n_moe; i++)
+            if (m->moe[i].config.capacity_factor > 0) return own;
         return "moe.capacity_factor is 0";
-    if (strcmp(option, "moe.adaptive_capacity") == 0 && c->moe.adaptive_capacity == 0)
+    }
+    if (strcmp(option, "moe.adaptive_capacity") == 0 && m->adaptive_capacity == 0)
         return "moe.adaptive_capacity is 0";
     return NULL;
 }
@@ -31,7 +36,7 @@ int mf_session_judge_live(const mf_session *s)
     const char *option, *by;
     int rc = mf_live_judge(s->model->plugins, mf_trainer_live, &option, &by);
     if (rc != MF_ENOTFOUND) return rc;
-    const char *off = switched_off(s->config, option);
+    const char *off = switched_off(s->model, option);
     if (off)
         mf_fail(MF_ECONFIG, "live option '%s': expected a value above 0; %s here", option, off);
     rc = mf_fail_context(MF_ECONFIG, "[%s]", by);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/shown.h"
+#include "run/config_write.h"
 #include "run/metrics/tracking.h"
 #include "run/sample/sample_steps.h"
 
@@ -22,9 +23,11 @@ const mf_section_at mf_config_sections[] = {
     AT(mf_model_section, model),
     ALL(mf_task_sections, tasks),
     AT(mf_moe_section, moe),
+    ALL(mf_block_sections, blocks),
     AT(mf_router_section, router),
     ALL(mf_router_sections, routers),
     AT(mf_expert_section, expert),
+    ALL(mf_expert_sections, layer_experts),
     ALL(mf_adapter_sections, adapters),
     ALL(mf_regularizer_sections, regularizers),
     ALL(mf_controller_sections, controllers),
@@ -49,6 +52,10 @@ mf_model_settings mf_config_model(const mf_config *c)
                                .routers = c->routers,
                                .n_routers = c->n_routers,
                                .expert = c->expert,
+                               .layer_experts = c->layer_experts,
+                               .n_layer_experts = c->n_layer_experts,
+                               .blocks = c->blocks,
+                               .n_blocks = c->n_blocks,
                                .regularizers = c->regularizers,
                                .n_regularizers = c->n_regularizers,
                                .controllers = c->controllers,
@@ -219,6 +226,7 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
         rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
     if (rc == MF_OK) {
         mf_model_config_settle(&c->model);
+        mf_block_config_settle(c->blocks, c->n_blocks, &c->moe);
         mf_moe_config_settle(&c->moe);
         settle_length(c, &j);
         if (j.first == MF_OK || sink) judge_all(&j, c);
@@ -295,7 +303,8 @@ static bool unused(const void *conf, const mf_plugin_section *p)
 {
     const mf_config *c = conf;
     if (c->model.moe_every > 0) return false;
-    return p == &c->router || p == &c->expert || p->of == &mf_router_sections;
+    return p == &c->router || p == &c->expert || p->of == &mf_router_sections ||
+           p->of == &mf_expert_sections;
 }
 
 int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink)

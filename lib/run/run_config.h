@@ -25,6 +25,10 @@ typedef struct mf_config {
     mf_plugin_section router, expert;
     mf_plugin_section *routers; /* sections [router.NAME], in order of appearance */
     int n_routers;
+    mf_plugin_section *layer_experts; /* sections [expert.NAME] */
+    int n_layer_experts;
+    mf_block_section *blocks; /* sections [block.NAME] */
+    int n_blocks;
     mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
     int n_regularizers, n_controllers, n_adapters;
     const char *name; /* preset or file name without its ending; names the run directory */

@@ -392,7 +392,11 @@ static int open_parts(mf_session *s, const mf_session_options *o)
  * or training has changed the weights. */
 static void warn_of_priority(const mf_config *c)
 {
-    if (c->moe.capacity_factor > 0 && c->moe.priority == MF_PRIORITY_IMPORTANCE)
+    const mf_model_settings all = mf_config_model(c);
+    bool limited = false;
+    for (int64_t l = 0; l < c->model.layers; l++)
+        limited = limited || mf_model_moe(&all, l).capacity_factor > 0;
+    if (limited && c->moe.priority == MF_PRIORITY_IMPORTANCE)
         mf_log(MF_LOG_WARN,
                "moe.priority = importance: behind a norm all tokens have nearly the "
                "same length until its weights have grown apart, so that rounding "

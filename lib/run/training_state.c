@@ -168,12 +168,14 @@ static int restore(mf_training *g, const mf_state *s, double wall_s)
 }
 
 /* Graphs were built before the checkpoint was read. If heads or adapters can be switched off,
- * or if moe.top_k was changed, the graphs are rebuilt with the values of the checkpoint. */
+ * or if a top_k was changed, the graphs are rebuilt with the values of the checkpoint. */
 static int restore_structure(mf_training *g)
 {
     const mf_model *m = g->session->model;
     mf_plughost_rebuild(m->plugins);
-    const bool other_k = m->top_k != (double)m->config->moe.top_k;
+    bool other_k = false;
+    for (int32_t i = 0; i < m->n_moe; i++)
+        other_k = other_k || *m->moe[i].top_k != (double)m->moe[i].config.top_k;
     const bool other = m->head_switches || other_k || mf_live_switch(m->plugins, "");
     return other ? mf_trainer_rebuild(g->loop) : MF_OK;
 }

@@ -59,7 +59,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_SELECT_BIAS, init,
+static const mf_controller vtable = {sizeof(mf_controller),
+                                     MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_UNEQUAL, init,
                                      NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "expert_bias", "1.0", "MIT",

@@ -21,20 +21,23 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t full; /* N, the number of feed-forward experts */
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     controller *self = self_;
     const conf *c = conf_;
-    *self = (controller){c, dims->experts - (int32_t)c->free};
-    if (self->full < 1)
-        return mf->fail(ctx, MF_ECONFIG, "free = %d: expected fewer than moe.experts, %d",
-                        (int)c->free, (int)dims->experts);
-    if (c->budget > dims->top_k)
-        return mf->fail(ctx, MF_ECONFIG, "budget = %g: expected at most moe.top_k, %d",
-                        c->budget, (int)dims->top_k);
+    *self = (controller){c};
+    for (int32_t l = 0; l < dims->n_layers; l++) {
+        mf_dims d = {.size = sizeof d};
+        if (mf->layer_dims(ctx, l, &d) != MF_OK) continue;
+        if (c->free >= d.experts)
+            return mf->fail(ctx, MF_ECONFIG, "free = %d: expected fewer than moe.experts, %d",
+                            (int)c->free, (int)d.experts);
+        if (c->budget > d.top_k)
+            return mf->fail(ctx, MF_ECONFIG, "budget = %g: expected at most moe.top_k, %d",
+                            c->budget, (int)d.top_k);
+    }
     return MF_OK;
 }
 
@@ -48,12 +51,14 @@ static int on_step(void *self_, mf_ctx *ctx, const mf_step *step)
         snprintf(name, sizeof name, "/layers.%d.moe.select_bias", (int)s->layer);
         int64_t n = 0;
         float *b = mf->data(ctx, name, &n);
-        if (!b || n != s->experts || n < self->full)
+        /* N, the number of feed-forward experts */
+        const int32_t full = s->experts - (int32_t)self->c->free;
+        if (!b || n != s->experts || full < 1)
             return mf->fail(ctx, MF_EPLUGIN, "layer %d has no selection bias of %d experts",
                             (int)s->layer, (int)s->experts);
         if (!(s->rows_per_token > 0)) continue;
-        const double share = self->c->budget / (s->rows_per_token * self->full);
-        for (int32_t e = 0; e < self->full; e++)
+        const double share = self->c->budget / (s->rows_per_token * full);
+        for (int32_t e = 0; e < full; e++)
             b[e] += (float)(self->c->rate * (share - (double)s->demand[e]));
     }
     return MF_OK;
@@ -67,7 +72,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_SELECT_BIAS, init,
+static const mf_controller vtable = {sizeof(mf_controller),
+                                     MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_UNEQUAL, init,
                                      NULL, on_step};
 
 MF_EXPORT_PLUGIN =

@@ -116,8 +116,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_BLIND, init, NULL,
-                                     on_step};
+static const mf_controller vtable = {
+    sizeof(mf_controller), MF_CONTROLLER_BLIND | MF_CONTROLLER_UNEQUAL, init, NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "head_lr", "1.0", "MIT",
                                   "attention heads that came back learn faster for a while",

@@ -215,8 +215,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_BLIND, init, NULL,
-                                     on_step};
+static const mf_controller vtable = {
+    sizeof(mf_controller), MF_CONTROLLER_BLIND | MF_CONTROLLER_UNEQUAL, init, NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "plateau", "1.0", "MIT",
                                   "brings pruned attention heads back when validation stalls",

@@ -163,7 +163,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
+static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_UNEQUAL, init, NULL,
+                                     on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "prune", "1.0", "MIT",
                                   "takes a share of the attention heads out at one step",

@@ -214,8 +214,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_BLIND, init, fini,
-                                     on_step};
+static const mf_controller vtable = {
+    sizeof(mf_controller), MF_CONTROLLER_BLIND | MF_CONTROLLER_UNEQUAL, init, fini, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "replay_changes", "1.0", "MIT",
                                   "repeats the changes of another run at the same steps",

@@ -17,16 +17,21 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t layers, experts;
+    int32_t layers, width; /* of the velocity: layers, and the most experts of a layer */
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     controller *self = self_;
     *self = (controller){conf_, dims->moe_layers, dims->experts};
+    for (int32_t l = 0; l < dims->n_layers; l++) {
+        mf_dims d = {.size = sizeof d};
+        if (mf->layer_dims(ctx, l, &d) == MF_OK && d.experts > self->width)
+            self->width = d.experts;
+    }
     if (dims->moe_layers < 1)
         return mf->fail(ctx, MF_ECONFIG, "the model has no MoE layers to balance");
-    return mf->buffer(ctx, "velocity", mf_shape2(dims->moe_layers, dims->experts), MF_ZEROS);
+    return mf->buffer(ctx, "velocity", mf_shape2(dims->moe_layers, self->width), MF_ZEROS);
 }
 
 static void update(const conf *c, const mf_layer_stats *s, float *b, float *v)
@@ -55,10 +60,10 @@ static int on_step(void *self_, mf_ctx *ctx, const mf_step *step)
         char name[64];
         snprintf(name, sizeof name, "/layers.%d.moe.select_bias", (int)s->layer);
         float *b = mf->data(ctx, name, &n);
-        if (!b || n != s->experts || s->experts != self->experts || l >= self->layers)
+        if (!b || n != s->experts || s->experts > self->width || l >= self->layers)
             return mf->fail(ctx, MF_EPLUGIN, "layer %d has no selection bias of %d experts",
                             (int)s->layer, (int)s->experts);
-        update(self->c, s, b, v + (int64_t)l * n);
+        update(self->c, s, b, v + (int64_t)l * self->width);
     }
     return MF_OK;
 }
@@ -71,7 +76,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_SELECT_BIAS, init,
+static const mf_controller vtable = {sizeof(mf_controller),
+                                     MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_UNEQUAL, init,
                                      NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "smebu", "1.0", "MIT",

@@ -102,8 +102,10 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_regularizer vtable = {
-    .size = sizeof(mf_regularizer), .init = init, .loss = loss};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_UNEQUAL,
+                                      .init = init,
+                                      .loss = loss};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "cv_importance", "1.0", "MIT",
                                   "CV^2 of the gates' sums: evens out importance", options,

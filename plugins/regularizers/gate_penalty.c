@@ -55,7 +55,8 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 static const mf_option options[] = {MF_END_OPTIONS};
 
 static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
-                                      .flags = MF_REGULARIZER_ANY_MODEL,
+                                      .flags =
+                                          MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_UNEQUAL,
                                       .init = init,
                                       .loss = loss};
 

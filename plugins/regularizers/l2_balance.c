@@ -57,13 +57,17 @@ static mf_tensor *distance(mf_graph *g, mf_tensor *u, double experts)
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss)
 {
-    (void)ctx;
     const conf *c = ((regularizer *)self)->c;
     const float zero = 0;
     mf_tensor *total = NULL, *out;
     double used = 0, experts = 1;
     for (int32_t i = 0; i < n; i++) {
         if (!routing[i]->prob) continue;
+        if (c->layers == JOINT && used > 0 && experts != routing[i]->experts)
+            return mf->fail(ctx, MF_ECONFIG,
+                            "layers = joint: expected layers with equally many experts, found "
+                            "%d in block %d",
+                            (int)routing[i]->experts, (int)routing[i]->layer);
         experts = routing[i]->experts;
         mf_tensor *u = mean_gate(c, g, routing[i]);
         if (c->layers == EACH) u = distance(g, u, experts);
@@ -88,8 +92,10 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_regularizer vtable = {
-    .size = sizeof(mf_regularizer), .init = init, .loss = loss};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_UNEQUAL,
+                                      .init = init,
+                                      .loss = loss};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "l2_balance", "1.0", "MIT",
                                   "squared distance of the mean gates from even", options, conf,

@@ -39,21 +39,41 @@ typedef struct {
     bool pooled;
 } regularizer;
 
+/* Checks the number of experts of each layer. */
+static int judge(const regularizer *self, mf_ctx *ctx, const mf_dims *dims)
+{
+    const conf *c = self->c;
+    for (int32_t l = 0; l < dims->n_layers; l++) {
+        mf_dims d = {.size = sizeof d};
+        if (mf->layer_dims(ctx, l, &d) != MF_OK) continue;
+        if (c->groups > 0 && d.experts % c->groups != 0)
+            return mf->fail(ctx, MF_ECONFIG, "groups = %d does not divide the %d experts",
+                            (int)c->groups, (int)d.experts);
+        const bool other = d.experts != dims->experts || d.top_k != dims->top_k;
+        if (other && (self->pooled || c->scope == STEP))
+            return mf->fail(ctx, MF_ECONFIG,
+                            "%s: expected layers with equally many experts and equal top_k, "
+                            "found %d and %d in block %d",
+                            c->scope == STEP ? "scope = step" : "one sum for all layers",
+                            (int)d.experts, (int)d.top_k, (int)l);
+    }
+    return MF_OK;
+}
+
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     regularizer *self = self_;
     const conf *c = conf_;
     *self = (regularizer){c, dims->moe_layers, dims->experts,
                           c->scope == GLOBAL || c->layers == POOLED};
-    if (c->groups > 0 && dims->experts % c->groups != 0)
-        return mf->fail(ctx, MF_ECONFIG, "groups = %d does not divide the %d experts",
-                        (int)c->groups, (int)dims->experts);
+    int rc = judge(self, ctx, dims);
+    if (rc != MF_OK) return rc;
     if (c->scope == SEQUENCE && self->pooled)
         return mf->fail(ctx, MF_ECONFIG, "scope = sequence: expected layers = each");
     if (c->scope != STEP || dims->moe_layers == 0) return MF_OK;
     const mf_shape shape = mf_shape2(dims->moe_layers, dims->experts);
     const double share = (c->f == ROWS ? 1.0 : dims->top_k) / dims->experts;
-    const int rc = mf->buffer(ctx, "f", shape, MF_CONST(share));
+    rc = mf->buffer(ctx, "f", shape, MF_CONST(share));
     return rc == MF_OK ? mf->tally(ctx, "count", shape, MF_TALLY_WHOLE) : rc;
 }
 
@@ -225,8 +245,11 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_regularizer vtable = {
-    .size = sizeof(mf_regularizer), .init = init, .loss = loss, .after_step = after_step};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_UNEQUAL,
+                                      .init = init,
+                                      .loss = loss,
+                                      .after_step = after_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "load_balance", "1.0", "MIT",
                                   "Switch's E sum f P: evens out the experts' loads", options,

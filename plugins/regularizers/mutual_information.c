@@ -66,8 +66,10 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_regularizer vtable = {
-    .size = sizeof(mf_regularizer), .init = init, .loss = loss};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_UNEQUAL,
+                                      .init = init,
+                                      .loss = loss};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "mutual_information", "1.0",
                                   "MIT", "sharp choices of tokens, and all experts in use",

@@ -45,8 +45,10 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 
 static const mf_option options[] = {MF_END_OPTIONS};
 
-static const mf_regularizer vtable = {
-    .size = sizeof(mf_regularizer), .init = init, .loss = loss};
+static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
+                                      .flags = MF_REGULARIZER_UNEQUAL,
+                                      .init = init,
+                                      .loss = loss};
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "score_variance", "1.0", "MIT",

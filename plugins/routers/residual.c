@@ -107,6 +107,12 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *x = in->x;
     if (self->c->two_layers) x = mf_tanh(g, mf_linear(g, x, mf->use(ctx, g, "first"), NULL));
     out->logits = mf_linear(g, x, mf->use(ctx, g, "weight"), NULL);
+    if (self->later && before && before->logits && before->experts != in->experts)
+        return mf->fail(
+            ctx, MF_ECONFIG,
+            "the previous layer has %d experts, expected %d: the gate of its logits "
+            "is a square matrix",
+            (int)before->experts, (int)in->experts);
     if (self->later && before && before->logits)
         out->logits =
             mf_add(g, out->logits, mf_linear(g, before->logits, mf->use(ctx, g, "gate"), NULL));

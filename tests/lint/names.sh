@@ -22,7 +22,7 @@ tools/cli/verbs/verb_generate.c:top_p the same
 lib/pretrained/keys_rope.c:linear    a scaling of rope
 lib/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
 tools/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
-core/model/count.c:attention      a module of the model
+lib/run/modules.c:attention      a module of the model
 core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op
 core/ops/gemm.h:linear         an op

@@ -105,6 +105,15 @@ static mf_dims dims_of(const mf_harness *harness, int32_t layer)
                      .train_steps = 1000};
 }
 
+/* mf_host.layer_dims */
+static int layer_dims(const void *arg, int32_t layer, mf_dims *ret)
+{
+    const mf_harness *harness = arg;
+    if (layer < 0 || layer >= dims_of(harness, -1).n_layers) return MF_ENOTFOUND;
+    *ret = dims_of(harness, layer);
+    return MF_OK;
+}
+
 /* Creates an instance of the plugin under check or of a stub. */
 static int place(mf_harness *harness, const mf_loaded *plugin, const char *path, int32_t layer,
                  mf_ctx **ret)
@@ -393,6 +402,7 @@ int mf_harness_new(const mf_harness_spec *spec, mf_harness **ret)
     harness->spec = *spec;
     harness->store = mf_store_new();
     harness->host = harness->store ? mf_plughost_new(harness->store) : NULL;
+    if (harness->host) mf_plughost_set_dims(harness->host, layer_dims, harness);
     harness->ini = mf_ini_new();
     harness->arena = mf_arena_new();
     int rc =

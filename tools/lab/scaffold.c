@@ -11,6 +11,7 @@
 #include <moefw/version.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
 #include "plugin/load/find.h"

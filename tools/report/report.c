@@ -298,8 +298,8 @@ static const char *subtitle(const mf_report *p)
     if (!r->config) return "";
     const char *experts = mf_report_strf(
         p, "router %s, expert %s, %s experts, top %s", mf_report_plugin(r, "router", "?"),
-        mf_report_plugin(r, "expert", "?"), mf_report_config(r, "moe", "experts", "?"),
-        mf_report_config(r, "moe", "top_k", "?"));
+        mf_report_plugin(r, "expert", "?"), mf_report_moe_range(r, "experts", "?"),
+        mf_report_moe_range(r, "top_k", "?"));
     return mf_report_strf(
         p, "%s; %s layers, width %s, context %s; data %s; seed %s",
         is_dense(r) ? "dense, without experts" : experts,

@@ -63,30 +63,6 @@ int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offs
 void mf_file_close(int fd); /* returns no result, because closing a file that was only read
                              * cannot lose data */
 
-/* A sequential writer that keeps its first error, so one check at the end is enough. A writer
- * whose bytes are all zero is closed. */
-typedef struct mf_writer {
-    int fd;
-    int error;      /* status code, MF_OK while there is no error */
-    uint64_t bytes; /* size of the file after a flush, buffered bytes included */
-    size_t fill;
-    char *path;
-    unsigned char *buffer;
-    char *message; /* message of the first error */
-} mf_writer;
-/* Opens the writer. exclusive: the file must not exist yet; if false, an existing file
- * is truncated. */
-int mf_writer_open(mf_writer *w, const char *path, bool exclusive);
-/* opens the writer at the end of the file */
-int mf_writer_append(mf_writer *w, const char *path);
-void mf_writer_put(mf_writer *w, const void *data, size_t n);
-void mf_writer_printf(mf_writer *w, const char *fmt, ...) MF_PRINTF(2, 3);
-int mf_writer_flush(mf_writer *w);
-/* Flushes, syncs if `sync` is true, always closes, and returns the first error of all calls;
- * the message contains the file's name. A writer that is closed already, or that did not open,
- * may be closed again. */
-int mf_writer_close(mf_writer *w, bool sync);
-
 /* Creates a directory unless it exists. Its parent must exist, so a folder that somebody has
  * removed or renamed is not created again. */
 int mf_mkdir(const char *path);

@@ -173,13 +173,14 @@ static const struct {
                     {"forward", offsetof(mf_expert, forward), true}}},
     [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
                         sizeof(mf_regularizer),
-                        MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_TOKEN_LOSS,
+                        MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_TOKEN_LOSS |
+                            MF_REGULARIZER_UNEQUAL,
                         {{"init", offsetof(mf_regularizer, init), true},
                          {"loss", offsetof(mf_regularizer, loss), true}}},
     [MF_CONTROLLER] = {UP_TO(mf_controller, on_step),
                        sizeof(mf_controller),
                        MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_BLIND |
-                           MF_CONTROLLER_TOKEN_LOSS,
+                           MF_CONTROLLER_TOKEN_LOSS | MF_CONTROLLER_UNEQUAL,
                        {{"init", offsetof(mf_controller, init), true},
                         {"on_step", offsetof(mf_controller, on_step), true}}},
     [MF_ADAPTER] = {UP_TO(mf_adapter, adopt),

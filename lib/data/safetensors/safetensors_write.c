@@ -2,6 +2,7 @@
  * The order depends on the declarations alone, so equal tensors give equal files. */
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "io/json.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"

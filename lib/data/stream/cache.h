@@ -6,6 +6,7 @@
 #define MF_DATA_CACHE_H
 
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "data/source_files.h"
 #include "data/stream/id_parts.h"
 #include "data/tokenizer/tokenizer.h"

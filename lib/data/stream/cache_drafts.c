@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/file/io_raw.h"
 #include "base/log.h"
 #include "base/mem.h"

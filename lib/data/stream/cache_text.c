@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/tokenizer/tokenizer_kinds.h"

@@ -14,6 +14,7 @@
 #include "run/checkpoint/checkpoint.h"
 #include "run/observers/observers.h"
 #include "run/load.h"
+#include "run/modules.h"
 #include "run/folder/provenance.h"
 #include "run/folder/rundir.h"
 

@@ -163,11 +163,17 @@ void mf_gguf_arch_keys(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w
                      m->norm_eps);
     if (k->experts > 0) {
         mf_gguf_arch_u32(w, a, "expert_count", k->experts);
-        mf_gguf_arch_u32(w, a, "expert_used_count", x->session->config->moe.top_k);
+        mf_gguf_arch_u32(w, a, "expert_used_count", mf_gguf_moe(x).top_k);
     }
     if (m->latent == 0 && mf_keys_has(k, "head_dim")) {
         mf_gguf_arch_u32(w, a, "attention.key_length", k->head_dim);
         mf_gguf_arch_u32(w, a, "attention.value_length", k->head_dim);
     }
     if (a->keys) a->keys(x, w);
+}
+
+mf_moe_config mf_gguf_moe(const mf_export_run *x)
+{
+    const mf_model_settings m = mf_config_model(x->session->config);
+    return mf_model_moe(&m, -1);
 }

@@ -44,4 +44,7 @@ double mf_gguf_setting(const mf_export_run *x, const char *name);
 extern const mf_gguf_arch mf_gguf_llama, mf_gguf_qwen2moe, mf_gguf_qwen3moe, mf_gguf_olmoe,
     mf_gguf_deepseek2, mf_gguf_gpt_oss, mf_gguf_gpt2;
 
+/* Returns the [moe] of all blocks; the checks of an export have refused blocks that differ. */
+mf_moe_config mf_gguf_moe(const mf_export_run *x);
+
 #endif

@@ -98,7 +98,7 @@ static int judge(const mf_export_run *x)
                                                  "of 26 or 27 blocks"
                                                : "programs expect none of models of 26 or 27 "
                                                  "blocks");
-    if (config_of(x)->moe.shared_experts == 0)
+    if (mf_gguf_moe(x).shared_experts == 0)
         return mf_gguf_refuse("n_shared_experts = 0", "this architecture has a shared expert");
     if (fabs(m->norm_eps - 1e-6) > 1e-12)
         return mf_gguf_refuse("rms_norm_eps",
@@ -113,7 +113,8 @@ static void keys(const mf_export_run *x, mf_gguf *w)
     const mf_config *c = config_of(x);
     const mf_model_config *m = &c->model;
     const int64_t width = (int64_t)mf_gguf_setting(x, "expert.hidden");
-    const double scale = is_v3(x) ? mf_gguf_setting(x, "router.scale") : c->moe.gate_scale;
+    const double scale =
+        is_v3(x) ? mf_gguf_setting(x, "router.scale") : mf_gguf_moe(x).gate_scale;
     const char *sum = mf_keys_setting(&x->record->keys, "router", "renormalize");
     if (groups_of(x) > 0) {
         mf_gguf_arch_u32(w, a, "expert_group_count", groups_of(x));
@@ -130,7 +131,7 @@ static void keys(const mf_export_run *x, mf_gguf *w)
     mf_gguf_arch_u32(w, a, "attention.key_length_mla", mf_model_head_dim(m));
     mf_gguf_arch_u32(w, a, "attention.value_length_mla", mf_model_value_dim(m));
     mf_gguf_arch_u32(w, a, "expert_feed_forward_length", width);
-    mf_gguf_arch_u32(w, a, "expert_shared_count", c->moe.shared_hidden / width);
+    mf_gguf_arch_u32(w, a, "expert_shared_count", mf_gguf_moe(x).shared_hidden / width);
     mf_gguf_arch_f32(w, a, "expert_weights_scale", scale);
     if (is_v3(x) && sum && strcmp(sum, "yes") == 0)
         mf_gguf_bool(w, "deepseek2.expert_weights_norm", true);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/mem.h"
 
 enum { RANK_MAX = 4, TYPE_U32 = 4, TYPE_F32 = 6, TYPE_BOOL = 7, TYPE_TEXT = 8, TYPE_ARRAY = 9 };

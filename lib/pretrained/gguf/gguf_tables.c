@@ -24,7 +24,7 @@ static int judge_dense(const mf_export_run *x)
 
 static int judge_renormalize(const mf_export_run *x, bool expected)
 {
-    if ((config_of(x)->moe.renormalize != 0) == expected) return MF_OK;
+    if ((mf_gguf_moe(x).renormalize != 0) == expected) return MF_OK;
     return expected ? mf_gguf_refuse("moe.renormalize = no",
                                      "programs divide the gates of this architecture by their "
                                      "sum")
@@ -93,7 +93,7 @@ static void qwen2moe_keys(const mf_export_run *x, mf_gguf *w)
     mf_gguf_arch_u32(w, &mf_gguf_qwen2moe, "expert_feed_forward_length",
                      (int64_t)mf_gguf_setting(x, "expert.hidden"));
     mf_gguf_arch_u32(w, &mf_gguf_qwen2moe, "expert_shared_feed_forward_length",
-                     config_of(x)->moe.shared_hidden);
+                     mf_gguf_moe(x).shared_hidden);
 }
 
 static const char *const qwen2moe_families[] = {"qwen2_moe", NULL};

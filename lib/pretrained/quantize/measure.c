@@ -87,7 +87,7 @@ static int open(measure *m)
                                   .want_trace = true,
                                   .want_logits = true};
     m->T = (int64_t)shape.batch * shape.seq;
-    m->E = c->moe.experts;
+    m->E = mf_model_most_experts(model->config);
     r->n_layers = model->n_moe;
     r->layers = mf_arena_alloc(r->arena, ((size_t)r->n_layers + 1) * sizeof *r->layers);
     for (int i = 0; i < 2; i++)

@@ -3,6 +3,7 @@
  * by a brace. Therefore a change of any byte is detected. */
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "io/json.h"
 #include "base/mem.h"
 #include "run/checkpoint/checkpoint_parts.h"

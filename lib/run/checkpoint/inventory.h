@@ -4,7 +4,7 @@
 #define MF_RUN_INVENTORY_H
 
 #include "graph/store/param.h"
-#include "model/module.h"
+#include "run/modules.h"
 
 typedef struct mf_inventory mf_inventory;
 typedef struct mf_inventory_item {

@@ -103,7 +103,7 @@ static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool wh
     r->wall_s = mf_trainer_wall(t);
     if (m->config->model.task == MF_TASK_LM) r->ppl = exp(s->task_loss);
     mf_predictions_score(s->predictions, r);
-    if (m->n_moe > 0 && s->graph->moe[0].limited) {
+    if (mf_model_limited(m, s->graph)) {
         r->dropped_per_token = o->tokens > 0 ? o->dropped / o->tokens : 0;
         r->reassigned = o->reassigned;
     }

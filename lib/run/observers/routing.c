@@ -9,10 +9,12 @@ typedef struct routing {
     int32_t n, experts;
     mf_moe_tally **tallies; /* [n] */
     mf_moe_tally *shared;   /* sums over all MoE layers; NULL: each has its own router */
-    mf_moe_tally *one;      /* tally of one layer in one micro-batch; NULL without layers */
+    mf_moe_tally **one;     /* [n] tally of each layer in one micro-batch */
     mf_layer_stats *stats;  /* [n + 1] statistics of each layer; the last element is that
                              * of `shared` */
-    float *shares;          /* [n + 1][MF_MOE_SHARES][experts] memory to which stats point */
+    /* [n + 1][MF_MOE_SHARES][experts] memory to which stats point; experts: the most of
+     * a layer */
+    float *shares;
 } routing;
 
 static int before_step(void *self, mf_trainer *t, mf_step_result *r)
@@ -31,8 +33,10 @@ static int64_t numbers(void *self, const mf_trainer *t, const mf_step_result *r)
 {
     const routing *o = self;
     (void)t;
-    if (o->n == 0) return 0;
-    return o->n * (2 + (r->wanted & MF_WANT_ROUTING ? mf_moe_tally_numbers(o->one) : 0));
+    int64_t n = 2 * o->n;
+    for (int32_t i = 0; (r->wanted & MF_WANT_ROUTING) && i < o->n; i++)
+        n += mf_moe_tally_numbers(o->one[i]);
+    return n;
 }
 
 static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
@@ -43,12 +47,12 @@ static int measure(void *self, mf_trainer *t, mf_step_result *r, double *out)
         mf_moe_overflow(&r->graph->moe[i], &out[0], &out[1]);
         out += 2;
         if (!(r->wanted & MF_WANT_ROUTING)) continue;
-        mf_moe_tally_reset(o->one);
-        mf_moe_tally_add(o->one, &r->graph->moe[i]);
-        mf_moe_tally_put(o->one, out);
-        out += mf_moe_tally_numbers(o->one);
-        o->tallies[i]->top_k = o->one->top_k;
-        if (o->shared) o->shared->top_k = o->one->top_k;
+        mf_moe_tally_reset(o->one[i]);
+        mf_moe_tally_add(o->one[i], &r->graph->moe[i]);
+        mf_moe_tally_put(o->one[i], out);
+        out += mf_moe_tally_numbers(o->one[i]);
+        o->tallies[i]->top_k = o->one[i]->top_k;
+        if (o->shared) o->shared->top_k = o->one[i]->top_k;
     }
     return MF_OK;
 }
@@ -62,9 +66,9 @@ static int fold(void *self, mf_trainer *t, mf_step_result *r, const double *in)
         r->reassigned += in[1];
         in += 2;
         if (!(r->wanted & MF_WANT_ROUTING)) continue;
-        mf_moe_tally_take(o->tallies[i], o->one->labels, in);
-        if (o->shared) mf_moe_tally_take(o->shared, o->one->labels, in);
-        in += mf_moe_tally_numbers(o->one);
+        mf_moe_tally_take(o->tallies[i], o->one[i]->labels, in);
+        if (o->shared) mf_moe_tally_take(o->shared, o->one[i]->labels, in);
+        in += mf_moe_tally_numbers(o->one[i]);
     }
     return MF_OK;
 }
@@ -90,9 +94,11 @@ static void free_routing(void *self)
     routing *o = self;
     for (int32_t i = 0; o->tallies && i < o->n; i++)
         mf_moe_tally_free(o->tallies[i]);
+    for (int32_t i = 0; o->one && i < o->n; i++)
+        mf_moe_tally_free(o->one[i]);
     mf_moe_tally_free(o->shared);
-    mf_moe_tally_free(o->one);
     mf_free(o->tallies);
+    mf_free(o->one);
     mf_free(o->stats);
     mf_free(o->shares);
     mf_free(o);
@@ -102,20 +108,20 @@ static int allocate(routing *o, const mf_model *m)
 {
     const size_t n = (size_t)m->n_moe + 1;
     o->n = m->n_moe;
-    o->experts = (int32_t)m->config->moe.experts;
+    o->experts = mf_model_most_experts(m->config);
     o->tallies = mf_alloc(n, sizeof *o->tallies);
+    o->one = mf_alloc(n, sizeof *o->one);
     o->stats = mf_alloc(n, sizeof *o->stats);
     o->shares = mf_alloc(n * MF_MOE_SHARES * (size_t)o->experts, sizeof *o->shares);
-    int rc = o->tallies && o->stats && o->shares ? MF_OK : MF_ENOMEM;
-    for (int32_t i = 0; rc == MF_OK && i < o->n; i++)
-        rc = mf_moe_tally_new(m->moe[i].layer, o->experts, (int32_t)m->config->moe.top_k,
-                              m->dims.labels, &o->tallies[i]);
-    if (rc == MF_OK && o->n > 0)
-        rc = mf_moe_tally_new(0, o->experts, (int32_t)m->config->moe.top_k, m->dims.labels,
-                              &o->one);
-    if (rc == MF_OK && m->config->model.share_layers && o->n > 0)
-        rc = mf_moe_tally_new(m->moe[0].layer, o->experts, (int32_t)m->config->moe.top_k, 0,
-                              &o->shared);
+    int rc = o->tallies && o->one && o->stats && o->shares ? MF_OK : MF_ENOMEM;
+    for (int32_t i = 0; rc == MF_OK && i < o->n; i++) {
+        const mf_moe_layer *l = &m->moe[i];
+        const int32_t experts = (int32_t)l->config.experts, k = (int32_t)l->config.top_k;
+        rc = mf_moe_tally_new(l->layer, experts, k, m->dims.labels, &o->tallies[i]);
+        if (rc == MF_OK) rc = mf_moe_tally_new(0, experts, k, m->dims.labels, &o->one[i]);
+        if (rc == MF_OK && i == 0 && m->config->model.share_layers)
+            rc = mf_moe_tally_new(l->layer, experts, k, 0, &o->shared);
+    }
     return rc;
 }
 

@@ -352,11 +352,11 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 static const char *reach_of(const mf_model *m)
 {
     const mf_model_settings *c = m->config;
-    bool later_only =
-        c->model.task == MF_TASK_LM && c->model.causal && c->moe.capacity_factor <= 0;
+    bool later_only = c->model.task == MF_TASK_LM && c->model.causal;
     for (int32_t i = 0; i < m->n_moe; i++) {
         const mf_router *router = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
         if (router->flags & MF_ROUTER_NOT_CAUSAL) later_only = false;
+        if (m->moe[i].config.capacity_factor > 0) later_only = false;
     }
     return later_only ? "sequence" : "batch";
 }
@@ -386,6 +386,27 @@ static const char *printable(const char *text)
     return text && mf_utf8_check(text, strlen(text)) == strlen(text) ? text : "?";
 }
 
+/* Writes a number of a layer; if layers differ, the list of the numbers, as KEY_by_layer. A
+ * reader that expects one number then refuses the file. */
+static int describe_layers(const mf_model *m, mf_st_writer *w, const char *key, bool top_k)
+{
+    char list[16384], name[64];
+    size_t at = 0;
+    int64_t first = 0, each;
+    bool differ = false;
+    list[0] = '\0';
+    for (int32_t i = 0; i < m->n_moe && at < sizeof list - 32; i++) {
+        each = top_k ? m->moe[i].config.top_k : m->moe[i].config.experts;
+        first = i == 0 ? each : first;
+        differ = differ || each != first;
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", i ? "," : "",
+                               (long long)each);
+    }
+    snprintf(name, sizeof name, "%s%s", key, differ ? "_by_layer" : "");
+    if (!differ) list[strcspn(list, ",")] = '\0';
+    return mf_st_writer_meta(w, name, list);
+}
+
 static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
 {
     const mf_model *m = r->session->model;
@@ -407,8 +428,8 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
                    {"vocab", m->dims.vocab},
                    {"labels", m->dims.labels},
                    {"dim", c->model.dim},
-                   {"experts", c->moe.experts},
-                   {"top_k", c->moe.top_k},
+                   {"experts", 0}, /* both are written by describe_layers */
+                   {"top_k", 0},
                    {"abi", id->abi},
                    {"threads", id->threads}};
     const struct {
@@ -430,6 +451,11 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     size_t at = 0;
     int rc = MF_OK;
     for (size_t i = 0; rc == MF_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        const char *key = numbers[i].key;
+        if (strcmp(key, "experts") == 0 || strcmp(key, "top_k") == 0) {
+            rc = describe_layers(m, w, key, key[0] == 't');
+            continue;
+        }
         snprintf(number, sizeof number, "%lld", (long long)numbers[i].value);
         rc = mf_st_writer_meta(w, numbers[i].key, number);
     }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/below.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/mem.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/scratch.h"

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "io/writer.h"
 #include "base/file/io_raw.h"
 #include "base/mem.h"
 #include "tests/lib/fault.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "graph/device/device.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 #include "graph_ops.h"
 #include "kernels/bf16.h"
 #include "kernels/stored.h"

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "graph_ops.h"
+#include "lab/dot.h"
 #include "ops/ops.h"
 
 #include <float.h>

@@ -480,12 +480,12 @@ typedef struct {
 static void fake_model(fake *f)
 {
     memset(f, 0, sizeof *f);
+    f->moe[0].config.experts = f->moe[1].config.experts = EXPERTS;
     f->moe[1].layer = 2;
     f->model.moe = f->moe;
     f->model.n_moe = LAYERS;
     f->model.dims =
         (mf_model_dims){.vocab = 30, .labels = 3, .classes = 2, .more_classes = {3}};
-    f->model.settings.moe.experts = EXPERTS;
     f->model.settings.model.seq = SEQ;
     f->model.settings.model.task = MF_TASK_LM;
     f->model.config = &f->model.settings;
@@ -523,8 +523,8 @@ START_TEST(another_model)
     does_not_fit(t, &f, false, "has 2 MoE layers, the model 1");
     f.moe[1].layer = 1;
     does_not_fit(t, &f, false, "MoE layer 2; the model has layer 1 in its place");
-    f.model.settings.moe.experts = 8;
-    does_not_fit(t, &f, false, "has 4 experts, the model 8");
+    f.moe[1].config.experts = 8;
+    does_not_fit(t, &f, false, "MoE layer 2 has 4 experts, the model 8");
     f.model.settings.model.seq = 2;
     does_not_fit(t, &f, false, "has sequences of 3 tokens; the model takes at most 2");
     f.model.settings.model.task = MF_TASK_CLASSIFY;
@@ -621,7 +621,7 @@ START_TEST(activations)
     values[2 * 4 + 1] = 0;
     a.top_k = "0";
     no_activations(write_trace("a", &a), MF_EINPUT,
-                   "metadata \"top_k\" is '0'; expected a number of at least 1");
+                   "metadata \"top_k\" is 0; expected a number from 1 to 65536");
 }
 END_TEST
 

@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/file/paths.h"
 #include "base/mem.h"
+#include "run/config_write.h"
 #include "run/run_config.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "check_main.h"
 #include "heads_model.h"
+#include "run/modules.h"
 
 /* Compares a model with pruned heads with a model whose gates are 0. Each string describes a
  * layer with HEADS characters: '.' keeps a head, 'x' prunes it. */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 #include "kernels/kernel.h"
 #include "ops/moe/dispatch.h"
 #include "tests/lib/device.h"

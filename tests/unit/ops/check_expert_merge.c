@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "comm/expert_merge.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 
 enum { RANKS = 4, ROWS = 5, WIDTH = 3, EXPERTS = 3, ALL = RANKS * ROWS };
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/thread/parallel.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 #include "op_harness.h"
 
 /* One array per family of ops. */

@@ -529,6 +529,122 @@ START_TEST(folders_that_are_there)
 }
 END_TEST
 
+/* ---- layers that differ ---- */
+
+#define MIXTRAL "tests/golden/pretrained/mixtral/hf"
+enum { SHARDS = 5, TENSORS = 128 };
+
+/* Writes the folder of the golden Mixtral without one expert of layer 1: without its weights
+ * and its row of the router. The experts after it have the next lower number. */
+static void prune(const char *folder, int expert)
+{
+    static const char gate[] = "model.layers.1.block_sparse_moe.gate.weight",
+                      experts[] = "model.layers.1.block_sparse_moe.experts.";
+    mf_st_file *file[SHARDS];
+    const mf_st_tensor *from[TENSORS], *t;
+    const mf_st_file *of[TENSORS];
+    char name[256], shard[128], data[1 << 17];
+    mf_st_writer *w = mf_st_writer_new();
+    size_t n, count = 0;
+    mf_remove_tree(folder);
+    must(mf_mkdirs(folder));
+    char *config = scratch_read(in(getenv("srcdir"), MIXTRAL "/config.json"), &n);
+    scratch_write(in(folder, "config.json"), config, n);
+    free(config);
+    for (int i = 0; i < SHARDS; i++) {
+        snprintf(shard, sizeof shard, MIXTRAL "/model-%05d-of-%05d.safetensors", i + 1, SHARDS);
+        must(mf_st_open(in(getenv("srcdir"), shard), &file[i]));
+        for (size_t j = 0; j < mf_st_count(file[i]); j++) {
+            t = mf_st_at(file[i], j);
+            int64_t shape[2] = {t->shape[0], t->rank > 1 ? t->shape[1] : 1};
+            const bool of_expert = strncmp(t->name, experts, sizeof experts - 1) == 0;
+            const int e = of_expert ? atoi(t->name + sizeof experts - 1) : -1;
+            if (e == expert) continue;
+            snprintf(name, sizeof name, "%s", t->name);
+            if (e > expert)
+                snprintf(name, sizeof name, "%s%d%s", experts, e - 1,
+                         strchr(t->name + sizeof experts - 1, '.'));
+            if (strcmp(name, gate) == 0) shape[0]--;
+            must(mf_st_writer_add(w, name, t->dtype, t->rank, shape));
+            from[count] = t;
+            of[count++] = file[i];
+        }
+    }
+    must(mf_st_writer_begin(w, in(folder, "model.safetensors")));
+    const mf_st_tensor *due;
+    for (size_t at; (due = mf_st_writer_due(w, &at)) != NULL;) {
+        t = from[at];
+        ck_assert_uint_le(t->bytes, sizeof data);
+        must(mf_st_read(of[at], t, data, (size_t)t->bytes));
+        if (strcmp(due->name, gate) == 0) {
+            const size_t row = (size_t)t->bytes / 8;
+            memmove(data + (size_t)expert * row, data + (size_t)(expert + 1) * row,
+                    (size_t)(7 - expert) * row);
+        }
+        must(mf_st_writer_put(w, data, (size_t)due->bytes));
+    }
+    must(mf_st_writer_end(w, false));
+    mf_st_writer_free(w);
+    for (int i = 0; i < SHARDS; i++)
+        mf_st_close(file[i]);
+}
+
+/* Returns an expert of layer 1 that no token of the first sequence of logits_of has chosen.
+ * Three tokens choose two experts each. */
+static int unused_expert(void)
+{
+    mf_st_file *f = NULL;
+    bool used[8] = {false};
+    int32_t chosen[2 * 3 * 2]; /* sequences, tokens, choices */
+    must(mf_st_open(scratch_path("out"), &f));
+    const mf_st_tensor *t = mf_st_find(f, "moe.1.expert");
+    ck_assert_ptr_nonnull(t);
+    ck_assert_uint_eq(t->bytes, sizeof chosen);
+    must(mf_st_read(f, t, chosen, sizeof chosen));
+    for (int i = 0; i < 3 * 2; i++)
+        if (chosen[i] >= 0) used[chosen[i]] = true;
+    mf_st_close(f);
+    for (int e = 0; e < 8; e++)
+        if (!used[e]) return e;
+    return -1;
+}
+
+/* Without an expert of the last layer that no token of a sequence chooses, a model with gates
+ * that sum to 1 has the same logits there. */
+START_TEST(a_block_with_fewer_experts)
+{
+    static const char section[] = "[block.experts7]\nlayers = 1\nexperts = 7\n";
+    const char *folder = scratch_path("pruned"), *whole = scratch_path("whole"),
+               *run = scratch_path("run"), *out = scratch_path("back");
+    const mf_export_options as_it_is = {.adapters = MF_EXPORT_MERGED};
+    size_t n;
+    int64_t written;
+    import(in(getenv("srcdir"), MIXTRAL), whole);
+    float *before = logits_of(whole, &n);
+    const int expert = unused_expert();
+    ck_assert_int_ge(expert, 0);
+    prune(folder, expert);
+    import(folder, run);
+    char *config = scratch_read(in(run, "config.ini"), &n);
+    ck_assert(memmem(config, n, section, sizeof section - 1) != NULL);
+    free(config);
+    float *after = logits_of(run, &n);
+    for (size_t i = 0; i < n / 2; i++)
+        ck_assert_msg(fabs((double)before[i] - (double)after[i]) <= 1e-5, "logit %zu: %g, %g",
+                      i, (double)before[i], (double)after[i]);
+    free(before);
+    free(after);
+    mf_remove_tree(out);
+    failed(mf_export_hf(run, out, &as_it_is, &written), MF_EINPUT,
+           "block.experts7.experts = 7 cannot be said in the form of mixtral: its config.json "
+           "means 8");
+    /* if no block has the number of config.json, the file is wrong */
+    replace(in(folder, "config.json"), "\"num_local_experts\": 8", "\"num_local_experts\": 6");
+    mf_remove_tree(run);
+    ck_assert_int_eq(import_as(folder, NULL, run), MF_EINPUT);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("folders");
@@ -549,6 +665,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_skipped_tensor_that_is_lost);
     tcase_add_test(t, models_that_a_family_cannot_say);
     tcase_add_test(t, folders_that_are_there);
+    tcase_add_test(t, a_block_with_fewer_experts);
     suite_add_tcase(s, t);
     return s;
 }

@@ -4,6 +4,7 @@
 #include "cli/cli_model.h"
 
 #include "base/error.h"
+#include "lab/dot.h"
 
 #include <stdio.h>
 

@@ -25,6 +25,7 @@
 #include "report/terminal/summary.h"
 #include "run/device_use.h"
 #include "run/folder/rundir.h"
+#include "run/modules.h"
 #include "api/run_internal.h"
 #include "run/training.h"
 

@@ -19,6 +19,7 @@
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
 #include "plugin/load/backend.h"
+#include "run/modules.h"
 #include "train/length_buckets.h"
 #include "train/optim/optim.h"
 
@@ -133,8 +134,8 @@ static void describe_model(mf_speed *r, const mf_session *s)
     const mf_config *c = s->config;
     r->dim = (int32_t)c->model.dim;
     r->layers = (int32_t)c->model.layers;
-    r->experts = (int32_t)c->moe.experts;
-    r->top_k = (int32_t)c->moe.top_k;
+    r->experts = mf_model_most_experts(s->model->config);
+    r->top_k = (int32_t)mf_model_moe(s->model->config, -1).top_k;
     r->vocab = s->model->dims.vocab;
     r->dtype = mf_dtype_text(c->train.dtype);
     mf_model_count(s->model, &r->params, &r->params_active);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 #include "kernels/kernel.h"
 #include "lab/check/checks.h"
 #include "plugin/load/child.h"

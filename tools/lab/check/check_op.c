@@ -12,7 +12,7 @@
 #include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "graph/exec.h"
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 #include "kernels/kernel.h"
 #include "lab/check/checks.h"
 #include "plugin/crash.h"

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "plugin/load/open.h"
 #include "run/folder/rundir.h"
+#include "run/modules.h"
 #include "run/session.h"
 
 const char *const mf_equal_names[] = {"steps", "params", "time", NULL};

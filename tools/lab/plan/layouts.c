@@ -10,14 +10,34 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "lab/plan/plan.h"
-#include "model/module.h"
+#include "run/modules.h"
 #include "train/parallel/gradient_bf16.h"
 
 #define GIB 1073741824.0
 
 static bool is_by_expert(const mf_session *s, const mf_param *p)
 {
-    return (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == s->config->moe.experts;
+    return (p->init.flags & MF_PARAM_BY_EXPERT) &&
+           p->shape.dim[0] == mf_model_experts_of(s->model, p);
+}
+
+/* Sets the numbers of experts and of experts per token: means over the MoE layers, and a number
+ * that divides the experts of each layer. */
+static void count_experts(const mf_model *m, mf_plan_model *ret)
+{
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        int64_t a = ret->common, b = m->moe[i].config.experts;
+        ret->experts += (double)b;
+        ret->top_k += (double)m->moe[i].config.top_k;
+        while (a > 0) { /* Euclid */
+            const int64_t rest = b % a;
+            b = a;
+            a = rest;
+        }
+        ret->common = b;
+    }
+    ret->experts /= m->n_moe > 0 ? m->n_moe : 1;
+    ret->top_k /= m->n_moe > 0 ? m->n_moe : 1;
 }
 
 int mf_plan_describe(mf_session *s, mf_plan_model *ret)
@@ -29,9 +49,8 @@ int mf_plan_describe(mf_session *s, mf_plan_model *ret)
                            .moe_layers = m->n_moe,
                            .dim = (double)c->model.dim,
                            .attention = (double)(c->model.heads * mf_model_head_dim(&c->model)),
-                           .seq = (double)c->model.seq,
-                           .experts = m->n_moe > 0 ? (double)c->moe.experts : 0,
-                           .top_k = (double)c->moe.top_k};
+                           .seq = (double)c->model.seq};
+    count_experts(m, ret);
     for (int i = 0; i < mf_store_count(m->store); i++) {
         const mf_param *p = mf_store_at(m->store, i);
         const mf_module module = mf_module_of(p->name);
@@ -179,7 +198,7 @@ static void add(list *a, mf_plan_layout l)
  * the pipeline. */
 static void add_experts(list *a, int64_t tensor, int64_t pipeline)
 {
-    const int64_t group = a->c->cluster.ranks / pipeline, experts = (int64_t)a->m->experts;
+    const int64_t group = a->c->cluster.ranks / pipeline, experts = a->m->common;
     mf_plan_layout l = {.data = group / tensor,
                         .tensor = tensor,
                         .pipeline = pipeline,

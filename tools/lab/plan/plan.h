@@ -18,7 +18,8 @@ typedef struct mf_plan_model {
     double attention; /* width of scores and values: number of heads x size of a head; half of
                        * this with a window in every second layer */
     double seq;
-    double experts, top_k;
+    double experts, top_k; /* means over the MoE layers */
+    int64_t common;        /* greatest common divisor of the layers' numbers of experts */
     double nodes;         /* number of nodes to which a token may be sent; 0: any number */
     double stored_scores; /* number of heads whose attention scores go through memory; 0:
                            * fused kernels */

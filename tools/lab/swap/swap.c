@@ -128,7 +128,11 @@ static int draw_again(const swap *s)
 static int judge(const swap *s)
 {
     const mf_config *a = s->pair.before->config, *b = s->pair.after->config;
-    if (a->moe.experts == b->moe.experts && a->model.seq == b->model.seq) return MF_OK;
+    const mf_model_settings x = mf_config_model(a), y = mf_config_model(b);
+    bool same = a->model.seq == b->model.seq && a->model.layers == b->model.layers;
+    for (int64_t l = 0; same && l < a->model.layers; l++)
+        same = mf_model_moe(&x, l).experts == mf_model_moe(&y, l).experts;
+    if (same) return MF_OK;
     return mf_fail(MF_EUSAGE, "a swap changes neither moe.experts nor the blocks of a model");
 }
 
@@ -172,12 +176,12 @@ static int new_layers(swap *s)
 {
     const mf_model *m = s->pair.after->model;
     mf_swap_report *r = s->report;
-    const size_t E = (size_t)m->config->moe.experts;
     r->n_layers = m->n_moe;
     r->layers = mf_arena_alloc(r->arena, ((size_t)m->n_moe + 1) * sizeof *r->layers);
     if (!r->layers) return MF_ENOMEM;
     for (int32_t i = 0; i < m->n_moe; i++) {
         mf_swap_layer *l = &r->layers[i];
+        const size_t E = (size_t)m->moe[i].config.experts;
         *l = (mf_swap_layer){.layer = m->moe[i].layer,
                              .experts = (int32_t)E,
                              .swapped = s->pair.swapped[i],

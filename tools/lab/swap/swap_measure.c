@@ -21,7 +21,7 @@ typedef struct measure {
     mf_model_graph *now; /* graph of the new model */
     mf_swap_report *out;
     choice before, after;
-    int64_t T, E;
+    int64_t T, E;           /* E: experts of the layer at hand */
     double tokens, targets; /* numbers of real tokens and targets so far */
 } measure;
 
@@ -89,6 +89,7 @@ static int add_layer(measure *m, int32_t i, bool whole)
     const bool compared = old->routing.prob && new->routing.prob;
     const float *p = compared ? mf_tensor_host(old->routing.prob) : NULL,
                 *q = compared ? mf_tensor_host(new->routing.prob) : NULL;
+    m->E = to->experts;
     double *kl = whole ? &to->kl : &to->kl_start;
     int rc = compared && (!p || !q) ? MF_ENOMEM : MF_OK;
     if (rc == MF_OK && whole) rc = read_choice(m, &old->own, &m->before);
@@ -169,7 +170,7 @@ static void finish(const measure *m, bool whole)
 static int open(measure *m, bool whole)
 {
     mf_swap_pair *pair = m->pair;
-    const size_t n = (size_t)(m->T * m->E);
+    const size_t n = (size_t)m->T * (size_t)mf_model_most_experts(pair->after->model->config);
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = pair->batch->rows,
                                   .seq = pair->batch->seq,
@@ -185,10 +186,7 @@ static int open(measure *m, bool whole)
 
 int mf_swap_measure(mf_swap_pair *pair, int64_t batches, bool whole, mf_swap_report *r)
 {
-    measure m = {.pair = pair,
-                 .out = r,
-                 .T = (int64_t)pair->batch->rows * pair->batch->seq,
-                 .E = pair->after->config->moe.experts};
+    measure m = {.pair = pair, .out = r, .T = (int64_t)pair->batch->rows * pair->batch->seq};
     mf_batch_spec spec;
     mf_batcher *batcher = NULL;
     mf_session_eval_spec(pair->before, MF_SPLIT_VAL, &spec);

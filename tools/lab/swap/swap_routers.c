@@ -28,8 +28,6 @@ static void inputs(const mf_swap_pair *pair, mf_swap_routers *r)
     r->in = (mf_router_in){.size = sizeof r->in,
                            .batch = B,
                            .seq = S,
-                           .experts = (int32_t)m->config->moe.experts,
-                           .top_k = (int32_t)m->top_k,
                            .mask = mf_graph_input(r->g, "mask", MF_F32, rows),
                            .token_ids = mf_graph_input(r->g, "tokens", MF_I32, rows),
                            .positions = mf_graph_input(r->g, "positions", MF_I32, rows),
@@ -44,7 +42,7 @@ static mf_tensor *divergence(mf_swap_routers *r, int32_t i)
     mf_graph *g = r->g;
     mf_tensor *q = r->out[i].routing.prob;
     const int64_t T = (int64_t)r->in.batch * r->in.seq;
-    r->prob[i] = mf_graph_input(g, "prob", MF_F32, mf_shape2(T, r->in.experts));
+    r->prob[i] = mf_graph_input(g, "prob", MF_F32, q->shape);
     mf_tensor *ln = mf_ln(g, mf_clamp(g, q, 1e-20, 1e30));
     mf_tensor *each = mf_sub(g, q, mf_mul(g, r->prob[i], ln));
     each = mf_mul(g, each, mf_reshape(g, r->in.mask, mf_shape2(T, 1)));
@@ -54,12 +52,14 @@ static mf_tensor *divergence(mf_swap_routers *r, int32_t i)
 static int build(const mf_swap_pair *pair, bool fit, mf_swap_routers *r)
 {
     const mf_model *m = pair->after->model;
-    const mf_moe_settings settings = {
-        .config = &m->config->moe, .labels = m->dims.labels, .keep = true};
+    mf_moe_settings settings = {.labels = m->dims.labels, .keep = true};
     const int64_t T = (int64_t)pair->batch->rows * pair->batch->seq;
     inputs(pair, r);
     for (int32_t i = 0; i < r->n; i++) {
         mf_router_in in = r->in;
+        in.experts = (int32_t)m->moe[i].config.experts;
+        in.top_k = (int32_t)*m->moe[i].top_k;
+        settings.config = &m->moe[i].config;
         r->x[i] = in.x = mf_graph_input(r->g, "x", MF_F32, mf_shape2(T, m->config->model.dim));
         in.previous = i > 0 ? &r->out[i - 1].routing : NULL;
         mf_graph_push(r->g, "layers.%d", (int)m->moe[i].layer);
@@ -145,7 +145,7 @@ int mf_swap_run_old(const mf_swap_pair *pair, mf_swap_routers *r, int64_t step)
         const mf_moe_out *old = &pair->old->moe[i];
         rc = copy(r->x[i], mf_tensor_host(old->x), T * c->model.dim);
         if (rc == MF_OK && r->prob[i])
-            rc = copy(r->prob[i], mf_tensor_host(old->routing.prob), T * r->in.experts);
+            rc = copy(r->prob[i], mf_tensor_host(old->routing.prob), T * old->routing.experts);
     }
     return rc;
 }

@@ -62,6 +62,10 @@ int mf_trace_open(const char *path, mf_trace **ret);
 void mf_trace_close(mf_trace *t);
 /* A string of the metadata: "run", "kernels", ...; "" if the file has no such string. */
 const char *mf_trace_text(const mf_trace *t, const char *key);
+/* Reads a number of the i-th recorded layer: from the list KEY_by_layer, or else the metadata
+ * KEY, which then holds for all layers. MF_EINPUT if it is not a number from lo to hi. */
+int mf_trace_of_layer(const mf_trace *t, const char *key, int i, int64_t lo, int64_t hi,
+                      int64_t *ret);
 /* Reads a whole tensor into new memory, which the caller frees with mf_free. tensor NULL: *ret
  * is NULL. */
 int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret);

@@ -148,6 +148,7 @@ int mf_activations_read(const char *text, bool padding, mf_activations *ret)
     mf_trace *t = NULL;
     const mf_trace_layer *l = NULL;
     mf_activations a = {0};
+    int64_t k = 0;
     if (!path) return MF_ENOMEM;
     /* only if the whole text names no file: a file name may contain a colon */
     if (colon && !mf_exists(text)) {
@@ -174,7 +175,8 @@ int mf_activations_read(const char *text, bool padding, mf_activations *ret)
     int rc = mf_trace_open(path, &t);
     mf_free(path);
     if (rc == MF_OK) rc = pick(t, layer, &l);
-    if (rc == MF_OK) rc = metadata(t, "top_k", 1, &a.top_k);
+    if (rc == MF_OK) rc = mf_trace_of_layer(t, "top_k", (int)(l - t->layers), 1, 65536, &k);
+    a.top_k = (int32_t)k;
     if (rc == MF_OK) rc = metadata(t, "labels", 0, &a.n_labels);
     if (rc == MF_OK) rc = take(t, l, &a);
     mf_trace_close(t);

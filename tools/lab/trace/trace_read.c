@@ -128,16 +128,35 @@ static int find_layer(const mf_trace *t, mf_trace_layer *l)
     return rc == MF_OK ? find_in(t, l, "x", MF_ST_F32, T, -1, false, &l->x) : rc;
 }
 
-/* Reads the list of layers, like "0,2,5", and the number of experts, which is the same in
- * all layers. */
+int mf_trace_of_layer(const mf_trace *t, const char *key, int i, int64_t lo, int64_t hi,
+                      int64_t *ret)
+{
+    char name[64], number[32];
+    long long value;
+    snprintf(name, sizeof name, "%s_by_layer", key);
+    const char *text = mf_st_meta(t->file, name);
+    if (!text) return whole(t, key, lo, hi, ret);
+    for (int at = 0; at < i && text; at++)
+        text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL;
+    snprintf(number, sizeof number, "%.*s", text ? (int)strcspn(text, ",") : 0,
+             text ? text : "");
+    if (!mf_parse_i64(number, &value) || value < lo || value > hi)
+        return mf_fail(MF_EINPUT,
+                       "%s: metadata \"%s\": expected a number from %lld to %lld for each "
+                       "layer, found '%s' for the layer at place %d",
+                       mf_st_path(t->file), name, (long long)lo, (long long)hi, number, i);
+    *ret = value;
+    return MF_OK;
+}
+
+/* Reads the list of layers, like "0,2,5", and their numbers of experts. */
 static int find_layers(mf_trace *t)
 {
     int64_t experts;
     const char *path = mf_st_path(t->file);
-    int rc = whole(t, "experts", 1, 65536, &experts);
+    int rc = MF_OK;
     char *list = mf_arena_strdup(t->arena, mf_trace_text(t, "layers")), *one;
     size_t n = 1;
-    if (rc != MF_OK) return rc;
     if (!list) return MF_ENOMEM;
     for (const char *c = list; *c; c++)
         n += *c == ',';
@@ -151,6 +170,8 @@ static int find_layers(mf_trace *t)
                            "layers",
                            path, one);
         last = layer;
+        rc = mf_trace_of_layer(t, "experts", t->n_layers, 1, 65536, &experts);
+        if (rc != MF_OK) return rc;
         mf_trace_layer *l = &t->layers[t->n_layers++];
         *l = (mf_trace_layer){.layer = (int32_t)layer, .experts = (int32_t)experts};
         rc = find_layer(t, l);

@@ -63,9 +63,10 @@ static int fits(const mf_trace *t, const mf_model *m)
         if (l->layer != m->moe[i].layer)
             return mf_fail(MF_EINPUT, "%s: MoE layer %d; the model has layer %d in its place",
                            path, (int)l->layer, (int)m->moe[i].layer);
-        if (l->experts != m->config->moe.experts)
-            return mf_fail(MF_EINPUT, "%s has %d experts, the model %d", path, (int)l->experts,
-                           (int)m->config->moe.experts);
+        const int experts = (int)m->moe[i].config.experts;
+        if (l->experts != experts)
+            return mf_fail(MF_EINPUT, "%s: MoE layer %d has %d experts, the model %d", path,
+                           (int)l->layer, (int)l->experts, experts);
     }
     if (t->seq > m->config->model.seq)
         return mf_fail(MF_EINPUT, "%s has sequences of %d tokens; the model takes at most %lld",

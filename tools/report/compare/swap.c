@@ -5,6 +5,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "report/page/report_parts.h"
+#include <math.h>
 #include <moefw/version.h>
 
 typedef struct swap_page {
@@ -147,11 +148,19 @@ static void figures(const swap_page *s)
     mf_html_section_end(p->d);
 }
 
-/* Draws two rows for each layer: the load before and after the swap. */
+/* Draws two rows for each layer: the load before and after the swap. If layers have different
+ * numbers of experts, a row has empty cells at its end, and loads are multiples of the layer's
+ * even share. */
 static void loads(const swap_page *s)
 {
     const mf_report *p = &s->page;
-    const int n = s->r->n_layers, E = n > 0 ? s->r->layers[0].experts : 0;
+    const int n = s->r->n_layers;
+    int E = n > 0 ? s->r->layers[0].experts : 0;
+    bool differ = false;
+    for (int i = 1; i < n; i++) {
+        differ = differ || s->r->layers[i].experts != s->r->layers[0].experts;
+        E = s->r->layers[i].experts > E ? s->r->layers[i].experts : E;
+    }
     double *v = mf_arena_alloc(p->arena, (size_t)(2 * n * E) * sizeof *v);
     const char **names = mf_arena_alloc(p->arena, 2 * (size_t)n * sizeof *names);
     if (!v || !names) return;
@@ -160,8 +169,9 @@ static void loads(const swap_page *s)
         names[2 * i] = mf_report_strf(p, "%s before", s->layers[i]);
         names[2 * i + 1] = mf_report_strf(p, "%s after", s->layers[i]);
         for (int e = 0; e < E; e++) {
-            v[2 * i * E + e] = l->load_before[e];
-            v[(2 * i + 1) * E + e] = l->load_after[e];
+            const double unit = e >= l->experts ? NAN : differ ? l->experts : 1;
+            v[2 * i * E + e] = isnan(unit) ? unit : unit * l->load_before[e];
+            v[(2 * i + 1) * E + e] = isnan(unit) ? unit : unit * l->load_after[e];
         }
     }
     mf_html_section(p->d, "load", "Load of the experts");
@@ -171,12 +181,13 @@ static void loads(const swap_page *s)
     mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts by layer, before and after",
                                  .width = MF_FIGURE_WIDTH,
                                  .x_label = "expert",
-                                 .scale_label = "share of assignments",
+                                 .scale_label = differ ? "share of assignments x experts"
+                                                       : "share of assignments",
                                  .rows = 2 * n,
                                  .columns = E,
                                  .values = v,
                                  .row_height = 22,
-                                 .even = 1.0 / E,
+                                 .even = differ ? 1 : 1.0 / E,
                                  .row_labels = names,
                                  .column_labels = mf_report_numbers(p, E),
                                  .numbers = E <= 16});

@@ -126,7 +126,7 @@ void mf_report_balance(const mf_report *p)
             mf_report_layer(mf_report_last(p->runs[0], mf_report_layer_split(p->runs[0])), 0);
         if (m->of == measure_entropy && s && s->experts > 1) even.y = log(s->experts);
         if (m->of == measure_gate_entropy && p->n == 1) {
-            even.y = log(atof(mf_report_config(p->runs[0], "moe", "top_k", "1")));
+            even.y = log(atof(mf_report_moe(p->runs[0], s ? s->layer : -1, "top_k", "1")));
             even.name = "even gates: ln k";
         }
         mf_curves_figure(p, m->title, m->caption,

@@ -230,6 +230,43 @@ bool mf_report_has_experts(const mf_report_run *r, int layer)
     return every > 0 && (layer + 1) % every == 0 && !mf_model_in_layers(dense, layer, &bad);
 }
 
+const char *mf_report_section_of(const mf_report_run *r, const char *kind, int layer)
+{
+    const size_t n = strlen(kind);
+    const mf_ini_entry *e;
+    const char *found = kind;
+    bool bad;
+    for (int i = 0; r->config && (e = mf_ini_section_entry(r->config, i)) != NULL; i++) {
+        if (strncmp(e->section, kind, n) != 0 || e->section[n] != '.') continue;
+        const char *layers = mf_report_config(r, e->section, "layers", "");
+        if (mf_model_in_layers(layers, layer, &bad)) found = e->section;
+    }
+    return found;
+}
+
+const char *mf_report_moe(const mf_report_run *r, int layer, const char *key,
+                          const char *absent)
+{
+    const char *own = mf_report_config(r, mf_report_section_of(r, "block", layer), key, "-1");
+    return strcmp(own, "-1") != 0 ? own : mf_report_config(r, "moe", key, absent);
+}
+
+const char *mf_report_moe_range(const mf_report_run *r, const char *key, const char *absent)
+{
+    const int layers = atoi(mf_report_config(r, "model", "layers", "0"));
+    const char *least = NULL, *most = NULL;
+    for (int l = 0; l < layers; l++) {
+        const char *value = mf_report_moe(r, l, key, absent);
+        if (!mf_report_has_experts(r, l)) continue;
+        if (!least || atof(value) < atof(least)) least = value;
+        if (!most || atof(value) > atof(most)) most = value;
+    }
+    if (!least) return mf_report_config(r, "moe", key, absent);
+    if (strcmp(least, most) == 0) return least;
+    const char *range = mf_arena_strf(r->arena, "%s to %s", least, most);
+    return range ? range : least;
+}
+
 const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent)
 {
     const char *text = mf_json_string(mf_json_get(r->manifest, key), NULL);

@@ -44,6 +44,15 @@ const char *mf_report_config(const mf_report_run *r, const char *section, const 
                              const char *absent);
 /* Whether a block has experts, according to model.moe_every and model.dense_layers. */
 bool mf_report_has_experts(const mf_report_run *r, int layer);
+/* Returns the section of a block: the last [KIND.NAME] whose layers contain the block,
+ * otherwise KIND. kind: router or expert. */
+const char *mf_report_section_of(const mf_report_run *r, const char *kind, int layer);
+/* Returns a key of [moe] for a block, which a section [block.NAME] may set. */
+const char *mf_report_moe(const mf_report_run *r, int layer, const char *key,
+                          const char *absent);
+/* Returns the value of such a key in all blocks with experts, "8", or "4 to 8" if
+ * blocks differ. */
+const char *mf_report_moe_range(const mf_report_run *r, const char *key, const char *absent);
 const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent);
 double mf_report_manifest_number(const mf_report_run *r, const char *key); /* NaN: missing */
 /* The plugin's name of the router or the expert (kind), even if the configuration names the

@@ -185,7 +185,8 @@ static void add_half(structure *s, int layer, bool experts)
     n += elements(s, MF_MODULE_ROUTER, layer, NULL) +
          elements(s, MF_MODULE_ADAPTERS, layer, NULL);
     add(s, MF_FLOW_BOX,
-        mf_report_strf(s->p, "mixture of %s experts", text(s, "moe", "experts")),
+        mf_report_strf(s->p, "mixture of %s experts",
+                       mf_report_moe_range(s->r, "experts", "?")),
         counted(s, "", n), EXPERTS);
     s->detailed = true;
 }
@@ -402,8 +403,9 @@ static mf_flow_detail detail_of(const structure *s)
     int layer = s->every - 1;
     while (layer + 1 < s->layers && !has_experts(s, layer))
         layer++;
-    const int experts = number(s, "moe", "experts"), k = number(s, "moe", "top_k"),
-              shared = number(s, "moe", "shared_experts");
+    const int experts = atoi(mf_report_moe(s->r, layer, "experts", "0")),
+              k = atoi(mf_report_moe(s->r, layer, "top_k", "0")),
+              shared = atoi(mf_report_moe(s->r, layer, "shared_experts", "0"));
     const int64_t of_shared = elements(s, MF_MODULE_EXPERTS, layer, ".shared.");
     const int64_t of_experts = elements(s, MF_MODULE_EXPERTS, layer, NULL) - of_shared;
     const char *section, *adapter = NULL, *last = "";
@@ -421,12 +423,13 @@ static mf_flow_detail detail_of(const structure *s)
     const bool one = *last != '\0' && is(s, last, "mode", "shared");
     return (mf_flow_detail){
         .title = mf_report_strf(p, "A mixture of experts (block %d)", layer),
-        .router = mf_report_strf(p, "router: %s", plugin(s, "router")),
+        .router = mf_report_strf(p, "router: %s",
+                                 plugin(s, mf_report_section_of(s->r, "router", layer))),
         .router_note = counted(s, "", elements(s, MF_MODULE_ROUTER, layer, NULL)),
         .choice = mf_report_strf(p, "%d of %d a token", k, experts),
         .experts = experts,
         .chosen = k,
-        .expert = plugin(s, "expert"),
+        .expert = plugin(s, mf_report_section_of(s->r, "expert", layer)),
         .expert_note = expert_note(s, of_experts, experts > 0 ? experts : 1),
         .adapter = adapter,
         .adapter_note = of_adapter > 0

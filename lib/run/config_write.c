@@ -1,9 +1,10 @@
-/* config/write.c: writes the configuration as text: resolved, as a template with every key, and
- * as the manual's key lists. Reading a written text sets the same values. */
+/* run/config_write.c: writes the configuration as text: resolved, as a template with every key,
+ * and as the manual's key lists. Reading a written text sets the same values. */
+#include "run/config_write.h"
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/ini_scan.h"
-#include "config/section.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* graph/gradcheck.h: compares the gradients of a graph with differences of its values.
+/* lab/check/gradcheck.h: compares the gradients of a graph with differences of its values.
  *
  * Fixed random weights combine the outputs into one number, f = sum_i <weight[i], out[i]>, and
  * the graph's gradient of f is compared with central differences. The comparison is as exact as
@@ -19,8 +19,8 @@
  * Such points, and points whose slope is hidden by noise, are counted but not judged. If they
  * are more than half of a tensor's points, nothing has been shown, and the check fails. Points
  * hidden by noise are allowed if the direction of the signs is judged. */
-#ifndef MF_GRAPH_GRADCHECK_H
-#define MF_GRAPH_GRADCHECK_H
+#ifndef MF_LAB_GRADCHECK_H
+#define MF_LAB_GRADCHECK_H
 
 #include "graph/graph.h"
 

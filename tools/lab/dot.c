@@ -1,5 +1,8 @@
-/* graph/dot.c: writes a graph as Graphviz text, with a cluster per scope, a box per op and an
+/* lab/dot.c: writes a graph as Graphviz text, with a cluster per scope, a box per op and an
  * ellipse per leaf. */
+#include "lab/dot.h"
+
+#include "base/error.h"
 #include "base/text/shown.h"
 #include "graph/internal.h"
 

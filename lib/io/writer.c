@@ -1,6 +1,7 @@
-/* base/file/writer.c: buffered sequential writing. The first error is kept: later calls do
+/* io/writer.c: buffered sequential writing. The first error is kept: later calls do
  * nothing, and mf_writer_close returns this error. */
-#include "base/file/io.h"
+#include "io/writer.h"
+
 #include "base/file/io_raw.h"
 #include "base/mem.h"
 

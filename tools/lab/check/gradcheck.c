@@ -1,7 +1,7 @@
-/* graph/gradcheck.c: compares a graph's gradients with central differences; gradcheck.h
+/* lab/check/gradcheck.c: compares a graph's gradients with central differences; gradcheck.h
  * describes the method. Only look, measure_noise and measure_rounding change values of a
  * tensor, and each function restores them. */
-#include "graph/gradcheck.h"
+#include "lab/check/gradcheck.h"
 
 #include "base/error.h"
 #include "base/mem.h"

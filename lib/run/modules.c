@@ -1,5 +1,8 @@
-/* model/count.c: counts the elements of a model's parameters: of all parameters, and of those
+/* run/modules.c: counts the elements of a model's parameters: of all parameters, and of those
  * that one token uses. The name of a parameter determines its module. */
+#include "run/modules.h"
+
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
@@ -37,9 +40,14 @@ mf_module mf_module_of(const char *name)
     return in_block ? MF_MODULE_ADAPTERS : MF_MODULE_OTHER;
 }
 
+/* Returns the block of a parameter; -1: it belongs to none. */
+static int layer_of(const char *name)
+{
+    return strncmp(name, "layers.", 7) == 0 ? atoi(name + 7) : -1;
+}
+
 static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
 {
-    const mf_moe_config *c = &m->config->moe;
     for (int i = 0; i < MF_MODEL_MODULES; i++)
         out[i] = (mf_model_module){.name = modules[i].name};
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -49,12 +57,13 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
          * parameter belongs only to some kinds or groups of experts, the token uses at most k
          * of its parts. It uses all shared experts. */
         const int64_t parts = p->init.flags & MF_PARAM_BY_EXPERT ? p->shape.dim[0] : 0;
+        const mf_moe_config c = mf_model_moe(m->config, layer_of(p->name));
         const bool split =
-            parts > 0 && (parts == c->experts ||
-                          (parts < c->experts && parts > c->top_k && mf_model_of_experts(p)));
+            parts > 0 && (parts == c.experts ||
+                          (parts < c.experts && parts > c.top_k && mf_model_of_experts(p)));
         mf_model_module *of = &out[mf_module_of(p->name)];
         of->params += p->count;
-        of->active += split ? p->count / parts * c->top_k : p->count;
+        of->active += split ? p->count / parts * c.top_k : p->count;
     }
     out[MF_MODULE_ATTENTION].active -= mf_heads_idle(m);
 }
