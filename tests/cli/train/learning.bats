@@ -15,7 +15,8 @@ setup() {
 
 @test "with one expert a token every router learns by default" {
     for r in linear attention sinkhorn sigmoid_bias noisy_topk cosine mlp mlp_hadamard hybrid self_supervised tia_r \
-        base dselect_k dynmoe gumbel product_keys residual sparsemixer top_p two_level; do
+        base dselect_k dynmoe gumbel product_keys residual sparsemixer top_p two_level \
+        threshold lapsum hyper; do
         run --separate-stderr "$MOEFW" train default "${alone[@]}" --set router.plugin=$r --out $r
         [ "$status" -eq 0 ]
         [ -z "$stderr" ] || { echo "$r: $stderr"; return 1; }
