@@ -112,6 +112,7 @@ UNIT += tests/unit/lab/check_plan
 UNIT += tests/unit/lab/check_balance
 UNIT += tests/unit/lab/check_quantile
 UNIT += tests/unit/lab/check_silent
+UNIT += tests/unit/lab/check_tally_routers
 UNIT += tests/unit/lab/check_stats
 UNIT += tests/unit/report/check_axes
 UNIT += tests/unit/report/check_svg

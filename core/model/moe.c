@@ -527,9 +527,38 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
     int rc = mf_instance_expert(layer->expert, g, ein, &y);
     if (s->env) s->env->token = NULL;
     if (rc != MF_OK) return NULL;
-    out->gates_ignored = ein->gate && !is_read(g, before, ein->gate);
+    if (ein->gate) out->gates_ignored = !is_read(g, before, ein->gate);
     if (s->attention) keep_attention(g, before, out);
     return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
+}
+
+/* Calls the experts on the silent assignments, and returns the sum of their outputs times their
+ * gates, which are 0, for each token. It is a call of its own, because only the gates get a
+ * gradient: experts have no backward pass, and tallies and metrics do not count the call. */
+static mf_tensor *silent_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
+                                 mf_graph *g, const mf_router_in *in, mf_expert_in ein,
+                                 mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    const int k = r->rows / r->tokens, before = mf_graph_nodes(g);
+    mf_moe_settings own = *s;
+    own.attention = false;
+    mf_row_groups groups = mf_group_rows(g, out->silent, NULL, k, r->experts);
+    ein.gate = NULL; /* its gradient must not pass through the expert */
+    ein.x = mf_dispatch_rows(g, mf_stop_gradient(g, in->x), &groups, NULL, k);
+    ein.offset = groups.offset;
+    ein.token = groups.token;
+    mf_instance_mute(layer->expert, true);
+    mf_tensor *y = call_experts(layer, &own, g, &ein, out);
+    mf_instance_mute(layer->expert, false);
+    for (int i = before; i < mf_graph_nodes(g); i++)
+        if (mf_graph_node_at(g, i)->op->flags & MF_OP_STATE)
+            mf_graph_fail(g, MF_ECONFIG,
+                          "a router with silent assignments: expected an expert that writes no "
+                          "buffer, found op %s",
+                          mf_graph_node_at(g, i)->op->name);
+    if (!y) return NULL;
+    return mf_combine_rows(g, mf_stop_gradient(g, y), out->gate, &groups, NULL, r->tokens, k);
 }
 
 /* Calls the experts on the admitted assignments, and sums their outputs for each token. */
@@ -539,8 +568,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
 {
     const mf_routing *r = &out->routing;
     const int k = r->token ? 1 : r->rows / r->tokens;
-    mf_tensor *computed = out->silent ? mf_maximum(g, r->admitted, out->silent) : r->admitted;
-    mf_row_groups groups = mf_group_rows(g, computed, r->token, k, r->experts);
+    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
     const bool gates =
         (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
@@ -551,8 +579,9 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     mf_tensor *y = mf_experts_shared(s->ranks) ? mf_moe_shared_experts(layer, s->ranks, g, ein)
                                                : call_experts(layer, s, g, ein, out);
     if (!y) return NULL;
-    return gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)
-                 : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+    y = gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)
+              : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+    return out->silent ? mf_add(g, y, silent_experts(layer, s, g, in, *ein, out)) : y;
 }
 
 /* Calls the experts on the slots of soft routing, and combines their outputs. */

@@ -331,7 +331,7 @@ static bool host_training(const mf_graph *g)
 static void host_metric(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t)
 {
     if (mf_rule_graph(ctx, g, "metric") != MF_OK || !t) return;
-    if (mf_rule_name(ctx, "metric", name) != MF_OK) return;
+    if (mf_rule_name(ctx, "metric", name) != MF_OK || ctx->host->muted) return;
     mf_attr all = {.i = {15, 0}};
     mf_graph_metrics(g, true);
     mf_tensor *in = t->dtype == MF_F32 ? t : NULL;

@@ -73,7 +73,7 @@ void mf_host_count(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *part)
                        name);
         return;
     }
-    if (!mf_graph_training(g)) return;
+    if (!mf_graph_training(g) || ctx->host->muted) return;
     if (ctx->host->experts_shared && ctx->plugin->kind == MF_EXPERT) {
         mf_graph_fail(
             g, MF_ECONFIG,

@@ -398,6 +398,11 @@ const mf_loaded *mf_instance_plugin(const mf_ctx *ctx)
     return ctx->plugin;
 }
 
+void mf_instance_mute(mf_ctx *ctx, bool muted)
+{
+    ctx->host->muted = muted;
+}
+
 const void *mf_instance_conf(const mf_ctx *ctx)
 {
     return ctx->conf;

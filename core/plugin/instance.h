@@ -88,6 +88,8 @@ const void *mf_instance_conf(const mf_ctx *instance);
  * set it. */
 int mf_instance_route(mf_ctx *router, mf_graph *g, const mf_router_in *in, mf_routing *out);
 int mf_instance_expert(mf_ctx *expert, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
+/* While the host of the instance is muted, mf_host.count and mf_host.metric add nothing. */
+void mf_instance_mute(mf_ctx *instance, bool muted);
 int mf_instance_loss(mf_ctx *regularizer, mf_graph *g, const mf_regularizer_in *in,
                      mf_tensor **ret_loss);
 /* Sets *ret_y to in->y, or to the tensor that replaces it. */

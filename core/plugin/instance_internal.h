@@ -56,6 +56,7 @@ struct mf_plughost {
     mf_arena *arena;
     struct mf_tallies *tallies; /* the tallies of the model (plugin/tallies.h) */
     bool experts_shared;        /* several ranks share the experts (parallel.expert) */
+    bool muted;                 /* mf_host.count and metric add nothing (mf_instance_mute) */
     mf_live_slot *live;
     int n_live, room_live;
     mf_live_alias_of alias[MF_LIVE_ALIASES];

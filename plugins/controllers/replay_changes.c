@@ -1,10 +1,10 @@
-/* replay_changes: repeats the changes of live options of another run at the same steps. It
- * reads the changes from that run's metrics.jsonl. If the configuration is otherwise the same,
- * without the controllers that made the changes, the new run has the same bits.
+/* replay_changes: repeats the changes of live options of another run at the same steps.
+ *
+ * It reads the changes from that run's metrics.jsonl. If the configuration is otherwise the
+ * same, without the controllers that made the changes, the new run has the same bits.
  *
  * It repeats only changes of options whose names begin with `only` (empty: all) and changes
- * that were made by the section `by` (empty: any). Call it after every step (`every = 1`,
- * the default). */
+ * that were made by the section `by` (empty: any). Its key `every` must be 1, the default. */
 #include <moefw/moefw.h>
 #include <errno.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@ strictly() {
 }
 
 # Routers with ops of their own whose code is for the CPU alone: they run on the host, in whole steps.
-on_host=" base sparsemixer "
+on_host=" base lapsum sparsemixer "
 
 @test "no router, no expert needs the host, but those that are known" {
     n=0

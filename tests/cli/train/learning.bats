@@ -15,7 +15,8 @@ setup() {
 
 @test "with one expert a token every router learns by default" {
     for r in linear attention sinkhorn sigmoid_bias noisy_topk cosine mlp mlp_hadamard hybrid self_supervised tia_r \
-        base dselect_k dynmoe gumbel product_keys residual sparsemixer top_p two_level; do
+        base dselect_k dynmoe gumbel product_keys residual sparsemixer top_p two_level \
+        threshold lapsum hyper; do
         run --separate-stderr "$MOEFW" train default "${alone[@]}" --set router.plugin=$r --out $r
         [ "$status" -eq 0 ]
         [ -z "$stderr" ] || { echo "$r: $stderr"; return 1; }
@@ -124,4 +125,24 @@ held() {
         --set data.path='builtin:topics?bytes=20000'
     [ "$status" -eq 2 ]
     [[ "$output" == *"a router with silent assignments: expected moe.unit_gates = no"* ]] || { echo "$output"; false; }
+}
+
+# counted NAME FLAGS...: tests/plugins/third_party/counted.c as expert, in NAME.so
+counted() {
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" -DEXPERT "${@:2}" \
+        -o "$1.so" "$srcdir/tests/plugins/third_party/counted.c" -lm
+}
+
+@test "an expert counts and reports no silent assignments, and may not write buffers for them" {
+    counted fine
+    # the expert ends the run unless it counts two assignments a token
+    "$MOEFW" train default "${set_of[@]}" --set router.plugin=densemix --plugin ./fine.so --set train.steps=3 --out fine
+    # 64 tokens with 2 of 4 experts: 32 rows an expert
+    [ "$(grep -o '"layers.[01].expert.rows":32[,}]' fine/metrics.jsonl | wc -l)" -ge 2 ] || { head -3 fine/metrics.jsonl; false; }
+    counted writes -DWRITES
+    "$MOEFW" train default "${set_of[@]}" --plugin ./writes.so --set train.steps=1 --out writes
+    run "$MOEFW" train default "${set_of[@]}" --set router.plugin=densemix --plugin ./writes.so --set train.steps=1 --out no
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"a router with silent assignments: expected an expert that writes no buffer, found op counted_mark"* ]] ||
+        { echo "$output"; false; }
 }

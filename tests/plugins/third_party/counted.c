@@ -1,7 +1,8 @@
 /* counted: plugins of two kinds with tallies, for tests of sums over a step. Without -DEXPERT
  * it is an adapter: y = x g, where after_step moves each element of g towards 1 / (1 + s), and
  * s is the mean square of y's column over the whole step. With -DEXPERT it is an expert: y_e =
- * W_e x. It fails unless there are k assignments for each token. */
+ * W_e x. It fails unless there are k assignments for each token. With -DWRITES an op of the
+ * expert writes a buffer, too. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -17,11 +18,35 @@ static const mf_option options[] = {MF_OPTION_REAL(conf, rate, "0.1", 0, 1, 0, "
                                     MF_END_OPTIONS};
 
 #ifdef EXPERT
+#ifdef WRITES
+static int infer_mark(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0] = in->in[0];
+    return MF_OK;
+}
+
+static int forward_mark(const mf_call *call)
+{
+    *(float *)call->out[0].data = 1;
+    return MF_OK;
+}
+
+static const mf_opdef op_mark = {.size = sizeof(mf_opdef),
+                                 .flags = MF_OP_STATE | MF_OP_NO_GRAD,
+                                 .name = "counted_mark",
+                                 .infer = infer_mark,
+                                 .forward = forward_mark};
+#endif
+
 static int init(void *s, mf_ctx *ctx, const void *c, const mf_dims *d)
 {
     *(self *)s = (self){c, d->experts, d->top_k};
     int rc = mf->param(ctx, "w", mf_shape3(d->experts, d->dim, d->dim),
                        mf_init_of(MF_INIT_KAIMING, 1, MF_PARAM_BY_EXPERT));
+#ifdef WRITES
+    if (rc == MF_OK) rc = mf->buffer(ctx, "mark", mf_shape1(1), MF_ZEROS);
+#endif
     return rc == MF_OK ? mf->tally(ctx, "rows", mf_shape1(d->experts), MF_TALLY_WHOLE) : rc;
 }
 
@@ -33,6 +58,11 @@ static int forward(void *s_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
     mf_tensor *rows = mf_sub(g, mf_slice(g, offset, 0, 1, in->experts),
                              mf_slice(g, offset, 0, 0, in->experts));
     mf->count(ctx, g, "rows", rows);
+    mf->metric(ctx, g, "rows", rows);
+#ifdef WRITES
+    mf_tensor *mark = mf->use(ctx, g, "mark");
+    mf->custom(g, &op_mark, 1, &mark, NULL, 1, NULL);
+#endif
     *ret_y = mf_grouped_linear(g, in->x, mf->use(ctx, g, "w"), in->offset, NULL);
     return mf->status(g);
 }

@@ -33,11 +33,13 @@
 #include <unistd.h>
 
 static const char *const routers[] = {
-    "attention", "cosine",      "expert_choice", "hadamard",        "hash",     "hybrid",
-    "linear",    "mlp",         "mlp_hadamard",  "noisy_topk",      "oracle",   "random",
-    "relu",      "tia_r",       "sigmoid_bias",  "self_supervised", "sinkhorn", "base",
-    "dselect_k", "dynmoe",      "gumbel",        "product_keys",    "residual", "seq_topk",
-    "soft",      "sparsemixer", "top_p",         "two_level",       "quantile", "densemix"};
+    "attention",       "cosine",       "expert_choice", "hadamard",     "hash",
+    "hybrid",          "linear",       "mlp",           "mlp_hadamard", "noisy_topk",
+    "oracle",          "random",       "relu",          "tia_r",        "sigmoid_bias",
+    "self_supervised", "sinkhorn",     "base",          "dselect_k",    "dynmoe",
+    "gumbel",          "product_keys", "residual",      "seq_topk",     "soft",
+    "sparsemixer",     "top_p",        "two_level",     "quantile",     "densemix",
+    "threshold",       "kmeans",       "lapsum",        "hyper"};
 static const char *const weightless[] = {"hadamard",  "hash", "oracle", "random",
                                          "dselect_k", "soft", NULL}; /* have no init_std */
 static const char *const experts[] = {"attention", "mlp",          "swiglu",

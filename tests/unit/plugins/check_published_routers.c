@@ -8,6 +8,8 @@
 
 #define ROUTER(name) .kind = MF_ROUTER, .plugin = name, .label = name
 #define WEIGHT       "layers.0.router.weight"
+/* 3 p (1 - p) times the derivative of the difference of the logits by the hidden number */
+#define HYPER_D (3 * .8807971 * .1192029 * 2)
 
 static const published cases[] = {
     {ROUTER("soft"), .experts = 2, .top_k = 1, .batch = 1, .seq = 2, .dim = 2,
@@ -152,6 +154,56 @@ static const published cases[] = {
      .set = {NUMBERS(WEIGHT, EYE4)},
      .want = {NUMBERS("token", 0, 1, 1, 0), NUMBERS("chosen", 0, 0, 1, 1, -1, -1),
               NUMBERS("gate", .9, .3, .28, .05)}},
+    {ROUTER("lapsum"), .experts = 4, .top_k = 2, .batch = 1, .seq = 1, .dim = 4,
+     .x = NUMBERS("x", 2, 1, 0, -1), .set = {NUMBERS(WEIGHT, EYE4)},
+     .want = {NUMBERS("prob", .4442175, .3483673, .1516327, .0557825), NUMBERS("chosen", 0, 1),
+              NUMBERS("gate", .4442175, .3483673)}},
+    {ROUTER("lapsum"), .given = {"temperature=0.5"}, .experts = 4, .top_k = 2, .batch = 1,
+     .seq = 1, .dim = 4, .x = NUMBERS("x", 2, .7, 0, -1), .set = {NUMBERS(WEIGHT, EYE4)},
+     .want = {NUMBERS("prob", .4905208, .3723742, .1207617, .0163433)}},
+    {ROUTER("lapsum"), .experts = 4, .top_k = 3, .batch = 1, .seq = 2, .dim = 4,
+     .x = NUMBERS("x", 2, .7, 0, -1, 2000, 1, -1, -2000), .set = {NUMBERS(WEIGHT, EYE4)},
+     .want = {NUMBERS("prob", .3226240, .2940376, .2542014, .1291371, .3333333, .3333333,
+                      .3333333, 0)}},
+    {ROUTER("lapsum"), .experts = 3, .top_k = 1, .batch = 1, .seq = 1, .dim = 2,
+     .training = true, .x = NUMBERS("x", 2, 1),
+     .set = {NUMBERS(WEIGHT, EYE2, 0, 0), NUMBERS("layers.0.expert.weight", EYE2, EYE2, EYE2)},
+     .want = {NUMBERS("gate", 0.6453119),
+              NUMBERS("grad " WEIGHT, 1.0640644, 0.5320322, -0.7778934, -0.3889467, -0.2861710,
+                      -0.1430855)}},
+    {ROUTER("hyper"), .given = {"embedding=2", "hidden=1"}, .experts = 2, .top_k = 1,
+     .batch = 1, .seq = 1, .dim = 2, .x = NUMBERS("x", 2, 1),
+     .set = {NUMBERS("layers.0.router.embedding", 1, 2),
+             NUMBERS("layers.0.router.fixed.in", .5, .25),
+             NUMBERS("layers.0.router.fixed.out", 1, 0, .5, 0, 1, -.5)},
+     .want = {NUMBERS("logits", 2.5, .5), NUMBERS("gate", .8807971)}},
+    {ROUTER("hyper"), .given = {"embedding=2", "hidden=1"}, .experts = 2, .top_k = 1,
+     .batch = 1, .seq = 1, .dim = 2, .training = true, .x = NUMBERS("x", 2, 1),
+     .set = {NUMBERS("layers.0.router.embedding", 1, 2),
+             NUMBERS("layers.0.router.fixed.in", .5, .25),
+             NUMBERS("layers.0.router.fixed.out", 1, 0, .5, 0, 1, -.5),
+             NUMBERS("layers.0.expert.weight", EYE2, EYE2)},
+     .want = {NUMBERS("grad layers.0.router.embedding", HYPER_D * .5, HYPER_D * .25)}},
+    {ROUTER("kmeans"), .experts = 2, .top_k = 1, .batch = 1, .seq = 3, .dim = 2,
+     .x = NUMBERS("x", 1, 0, 0, 1, 3, 4),
+     .set = {NUMBERS("layers.0.router.centroid", 0, 0, 4, 4)},
+     .want = {NUMBERS("logits", -.7071068, -17.6776695, -.7071068, -17.6776695, -17.6776695,
+                      -.7071068),
+              NUMBERS("chosen", 0, 0, 1)}},
+    /* In training the experts choose 1 of 3 tokens, in evaluation all scores above .5 count. */
+    {ROUTER("threshold"), .experts = 3, .top_k = 1, .batch = 1, .seq = 3, .dim = 3,
+     .training = true, .x = NUMBERS("x", 1, 2, -1, 0, 3, -2, 2, 1, -3),
+     .set = {NUMBERS(WEIGHT, EYE3)},
+     .want = {NUMBERS("chosen", -1, -1, 2, -1, 1, -1, 0, -1, -1),
+              NUMBERS("gate", 0, 0, .2689414, 0, .9525741, 0, .8807971, 0, 0)}},
+    {ROUTER("threshold"), .experts = 3, .top_k = 1, .batch = 1, .seq = 3, .dim = 3,
+     .x = NUMBERS("x", 1, 2, -1, 0, 3, -2, 2, 1, -3), .set = {NUMBERS(WEIGHT, EYE3)},
+     .want = {NUMBERS("chosen", 0, 1, -1, -1, 1, -1, 0, 1, -1)}},
+    /* An expert chooses one of two real tokens; padding is not chosen. */
+    {ROUTER("threshold"), .experts = 3, .top_k = 2, .batch = 1, .seq = 3, .dim = 3, .length = 2,
+     .training = true, .x = NUMBERS("x", 1, 2, -1, 0, 3, -2, 9, 9, 9),
+     .set = {NUMBERS(WEIGHT, EYE3)},
+     .want = {NUMBERS("chosen", 0, -1, 2, -1, 1, -1, -1, -1, -1)}},
 };
 
 START_TEST(numbers_of_the_formulas)
